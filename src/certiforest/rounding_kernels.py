@@ -1,0 +1,41 @@
+"""THE rounding rule: comparisons of differences of floats that are right to the last bit.
+
+A difference of two floats is seldom a float, but it is always the sum of two: the rounded difference and its
+rounding error (Knuth's TwoDiff, exact for all finite inputs that do not overflow). A budget is kept the same way,
+as ``high + low`` (see `certiforest.attacker.Budgets`). Rounding is monotone, so the rounded parts decide unless
+they are equal, and then the errors do. No tolerance anywhere, and no ``fastmath``: the compiler must not
+simplify these lines.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def difference(a, b):
+    """Return ``fl(a - b)`` and its error: their sum is ``a - b`` exactly."""
+    d = a - b
+    t = d - a
+    return d, (a - (d - t)) - (b + t)
+
+
+@njit(cache=True, nogil=True)
+def is_within(a, b, high, low):
+    """Tell whether ``a - b <= high + low``, exactly."""
+    d, e = difference(a, b)
+    return d < high or (d == high and e <= low)
+
+
+@njit(cache=True, nogil=True)
+def successor(v):
+    """Return the next float above ``v``."""
+    return np.nextafter(v, math.inf)
+
+
+@njit(cache=True, nogil=True)
+def ceil_difference(a, b):
+    """Return the smallest float that is not below ``a - b``."""
+    d, e = difference(a, b)
+    return successor(d) if e > 0.0 else d

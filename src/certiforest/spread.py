@@ -1,0 +1,162 @@
+"""Spread: how far apart the thresholds of different trees are, and for which attacker that is far enough.
+
+Large spread is what makes verification exact in polynomial time: if thresholds on one feature in different trees
+are more than ``2 * eps`` apart, no change of that feature crosses both, so attacks on different trees touch
+different features and their costs simply add up (the paper's theorem, ``docs/how_it_works.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certiforest import spread_kernels as kernels
+from certiforest.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+
+
+class Thresholds(NamedTuple):
+    """Every split of an ensemble, sorted by feature, then threshold, then node; columns of one length."""
+
+    feature: NDArray[np.int32]
+    value: NDArray[np.float64]
+    tree: NDArray[np.int64]
+    node: NDArray[np.int64]
+
+
+class Overlaps(NamedTuple):
+    """Pairs of splits on one feature, in different trees, at most ``2 * eps`` apart; columns of one length.
+
+    The first split of a pair has the smaller threshold (or equal thresholds and the lower node index).
+    """
+
+    feature: NDArray[np.int32]
+    first_node: NDArray[np.int64]
+    second_node: NDArray[np.int64]
+
+
+def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) -> Thresholds:
+    """Return the splits of an ensemble sorted by feature and threshold.
+
+    With an attacker, only the splits that it could turn: not on frozen features, not outside its domain.
+    """
+    node = np.flatnonzero(ensemble.feature >= 0)
+    feature, value = ensemble.feature[node], ensemble.threshold[node]
+    if attacker is not None:
+        low, high = attacker.bounds(ensemble.n_features)
+        frozen = attacker.is_frozen(ensemble.n_features)
+        keep = ~frozen[feature] & (low[feature] <= value) & (value < high[feature])
+        node, feature, value = node[keep], feature[keep], value[keep]
+    order = np.lexsort((value, feature))
+    node = node[order]
+    return Thresholds(feature[order], value[order], ensemble.tree_of_node[node], node)
+
+
+def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
+    """Return the spread as an exact rational, None if no two trees share an attackable feature.
+
+    The budget of the attacker plays no role, only its norm, scale, frozen features and domain.
+    """
+    feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
+    # The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
+    near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
+    if near.size == 0:
+        return None
+    if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
+        return Fraction(int((value[near + 1] > value[near]).all()))
+    scale = attacker.scale_of(ensemble.n_features)[feature[near]]
+    with np.errstate(over="ignore"):
+        gap = (value[near + 1] - value[near]) / scale
+    # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
+    smallest = near[gap <= gap.min() * (1 + 1e-12)]
+    unit = attacker.scale_of(ensemble.n_features)
+    return min(
+        (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / Fraction(float(unit[feature[i]]))
+        for i in smallest
+    )
+
+
+def spread(
+    ensemble: TreeEnsemble,
+    norm: float | str = np.inf,
+    *,
+    scale: ArrayLike | None = None,
+    frozen: Iterable[int] | None = None,
+    domain: tuple[ArrayLike, ArrayLike] | None = None,
+) -> float:
+    """Return the smallest distance between two thresholds on one feature in different trees.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    norm : int, float or str, default=inf
+        The same for every norm but 0, where two thresholds are 0 (equal) or 1 (different) apart.
+    scale, frozen, domain : optional
+        As in `Attacker`: distances are in units of ``scale``; frozen features and thresholds outside the domain
+        do not count.
+
+    Returns
+    -------
+    float
+        Rounded down where the exact distance is not a float; ``inf`` if no two trees share such a feature.
+
+    Examples
+    --------
+    >>> from certiforest import TreeEnsemble, spread
+    >>> trees = TreeEnsemble([0, -1, -1, 0, -1, -1], [0.5, 0, 0, 0.75, 0, 0], [-1, 0, 1, -1, 0, 1],
+    ...                      n_features=1, classes=[0, 1])
+    >>> spread(trees)
+    0.25
+    """
+    exact = exact_spread(ensemble, Attacker(norm, 0, scale, frozen, domain))
+    return math.inf if exact is None else _floor(exact)
+
+
+def has_large_spread(ensemble: TreeEnsemble, attacker: Attacker) -> bool:
+    """Tell whether every two thresholds of different trees are more than ``2 * eps`` apart, exactly."""
+    exact = exact_spread(ensemble, attacker)
+    return exact is None or exact > 2 * Fraction(attacker.eps)
+
+
+def largest_certifiable_eps(ensemble: TreeEnsemble, attacker: Attacker) -> float:
+    """Return the largest budget for which the ensemble has large spread (-1.0 if there is none)."""
+    exact = exact_spread(ensemble, attacker)
+    if exact is None:
+        return math.inf
+    if exact == 0:
+        return -1.0
+    eps = _floor(exact / 2)
+    return eps if Fraction(eps) < exact / 2 else math.nextafter(eps, -math.inf)
+
+
+def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
+    """List every pair of splits that keeps the ensemble from having large spread for an attacker.
+
+    Costs O(N log N) for N splits, plus the number of pairs.
+    """
+    thresholds = sorted_thresholds(ensemble, attacker)
+    columns = thresholds.feature, thresholds.value, thresholds.tree
+    if attacker.norm == 0:
+        # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
+        budget = np.full(ensemble.n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(ensemble.n_features)
+    else:
+        budget = tuple(attacker.with_eps(2 * attacker.eps).budgets(ensemble.n_features))
+    nothing = np.empty(0, np.int64)
+    n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
+    first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
+    kernels.list_overlaps(*columns, *budget, first, second)
+    return Overlaps(thresholds.feature[first], thresholds.node[first], thresholds.node[second])
+
+
+def _floor(value: Fraction) -> float:
+    """Return the largest float not above ``value``."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return float(np.finfo(np.float64).max)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
