@@ -16,7 +16,7 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.formats import as_ensemble
 from certiforest.rows import RowError, Rows
 from certiforest.spread import has_large_spread, largest_certifiable_eps, spread
-from certiforest.verdict import UNDECIDED, UNSTABLE, Certificates
+from certiforest.verdict import UNSTABLE, Certificates
 from certiforest.verification.composition import Composition
 from certiforest.verification.radius import Radii
 
@@ -93,7 +93,7 @@ def certify(
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
     composition = Composition(ensemble, attacker)
-    radii = Radii(composition) if radius else None
+    radii = Radii(composition)
     n = len(rows)
     prediction, stable = np.empty(n, np.int64), np.empty(n, np.int8)
     out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
@@ -106,7 +106,8 @@ def certify(
         if out_witness is not None:
             unstable = np.flatnonzero(stable[block] == UNSTABLE)
             composition.write_witnesses(x, unstable, out_witness[block])
-        if radii is not None and out_radius is not None and out_is_exact is not None:
+        radii.settle(x, stable[block], None if out_witness is None else out_witness[block])
+        if out_radius is not None and out_is_exact is not None:
             radii.measure(x, out_radius[block], out_is_exact[block])
         if progress is not None:
             progress(len(x))

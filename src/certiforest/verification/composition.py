@@ -57,7 +57,12 @@ class Composition:
         counts = attacker.norm == 0
         self.unit = np.ones(n_features) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
         self.limit = attacker.eps if counts else 1.0
-        self.slack = 0.0 if counts or self.is_box else rounding_slack(self.ensemble, attacker, self.unit.min())
+        self.slack = 0.0
+        if not (counts or self.is_box):
+            depth = int(self.ensemble.node_depth.max())
+            self.slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
+            if self.unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
+                self.slack = math.inf
 
     def new_order(self) -> NDArray[np.int64]:
         """Return an order of visits to start from; each thread needs its own."""
@@ -145,14 +150,12 @@ class RowPricing:
         )
 
 
-def rounding_slack(ensemble: TreeEnsemble, attacker: Attacker, smallest_unit: float) -> float:
-    """Bound the rounding error of a composed cost, in units of the budget.
+def rounding_slack(n_trees: int, depth: int, norm: float) -> float:
+    """Bound the rounding error of a cost composed of paths in several trees, relative to a budget of 1.
 
     A distance over its unit is within 3 roundings of the truth, its p-th power within 4p; a path adds and takes
     away at most ``depth`` pairs of such terms, none above 1 plus this slack, and a composition adds up at most
     ``n_trees`` paths whose sum is near 1 where it matters. Doubled, so that second-order terms need no argument.
     """
-    if smallest_unit < SMALLEST_UNIT:
-        return math.inf
-    roundings = (ensemble.n_trees + 1) * (int(ensemble.node_depth.max()) + 1) * (8 * int(attacker.norm) + 8)
-    return 2.0 * roundings * 2.0**-53
+    exponent = int(norm) if norm < math.inf else 1
+    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * exponent + 8) * 2.0**-53

@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
+from certiforest.ensemble_kernels import find_leaf
 from certiforest.rounding_kernels import ceil_difference, successor
-from certiforest.verification.composition_kernels import cheapest_change, price_row
+from certiforest.verification.composition_kernels import cheapest_change, price_row, write_witness
 
 
 @njit(cache=True, nogil=True)
@@ -63,8 +64,19 @@ def meeting_radii(feature, feature_start, value, tree, scale, X, out):
 
 
 @njit(cache=True, nogil=True)
-def change_radii(trees, X, meeting, movable, norm, n_classes, out):
-    """Write the cost of each row's cheapest change below its meeting radius, inf if there is none.
+def changes_vote(trees, x, votes, leaf, target, z):
+    """Write row ``x``, moved into the leaves of its targets all at once, to ``z``; tell whether that changes the vote."""
+    z[:] = x
+    write_witness(trees, leaf, target, z)
+    after = np.zeros_like(votes)
+    for tree in range(target.shape[0]):
+        after[trees.leaf[find_leaf(trees, tree, z)]] += 1
+    return np.argmax(after) != np.argmax(votes)
+
+
+@njit(cache=True, nogil=True)
+def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness):
+    """Write the cost of each row's cheapest composed change (inf if there is none), whether it works, and the row after it.
 
     For norms whose costs are floats: L-inf (norm -1) and L0. ``movable`` (n_features,) is False for frozen features.
     """
@@ -78,15 +90,16 @@ def change_radii(trees, X, meeting, movable, norm, n_classes, out):
     best = np.empty(n_trees + 2)
     choice = np.empty((n_trees, n_trees + 2), np.int8)
     target = np.empty(n_trees, np.int64)
-    high = np.empty(X.shape[1])
+    high = np.where(movable, math.inf, -1.0)
     low = np.zeros(X.shape[1])
     unit = np.ones(X.shape[1])
     for i in range(X.shape[0]):
-        reach = math.inf if norm == 0 else meeting[i]
-        for f in range(X.shape[1]):
-            high[f] = reach if movable[f] else -1.0
-        price_row(trees, X[i], high, low, unit, norm, meeting[i], owner, stack, stack_cost, cost, leaf, vote)
+        price_row(trees, X[i], high, low, unit, norm, math.inf, owner, stack, stack_cost, cost, leaf, vote)
         votes = np.zeros(n_classes, np.int64)
         for tree in range(n_trees):
             votes[vote[tree]] += 1
-        out[i] = cheapest_change(cost, vote, votes, np.argmax(votes), norm == -1, best, choice, target)
+        y = np.argmax(votes)
+        out_radius[i] = cheapest_change(cost, vote, votes, y, norm == -1, best, choice, target)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(
+            trees, X[i], votes, leaf, target, out_witness[i]
+        )
