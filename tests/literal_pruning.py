@@ -1,7 +1,8 @@
 """The paper's pruning, written as its pseudocode is: every loop compares all pairs. Slow on purpose.
 
-The referee of `certiforest.training.pruning.prune_forest`: the same forest and the same generator must give the
-same thresholds to the last bit. Plain Python numbers only; nothing of the package takes part but the type `Nodes`.
+The referee of `certiforest.training.pruning.prune_forest`: the same forest and the same generator must give
+the same thresholds to the last bit. Plain Python numbers only; nothing of the package takes part but the type
+`Nodes`.
 """
 
 from fractions import Fraction
@@ -22,20 +23,25 @@ class Threshold:
 def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter, generator, progress=None):
     n_features = len(value_range[0])
     scale, frozen = attacker.scale_of(n_features).tolist(), attacker.is_frozen(n_features).tolist()
-    rules = Rules(attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter)
+    rules = Rules(
+        attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter
+    )
 
     originals = [distinct_thresholds(tree) for tree in forest]
     pool = list(range(len(forest)))
     first = int(generator.integers(len(forest)))
     pool.remove(first)
     kept = [(first, originals[first])]
+    most_rounds = 0
     while pool and len(kept) < n_keep:
         best = get_best_tree([(tree, originals[tree]) for tree in pool], kept, rules)
         pool.remove(best)
-        fixed = fix_forest([*kept, (best, originals[best])], rules, generator)
+        fixed, n_rounds = fix_forest([*kept, (best, originals[best])], rules, generator)
         if fixed is not None:
-            kept = fixed
-    return [with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept]
+            kept, most_rounds = fixed, max(most_rounds, n_rounds)
+    return [
+        with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept
+    ], most_rounds
 
 
 class Rules:
@@ -103,7 +109,7 @@ def fix_forest(trees, rules, generator):
         for threshold, value in target.items():
             threshold.value = value
         overlaps = list_overlaps(trees, rules)
-    return None if overlaps else trees
+    return None if overlaps else trees, n_rounds
 
 
 def distinct_thresholds(tree):

@@ -32,7 +32,9 @@ def as_ensemble(trees, n_features):
     return TreeEnsemble.from_trees(trees, n_features=n_features, classes=[0, 1])
 
 
-def prune(forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_iter=50, shift_range=(0.5, 1.0)):
+def run(
+    forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_iter=50, shift_range=(0.5, 1.0)
+):
     value_range = np.zeros(n_features), np.ones(n_features)
     return prune(
         forest,
@@ -46,8 +48,9 @@ def prune(forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_
 
 
 def assert_same(ours, literal):
-    assert len(ours) == len(literal)
-    for a, b in zip(ours, literal, strict=True):
+    assert ours.n_rounds == literal[1]
+    assert len(ours.trees) == len(literal[0])
+    for a, b in zip(ours.trees, literal[0], strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -72,9 +75,9 @@ def test_same_forest_and_draws_give_the_literal_thresholds(
     attacker = Attacker(np.inf, eps, scale=scale, frozen=[0] if with_scale else None)
     given_args = forest, 1 + n_forest // 2, attacker, n_features
     options = {"seed": seed, "max_iter": max_iter, "shift_range": shift_range}
-    ours = prune(*given_args, **options)
-    assert_same(ours, prune(*given_args, prune=literal_pruning.prune_forest, **options))
-    assert has_large_spread(as_ensemble(ours, n_features), attacker)
+    ours = run(*given_args, **options)
+    assert_same(ours, run(*given_args, prune=literal_pruning.prune_forest, **options))
+    assert has_large_spread(as_ensemble(ours.trees, n_features), attacker)
 
 
 def test_same_as_literal_on_a_trained_forest():
@@ -87,49 +90,49 @@ def test_same_as_literal_on_a_trained_forest():
     forest = RandomForestClassifier(24, max_depth=4, random_state=0).fit(X / 16, y).estimators_
     forest = [_as_nodes(tree.tree_, np.arange(64)) for tree in forest]
     attacker = Attacker(np.inf, 0.01)
-    ours = prune(forest, 12, attacker, 64)
-    assert len(ours) == 12
-    assert_same(ours, prune(forest, 12, attacker, 64, prune=literal_pruning.prune_forest))
+    ours = run(forest, 12, attacker, 64)
+    assert len(ours.trees) == 12
+    assert_same(ours, run(forest, 12, attacker, 64, prune=literal_pruning.prune_forest))
 
 
 def test_an_overlapping_pair_is_pushed_apart_symmetrically_by_one_draw():
-    kept = prune([stump(0, 0.5), stump(0, 0.5)], 2, Attacker("inf", 0.1), 1, shift_range=(1.25, 1.5))
+    kept = run([stump(0, 0.5), stump(0, 0.5)], 2, Attacker("inf", 0.1), 1, shift_range=(1.25, 1.5)).trees
     low, high = sorted(tree.threshold[0] for tree in kept)
     assert low + high == pytest.approx(1.0)
     assert 0.125 <= 0.5 - low <= 0.15
 
 
 def test_exactly_two_eps_apart_overlaps():
-    kept = prune([stump(0, 0.25), stump(0, 0.5)], 2, Attacker("inf", 0.125), 1)
+    kept = run([stump(0, 0.25), stump(0, 0.5)], 2, Attacker("inf", 0.125), 1).trees
     assert spread(as_ensemble(kept, 1)) > 0.25
 
 
 def test_trees_that_do_not_overlap_are_left_alone():
     forest = [stump(0, 0.25), stump(0, 0.75), stump(1, 0.5)]
-    kept = prune(forest, 3, Attacker("inf", 0.1), 2)
+    kept = run(forest, 3, Attacker("inf", 0.1), 2).trees
     assert sorted(tree.threshold[0] for tree in kept) == [0.25, 0.5, 0.75]
 
 
 def test_the_tree_with_fewest_overlapping_features_comes_first():
     root = stump(0, 0.5)
     # The first tree is drawn; whichever of the two stumps on feature 0 it is, the one on feature 1 comes next.
-    kept = prune([root, root, stump(1, 0.5)], 2, Attacker("inf", 0.1), 2, seed=1)
+    kept = run([root, root, stump(1, 0.5)], 2, Attacker("inf", 0.1), 2, seed=1).trees
     assert {int(tree.feature[0]) for tree in kept} == {0, 1}
 
 
 def test_a_tree_that_cannot_be_fitted_in_is_dropped_and_the_rest_stays():
     # Three thresholds more than .8 apart do not fit into [0, 1]; two do.
     attacker = Attacker("inf", 0.4)
-    two = prune([stump(0, 0.5)] * 2, 2, attacker, 1, max_iter=200)
-    three = prune([stump(0, 0.5)] * 3, 3, attacker, 1, max_iter=200)
+    two = run([stump(0, 0.5)] * 2, 2, attacker, 1, max_iter=200).trees
+    three = run([stump(0, 0.5)] * 3, 3, attacker, 1, max_iter=200).trees
     assert len(two) == len(three) == 2
     assert has_large_spread(as_ensemble(three, 1), attacker)
 
 
 def test_a_fix_reached_in_the_last_round_counts():
     forest = [stump(0, 0.5), stump(0, 0.5)]
-    assert len(prune(forest, 2, Attacker("inf", 0.1), 1, max_iter=1, shift_range=(1.1, 1.2))) == 2
-    assert len(prune(forest, 2, Attacker("inf", 0.1), 1, max_iter=0, shift_range=(1.1, 1.2))) == 1
+    assert len(run(forest, 2, Attacker("inf", 0.1), 1, max_iter=1, shift_range=(1.1, 1.2)).trees) == 2
+    assert len(run(forest, 2, Attacker("inf", 0.1), 1, max_iter=0, shift_range=(1.1, 1.2)).trees) == 1
 
 
 def test_splits_of_one_tree_on_one_threshold_move_together():
@@ -137,19 +140,19 @@ def test_splits_of_one_tree_on_one_threshold_move_together():
         left=[1, 3, 5, -1, -1, -1, -1], right=[2, 4, 6, -1, -1, -1, -1], feature=[1, 0, 0, -1, -1, -1, -1],
         threshold=[0.5, 0.5, 0.5, 0, 0, 0, 0], leaf=[-1, -1, -1, 0, 1, 1, 0],
     )  # fmt: skip
-    kept = prune([twice, stump(0, 0.5)], 2, Attacker("inf", 0.05), 2)
+    kept = run([twice, stump(0, 0.5)], 2, Attacker("inf", 0.05), 2).trees
     tree = next(tree for tree in kept if len(tree.left) == 7)
     assert tree.threshold[1] == tree.threshold[2] != 0.5
     assert tree.threshold[0] == 0.5
 
 
 def test_frozen_features_are_never_touched():
-    kept = prune([stump(0, 0.5)] * 3, 3, Attacker("inf", 0.4, frozen=[0]), 1)
+    kept = run([stump(0, 0.5)] * 3, 3, Attacker("inf", 0.4, frozen=[0]), 1).trees
     assert [tree.threshold[0] for tree in kept] == [0.5] * 3
 
 
 def test_no_threshold_leaves_the_range_of_its_feature():
-    kept = prune([stump(0, 0.01)] * 5, 5, Attacker("inf", 0.02), 1)
+    kept = run([stump(0, 0.01)] * 5, 5, Attacker("inf", 0.02), 1).trees
     assert len(kept) == 5
     assert all(0 <= tree.threshold[0] <= 1 for tree in kept)
 
@@ -159,7 +162,8 @@ def train(X, y, attacker, **options):
         "n_estimators": 6, "max_iter": 100, "pool_factor": 2, "shift_range": (0.5, 1.0), "n_partitions": 1,
         "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0), "n_jobs": None,
     }  # fmt: skip
-    return train_pruned_forest(X, y, len(np.unique(y)), None, attacker, **(defaults | options))
+    ensemble, _ = train_pruned_forest(X, y, len(np.unique(y)), None, attacker, **(defaults | options))
+    return ensemble
 
 
 @pytest.fixture
@@ -208,7 +212,13 @@ def test_relabelled_leaves_hold_the_majority_of_the_rows_that_reach_them(table):
         for x, node in [(x, start) for x in X[:5]]:
             path = []
             while fresh.feature[node] >= 0:
-                path.append((fresh.feature[node], fresh.threshold[node], x[fresh.feature[node]] <= fresh.threshold[node]))
+                path.append(
+                    (
+                        fresh.feature[node],
+                        fresh.threshold[node],
+                        x[fresh.feature[node]] <= fresh.threshold[node],
+                    )
+                )
                 node = node + 1 if path[-1][2] else fresh.right[node]
             inside = np.all([(X[:, f] <= v) == left for f, v, left in path], axis=0)
             assert fresh.leaf[node] == np.bincount(y[inside], minlength=2).argmax()

@@ -2,8 +2,8 @@
 
 A forest with more trees than wanted is trained first. One tree is drawn; then, again and again, the tree that
 overlaps with the kept ones on the fewest features is tried: all overlapping thresholds are pushed apart, in
-rounds, until none overlap (the tree is kept, with every mutation) or the rounds are used up (it is dropped, and the
-kept trees stay as they were). Partitions of the features are trained one after the other and never overlap.
+rounds, until none overlap (the tree is kept, with every mutation) or the rounds are used up (it is dropped, and
+the kept trees stay as they were). Partitions of the features are trained one after the other and never overlap.
 """
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ from certiforest.training import pruning_kernels as kernels
 Progress = Callable[[int, int], None]
 
 
+class Pruned(NamedTuple):
+    """Trees that have large spread together, in the order in which they joined."""
+
+    trees: list[Nodes]
+    n_rounds: int  # most rounds that any of them took
+
+
 class PoolThresholds(NamedTuple):
-    """The distinct thresholds of a forest, sorted by tree, feature and value, and how to get back to the nodes."""
+    """The distinct thresholds of a forest, sorted by tree, feature and value, and which nodes hold them."""
 
     feature: NDArray[np.int64]  # (n_thresholds,)
     value: NDArray[np.float64]  # (n_thresholds,)
@@ -48,11 +55,11 @@ def prune_forest(
     max_iter: int,
     generator: np.random.Generator,
     progress: Progress | None = None,
-) -> list[Nodes]:
+) -> Pruned:
     """Choose and mutate trees so that together they have large spread.
 
-    Each try costs O(N log N) for the N thresholds on features that overlap, and each round that again for those
-    that still do, plus the number of overlapping pairs.
+    Each try costs O(N log N) for the N thresholds on features that overlap, and each round that again for
+    those that still do, plus the number of overlapping pairs.
 
     Parameters
     ----------
@@ -75,8 +82,8 @@ def prune_forest(
 
     Returns
     -------
-    list of Nodes
-        Kept trees in the order in which they joined; fewer than ``n_keep`` if the forest is used up.
+    Pruned
+        Fewer than ``n_keep`` trees if the forest is used up.
     """
     pool = _list_thresholds(forest)
     n_features = len(value_range[0])
@@ -114,8 +121,8 @@ def prune_forest(
             *budgets, is_overlapping,
         )  # fmt: skip
 
-    def fit_in(tree: int) -> NDArray[np.int64] | None:
-        """Push apart what overlaps once ``tree`` is added; return the features touched, None if that fails."""
+    def fit_in(tree: int) -> int:
+        """Push apart what overlaps once ``tree`` is added and keep it; return the rounds taken, -1 on failure."""
         groups = np.arange(*pool.tree_group_start[tree : tree + 2])
         groups = groups[is_overlapping[groups]]
         features = pool.group_feature[groups]
@@ -125,22 +132,21 @@ def prune_forest(
             )
             for g, f in zip(groups, features, strict=True)
         ]
-        if not segments:
-            return features
-        members = np.concatenate(segments)
-        segment_start = np.concatenate(([0], np.cumsum([len(segment) for segment in segments])))
+        members = np.concatenate([*segments, np.empty(0, np.int64)])
+        segment_start = np.cumsum([0, *map(len, segments)])
         rank[pool.of_tree(tree)] = len(trees)
         pushed = value[members]
-        is_fixed = kernels.push_apart(
-            segment_start, features, rank[members], *budgets, step, *value_range, *shift_range, max_iter, generator,
-            pushed,
+        n_rounds = kernels.push_apart(
+            segment_start, features, rank[members], *budgets, step, *value_range, *shift_range, max_iter,
+            generator, pushed,
         )  # fmt: skip
-        if not is_fixed:
-            return None
-        value[members] = pushed
-        return features
+        if n_rounds >= 0:
+            value[members] = pushed
+            keep(tree, features)
+        return n_rounds
 
     trees: list[int] = []
+    most_rounds = 0
     first = int(generator.integers(len(forest)))
     is_available[first] = False
     keep(first, np.empty(0, np.int64))
@@ -151,10 +157,10 @@ def prune_forest(
         if tree < 0:
             break
         is_available[tree] = False
-        changed = fit_in(tree)
-        if changed is not None:
-            keep(tree, changed)
-    return [_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees]
+        most_rounds = max(most_rounds, fit_in(tree))
+    return Pruned(
+        [_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds
+    )
 
 
 def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
@@ -192,7 +198,9 @@ def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
 
 def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node: NDArray[np.int64]) -> Nodes:
     is_split = threshold_of_node >= 0
-    threshold = np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
+    threshold = (
+        np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
+    )
     return tree._replace(threshold=threshold)
 
 
@@ -213,11 +221,11 @@ def train_pruned_forest(
     random_state: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None = None,
-) -> TreeEnsemble:
+) -> tuple[TreeEnsemble, int]:
     """Train random forests on partitions of the features and prune each (the paper's hierarchical training).
 
-    Frozen features belong to every partition: trees may share them at will. Partitions are trained one after the
-    other, and what one falls short of is asked of those that follow.
+    Frozen features belong to every partition: trees may share them at will. Partitions are trained one after
+    the other, and what one falls short of is asked of those that follow.
 
     Parameters
     ----------
@@ -234,8 +242,10 @@ def train_pruned_forest(
 
     Returns
     -------
-    TreeEnsemble
+    ensemble : TreeEnsemble
         Of class indices. It has fewer trees than ``n_estimators`` if forests were used up before.
+    n_rounds : int
+        Most rounds that a kept tree took.
     """
     n_features = X.shape[1]
     is_frozen = attacker.is_frozen(n_features)
@@ -245,6 +255,7 @@ def train_pruned_forest(
     value_range = X.min(axis=0), X.max(axis=0)
 
     trees: list[Nodes] = []
+    n_rounds = 0
     for index, part in enumerate(np.array_split(random_state.permutation(movable), n_partitions)):
         n_keep = -((len(trees) - n_estimators) // (n_partitions - index))
         columns = np.sort(np.concatenate((part, shared)))
@@ -265,7 +276,7 @@ def train_pruned_forest(
             if progress is not None:
                 progress(n_before + n_kept, n_estimators)
 
-        trees += prune_forest(
+        pruned = prune_forest(
             pool,
             n_keep,
             attacker=attacker,
@@ -275,8 +286,10 @@ def train_pruned_forest(
             generator=np.random.default_rng(random_state.randint(np.iinfo(np.int32).max)),
             progress=report,
         )
+        trees += pruned.trees
+        n_rounds = max(n_rounds, pruned.n_rounds)
     ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=np.arange(n_classes))
-    return _relabelled(ensemble, X, y_index, sample_weight) if relabel else ensemble
+    return (_relabelled(ensemble, X, y_index, sample_weight) if relabel else ensemble), n_rounds
 
 
 def _as_nodes(tree: object, columns: NDArray[np.int64]) -> Nodes:

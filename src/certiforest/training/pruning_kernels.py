@@ -1,8 +1,8 @@
 """Count overlaps between trees and push overlapping thresholds apart, feature by feature.
 
-A *threshold* here is a distinct (tree, feature, value): splits of one tree that test the same thing move together.
-Thresholds on different features never overlap, so a feature without overlaps needs no other look, and the
-thresholds of one feature form a *segment*::
+A *threshold* here is a distinct (tree, feature, value): splits of one tree that test the same thing move
+together. Thresholds on different features never overlap, so a feature without overlaps needs no other look, and
+the thresholds of one feature form a *segment*::
 
     segment        0            1      2
     value       .1 .1 .3 .2 |  .5 .7 | .4 .4 .4       in the order in which their trees joined
@@ -12,17 +12,27 @@ thresholds of one feature form a *segment*::
 import numpy as np
 from numba import njit
 
+from certiforest.ensemble_kernels import find_leaf
 from certiforest.rounding_kernels import is_within
 
 
 @njit(cache=True, nogil=True)
 def mark_overlapping_groups(
-    group_start, group_feature, value, kept_value, kept_start, n_kept, has_changed, budget_high, budget_low, out
+    group_start,
+    group_feature,
+    value,
+    kept_value,
+    kept_start,
+    n_kept,
+    has_changed,
+    budget_high,
+    budget_low,
+    out,
 ):
     """Tell which groups have a threshold within budget of a kept one; only groups on features that changed.
 
-    A group holds the thresholds of one tree on one feature: ``value[group_start[g]:group_start[g + 1]]``. Kept
-    thresholds on feature ``f`` are ``kept_value[kept_start[f]:][:n_kept[f]]``, sorted.
+    A group holds the thresholds of one tree on one feature: ``value[group_start[g]:group_start[g + 1]]``.
+    Kept thresholds on feature ``f`` are ``kept_value[kept_start[f]:][:n_kept[f]]``, sorted.
     """
     for g in range(group_feature.shape[0]):
         f = group_feature[g]
@@ -32,16 +42,16 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
-                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
-            ):
+            if (
+                above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])
+            ) or (above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])):
                 out[g] = True
                 break
 
 
 @njit(cache=True, nogil=True)
 def find_best_tree(tree_group_start, is_overlapping, is_available):
-    """Return the available tree with fewest overlapping groups, the first of several; -1 if none is available."""
+    """Return the available tree with fewest overlapping groups, the first of several; -1 if there is none."""
     best, fewest = -1, 0
     for tree in range(is_available.shape[0]):
         if not is_available[tree]:
@@ -100,11 +110,13 @@ def sort_pairs(key, other, size, count, out_key, out_other):
 
 
 @njit(cache=True, nogil=True)
-def push_pairs(earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value):
+def push_pairs(
+    earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value
+):
     """Push pairs apart: the lower threshold down, the upper one up, both by one draw.
 
-    All moves of a round start from the values at its start, so each threshold moves once, for the first pair that
-    can move it, and never out of ``[lowest, highest]``. ``start`` and ``value`` hold the values at the start.
+    All moves of a round start from the values at its start, so each threshold moves once, for the first pair
+    that can move it, and never out of ``[lowest, highest]``. ``value`` enters as a copy of ``start``.
     """
     for i in range(earlier.shape[0]):
         lower, upper = earlier[i], later[i]
@@ -124,10 +136,10 @@ def push_apart(
     segment_start, segment_feature, tree, budget_high, budget_low, step, lowest, highest,
     first_shift, last_shift, max_iter, generator, value,
 ):  # fmt: skip
-    """Push overlapping thresholds apart, round after round; return whether none overlap any more.
+    """Push overlapping thresholds apart in rounds; return how many it took, -1 if some overlap still.
 
-    A round lists the overlaps at its start, segment by segment, pairs in the order in which their trees joined.
-    A segment without overlaps is done. ``value`` is changed in place and means nothing if this fails.
+    A round lists the overlaps at its start, segment by segment, pairs in the order in which their trees
+    joined. A segment without overlaps is done. ``value`` is changed in place and means nothing if this fails.
     """
     longest = 0
     for s in range(segment_feature.shape[0]):
@@ -152,33 +164,33 @@ def push_apart(
             if n_pairs == 0:
                 continue
             if n_rounds == max_iter:
-                return False
+                return -1
             if n_pairs > n_room:
                 n_room = 2 * n_pairs
                 earlier, later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
                 spare_earlier, spare_later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-                list_pairs(order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later)
+                list_pairs(
+                    order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later
+                )
             sort_pairs(later[:n_pairs], earlier[:n_pairs], size, count, spare_later, spare_earlier)
             sort_pairs(spare_earlier[:n_pairs], spare_later[:n_pairs], size, count, earlier, later)
             has_moved[:size] = False
             push_pairs(
-                earlier[:n_pairs], later[:n_pairs], start, step[f], lowest[f], highest[f], first_shift, last_shift,
-                generator, has_moved, value[here],
+                earlier[:n_pairs], later[:n_pairs], start, step[f], lowest[f], highest[f],
+                first_shift, last_shift, generator, has_moved, value[here],
             )  # fmt: skip
             active[n_left] = s
             n_left += 1
         n_active = n_left
         if n_active == 0:
-            return True
-    return False
+            return n_rounds
+    return -1
 
 
 @njit(cache=True, nogil=True)
 def weigh_leaves(feature, threshold, right, tree_start, X, y_index, sample_weight, out):
-    """Add the weight of each row to its class in each leaf that it reaches; ``out`` is (n_nodes, n_classes)."""
+    """Add the weight of each row to its class in the leaf it reaches in each tree; ``out`` is (n_nodes, n_classes)."""
     for i in range(X.shape[0]):
         for tree in range(tree_start.shape[0] - 1):
-            node = tree_start[tree]
-            while feature[node] >= 0:
-                node = node + 1 if X[i, feature[node]] <= threshold[node] else right[node]
-            out[node, y_index[i]] += sample_weight[i]
+            leaf = find_leaf(feature, threshold, right, tree_start[tree], X[i])
+            out[leaf, y_index[i]] += sample_weight[i]
