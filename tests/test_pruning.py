@@ -1,11 +1,11 @@
 """The pruning step against its literal transcription, and the rules that the paper leaves implicit."""
 
-import literal_pruning
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import literal_pruning
 from certiforest import Attacker, Nodes, TreeEnsemble, has_large_spread, spread
 from certiforest.training.pruning import prune_forest, train_pruned_forest
 
@@ -15,7 +15,7 @@ def stump(feature, threshold):
 
 
 def random_tree(rng, n_features, depth, grid):
-    """A full tree whose thresholds lie on a grid, so that equal ones and distances of exactly 2 * eps abound."""
+    """A full tree with thresholds on a grid, so that equal ones and distances of exactly 2 * eps abound."""
     n_splits = 2**depth - 1
     n_nodes = 2 * n_splits + 1
     is_split = np.arange(n_nodes) < n_splits
@@ -115,7 +115,7 @@ def test_trees_that_do_not_overlap_are_left_alone():
 
 def test_the_tree_with_fewest_overlapping_features_comes_first():
     root = stump(0, 0.5)
-    # The first tree is drawn; whichever of the two stumps on feature 0 it is, the one on feature 1 comes next.
+    # The first tree is drawn; if it is a stump on feature 0, the one on feature 1 comes next.
     kept = run([root, root, stump(1, 0.5)], 2, Attacker("inf", 0.1), 2, seed=1).trees
     assert {int(tree.feature[0]) for tree in kept} == {0, 1}
 
@@ -160,7 +160,8 @@ def test_no_threshold_leaves_the_range_of_its_feature():
 def train(X, y, attacker, **options):
     defaults = {
         "n_estimators": 6, "max_iter": 100, "pool_factor": 2, "shift_range": (0.5, 1.0), "n_partitions": 1,
-        "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0), "n_jobs": None,
+        "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0),
+        "n_jobs": None,
     }  # fmt: skip
     ensemble, _ = train_pruned_forest(X, y, len(np.unique(y)), None, attacker, **(defaults | options))
     return ensemble
@@ -209,17 +210,12 @@ def test_relabelled_leaves_hold_the_majority_of_the_rows_that_reach_them(table):
     plain, fresh = (train(X, y, Attacker("inf", 0.02), relabel=relabel) for relabel in (False, True))
     assert np.array_equal(plain.threshold, fresh.threshold)
     for start, stop in zip(fresh.tree_start[:-1], fresh.tree_start[1:], strict=True):
-        for x, node in [(x, start) for x in X[:5]]:
-            path = []
-            while fresh.feature[node] >= 0:
-                path.append(
-                    (
-                        fresh.feature[node],
-                        fresh.threshold[node],
-                        x[fresh.feature[node]] <= fresh.threshold[node],
-                    )
-                )
-                node = node + 1 if path[-1][2] else fresh.right[node]
-            inside = np.all([(X[:, f] <= v) == left for f, v, left in path], axis=0)
-            assert fresh.leaf[node] == np.bincount(y[inside], minlength=2).argmax()
-        assert stop > start
+        reached = np.full(len(X), start)
+        for _ in range(fresh.depth):
+            for node in np.unique(reached):
+                f, here = fresh.feature[node], reached == node
+                if f >= 0:
+                    reached[here] = np.where(X[here, f] <= fresh.threshold[node], node + 1, fresh.right[node])
+        for node in np.unique(reached):
+            assert start <= node < stop
+            assert fresh.leaf[node] == np.bincount(y[reached == node], minlength=2).argmax()

@@ -1,7 +1,7 @@
 """LargeSpreadForestClassifier: a voting forest whose robustness can be verified exactly and fast.
 
-``fit`` checks its parameters and data, lets one of the training methods make a `TreeEnsemble`, and proves that
-it has large spread for the attacker described by ``norm``, ``eps``, ``scale`` and ``frozen``.
+``fit`` checks its parameters and data, lets one of the training methods make a `TreeEnsemble`, and proves
+that it has large spread for the attacker described by ``norm``, ``eps``, ``scale`` and ``frozen``.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
     relabel : bool, default=False
         Prune: whether each leaf finally gets the class of most training rows in it.
     on_shortfall : {"raise", "keep"}, default="raise"
-        What to do when fewer than ``n_estimators`` trees could be fitted in: raise a `ShortfallError`, or keep
-        the smaller ensemble with a `ShortfallWarning`.
+        What to do when fewer than ``n_estimators`` trees could be fitted in: raise a `ShortfallError`, or
+        keep the smaller ensemble with a `ShortfallWarning`.
     random_state : int, RandomState or None, default=None
         Source of all randomness; an int makes ``fit`` repeatable.
     n_jobs : int or None, default=None
@@ -232,7 +232,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         random_state: np.random.RandomState,
     ) -> TreeEnsemble:
         """Train by the chosen method and set ``n_iter_``; the ensemble's classes are class indices."""
-        forest_params = {
+        forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
             "min_samples_leaf": self.min_samples_leaf,
             "max_features": self.max_features,
@@ -248,7 +248,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             n_estimators=self.n_estimators,
             max_iter=self.max_iter,
             pool_factor=self.pool_factor,
-            shift_range=tuple(self.shift_range),
+            shift_range=(float(self.shift_range[0]), float(self.shift_range[1])),
             n_partitions=self.n_partitions,
             relabel=self.relabel,
             forest_params=forest_params,
@@ -266,12 +266,12 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
 
     def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
         """Return the product of row and class weights, None if there are none."""
+        weights = []
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if self.class_weight is None or self._weighs_subsamples:
-            return sample_weight
-        class_weight = compute_sample_weight(self.class_weight, y)
-        return class_weight if sample_weight is None else class_weight * sample_weight
+            weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
+        if self.class_weight is not None and not self._weighs_subsamples:
+            weights.append(compute_sample_weight(self.class_weight, y))
+        return np.prod(weights, axis=0) if weights else None
 
     def _check_params(self) -> Attacker:
         """Check parameters that need no data and return the attacker they describe."""

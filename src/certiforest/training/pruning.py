@@ -2,14 +2,15 @@
 
 A forest with more trees than wanted is trained first. One tree is drawn; then, again and again, the tree that
 overlaps with the kept ones on the fewest features is tried: all overlapping thresholds are pushed apart, in
-rounds, until none overlap (the tree is kept, with every mutation) or the rounds are used up (it is dropped, and
-the kept trees stay as they were). Partitions of the features are trained one after the other and never overlap.
+rounds, until none overlap (the tree is kept, with every mutation) or the rounds are used up (it is dropped,
+and the kept trees stay as they were). Partitions of the features are trained one after the other; their trees
+never overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +123,7 @@ def prune_forest(
         )  # fmt: skip
 
     def fit_in(tree: int) -> int:
-        """Push apart what overlaps once ``tree`` is added and keep it; return the rounds taken, -1 on failure."""
+        """Push apart what overlaps with ``tree`` and keep it; return the rounds taken, -1 on failure."""
         groups = np.arange(*pool.tree_group_start[tree : tree + 2])
         groups = groups[is_overlapping[groups]]
         features = pool.group_feature[groups]
@@ -292,15 +293,15 @@ def train_pruned_forest(
     return (_relabelled(ensemble, X, y_index, sample_weight) if relabel else ensemble), n_rounds
 
 
-def _as_nodes(tree: object, columns: NDArray[np.int64]) -> Nodes:
+def _as_nodes(tree: Any, columns: NDArray[np.int64]) -> Nodes:
     """Return a fitted scikit-learn tree over some columns as nodes over all features."""
-    is_leaf = tree.children_left < 0  # type: ignore[attr-defined]
+    is_leaf = tree.children_left < 0
     return Nodes(
-        left=tree.children_left,  # type: ignore[attr-defined]
-        right=tree.children_right,  # type: ignore[attr-defined]
-        feature=np.where(is_leaf, -1, columns[np.where(is_leaf, 0, tree.feature)]),  # type: ignore[attr-defined]
-        threshold=np.where(is_leaf, 0.0, tree.threshold),  # type: ignore[attr-defined]
-        leaf=tree.value[:, 0, :].argmax(axis=1),  # type: ignore[attr-defined]
+        left=tree.children_left,
+        right=tree.children_right,
+        feature=np.where(is_leaf, -1, columns[np.where(is_leaf, 0, tree.feature)]),
+        threshold=np.where(is_leaf, 0.0, tree.threshold),
+        leaf=tree.value[:, 0, :].argmax(axis=1),
     )
 
 
@@ -309,10 +310,8 @@ def _relabelled(
 ) -> TreeEnsemble:
     """Give each leaf the class with most weight among the rows that reach it; an empty leaf keeps its own."""
     weight = np.zeros((ensemble.n_nodes, ensemble.n_classes))
-    kernels.weigh_leaves(
-        ensemble.feature, ensemble.threshold, ensemble.right, ensemble.tree_start, X, y_index,
-        np.ones(len(X)) if sample_weight is None else sample_weight, weight,
-    )  # fmt: skip
+    row_weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    kernels.weigh_leaves(ensemble.trees, X, y_index, row_weight, weight)
     leaf = np.where(weight.any(axis=1), weight.argmax(axis=1), ensemble.leaf)
     return TreeEnsemble(
         ensemble.feature, ensemble.threshold, leaf, n_features=ensemble.n_features, classes=ensemble.classes

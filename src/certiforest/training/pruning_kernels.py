@@ -1,8 +1,8 @@
 """Count overlaps between trees and push overlapping thresholds apart, feature by feature.
 
 A *threshold* here is a distinct (tree, feature, value): splits of one tree that test the same thing move
-together. Thresholds on different features never overlap, so a feature without overlaps needs no other look, and
-the thresholds of one feature form a *segment*::
+together. Thresholds on different features never overlap, so a feature without overlaps needs no other look,
+and the thresholds of one feature form a *segment*::
 
     segment        0            1      2
     value       .1 .1 .3 .2 |  .5 .7 | .4 .4 .4       in the order in which their trees joined
@@ -188,9 +188,8 @@ def push_apart(
 
 
 @njit(cache=True, nogil=True)
-def weigh_leaves(feature, threshold, right, tree_start, X, y_index, sample_weight, out):
-    """Add the weight of each row to its class in the leaf it reaches in each tree; ``out`` is (n_nodes, n_classes)."""
+def weigh_leaves(trees, X, y_index, sample_weight, out):
+    """Add the weight of each row to ``out[leaf, class]`` for the leaf it reaches in each tree."""
     for i in range(X.shape[0]):
-        for tree in range(tree_start.shape[0] - 1):
-            leaf = find_leaf(feature, threshold, right, tree_start[tree], X[i])
-            out[leaf, y_index[i]] += sample_weight[i]
+        for tree in range(trees.tree_start.shape[0] - 1):
+            out[find_leaf(trees, tree, X[i]), y_index[i]] += sample_weight[i]
