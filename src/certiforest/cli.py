@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -31,9 +34,10 @@ from rich.table import Table as TextTable
 from certiforest import __version__
 from certiforest.attacker import Attacker
 from certiforest.certify import certify
-from certiforest.datasets import is_dataset, load_dataset, split_rows
+from certiforest.datasets import DATASETS, dataset_info, is_dataset, load_dataset, split_rows
 from certiforest.ensemble import TreeEnsemble, write_atomically
 from certiforest.formats import as_ensemble
+from certiforest.report import as_html, as_text, find
 from certiforest.scaling import Scaling
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
 from certiforest.tables import Table, read_table
@@ -73,6 +77,12 @@ Norm = Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1
 Eps = Annotated[
     float,
     typer.Option(metavar="E", help="How far the attacker may move a row, in the model's (scaled) units."),
+]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."
+    ),
 ]
 Drop = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")
@@ -140,9 +150,7 @@ def certify_command(
     eps: Eps,
     target: Target = None,
     norm: Norm = "inf",
-    part: Annotated[
-        str | None, typer.Option(metavar="PART", help="train, test or all; see 'certiforest train'.")
-    ] = None,
+    part: Part = None,
     frozen: Frozen = None,
     domain: Domain = None,
     radius: Annotated[
@@ -152,6 +160,7 @@ def certify_command(
         bool, typer.Option("--witness", help="Also write the changed rows into --out.")
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="CSV", help="Write one line per row.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
     require: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
@@ -178,7 +187,7 @@ def certify_command(
     Rows are scaled by the scaling inside the model file, if it has one; eps, radius and witness are in
     scaled units. Without --target there are predictions and stability but no verdicts.
     """
-    _check_free(force, out)
+    _check_free(force, out, report)
     if require is not None and not 0 <= require <= 1:
         raise InputError(f"Expected --require between 0 and 1, got {require}.")
     if witness and out is None:
@@ -200,6 +209,8 @@ def certify_command(
     seconds = time.perf_counter() - start
     if out is not None:
         write_atomically(out, _rows_as_csv(found, rows))
+    if report is not None:
+        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), jobs)))
     summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
     if as_json:
         _say_json(summary)
@@ -207,6 +218,8 @@ def certify_command(
         _show_summary(summary)
         if out is not None:
             _say(f"One line per row: {out}")
+        if report is not None:
+            _say(f"Report: {report}")
     if require is not None and found.robust_accuracy < require:
         _complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
         raise typer.Exit(BELOW_REQUIRED)
@@ -278,42 +291,350 @@ def spread_command(
     _show(table)
 
 
-# --- demo -------------------------------------------------------------------------------------------------
+# --- train --------------------------------------------------------------------------------------------------
+
+
+class Trainer(NamedTuple):
+    """An estimator that ``train --model`` offers; imported when chosen."""
+
+    module: str
+    name: str
+
+
+TRAINERS = {"forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier")}
 
 
 @app.command()
-def demo(as_json: AsJson = False) -> None:
+def train(
+    data: DataName,
+    eps: Eps,
+    out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
+    target: Target = None,
+    norm: Norm = "inf",
+    model: Annotated[
+        str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")
+    ] = "forest",
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
+    ] = None,
+    trees: Annotated[int, typer.Option(metavar="N", help="Number of trees.")] = 25,
+    depth: Annotated[int, typer.Option(metavar="N", help="Largest depth of a tree.")] = 6,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Scale every feature to [0, 1]; saved inside the model file.")
+    ] = False,
+    part: Annotated[
+        str, typer.Option(metavar="PART", help="train (70% of the rows, the rest is held out), test or all.")
+    ] = "train",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Further parameter of the trainer; repeatable."),
+    ] = None,
+    frozen: Frozen = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Source of all randomness.")] = 0,
+    drop: Drop = None,
+    kind: Kind = None,
+    header: Header = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    jobs: Jobs = 1,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model whose robustness against an attacker can be proved for every row.
+
+    [bold]Examples[/bold]
+
+      certiforest train spam.csv --target label --scale --eps 0.02 --out model.json
+
+      certiforest train rows.parquet --target 0 --drop id --frozen age --norm 2 --eps 0.1 --out model.json
+
+      certiforest train mnist26 --data-dir ~/data --eps 0.015 --trees 101 --param n_partitions=4 --out
+      model.json
+
+    A stratified 70% of the rows is used; 'certify --part test' takes the other 30%, --part all uses all.
+    With --scale, eps is a share of each feature's range in the training rows.
+    """
+    _check_free(force, out)
+    _check_choice("--model", model, tuple(TRAINERS))
+    _check_choice("--part", part, PARTS)
+    source = _Source(data, target, drop, kind, header, data_dir, download)
+    table, rows_of, scaling = source.open()
+    if table.y is None:
+        raise InputError(f"Expected labels to learn, got none in {data}: name the label column by --target.")
+    chosen = rows_of(part)
+    if scale and scaling is None:
+        scaling = Scaling.of(table.X[chosen])
+    X = table.X if scaling is None else scaling.apply(table.X)
+    n_features = X.shape[1]
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, table.feature_names, n_features))
+    _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, data, part, scaling, None))
+    estimator = _make_estimator(
+        model,
+        {
+            "n_estimators": trees,
+            "max_depth": depth,
+            "norm": attacker.norm,
+            "eps": eps,
+            "frozen": attacker.frozen,
+            "random_state": seed,
+            "n_jobs": jobs,
+            **({} if method is None else {"method": method}),
+        },
+        param or (),
+    )
+    start = time.perf_counter()
+    with _progress("Training", trees) as advance:
+        _fit(estimator, X[chosen], table.y[chosen], advance)
+    seconds = time.perf_counter() - start
+    ensemble = as_ensemble(estimator).with_columns(table.feature_names, scaling)
+    summary: dict[str, Any] = {
+        "model": _describe_model(ensemble, str(out)),
+        "data": {"source": data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
+        "attacker": {"norm": _norm_name(attacker), "eps": eps},
+        "spread": _finite(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
+        "seconds": round(seconds, 3),
+    }
+    if part == "train":
+        held_out = rows_of("test")
+        found = certify(ensemble, X[held_out], table.y[held_out], attacker, n_jobs=jobs)
+        summary["held_out"] = {"n_rows": len(found), **_count(found)}
+    ensemble.save(out)
+    if as_json:
+        _say_json(summary)
+    else:
+        _show_training(summary)
+
+
+def _make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> Any:
+    trainer = TRAINERS[model]
+    estimator = getattr(import_module(trainer.module), trainer.name)()
+    known = estimator.get_params()
+    for entry in given:
+        name, equals, text = entry.partition("=")
+        if not equals or name not in known:
+            names = ", ".join(sorted(set(known) - {"callback"}))
+            raise InputError(f"Expected --param NAME=VALUE with a name among {names}, got {entry!r}.")
+        try:
+            params[name] = json.loads(text)
+        except json.JSONDecodeError:
+            params[name] = text
+    return estimator.set_params(**params)
+
+
+def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None]) -> None:
+    """Fit with a progress bar, and say warnings in one line each."""
+    done = 0
+
+    def report(n_done: int, _: int) -> None:
+        nonlocal done
+        advance(n_done - done)
+        done = n_done
+
+    if "callback" in estimator.get_params():
+        estimator.set_params(callback=report)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            estimator.fit(X, y)
+        except RuntimeError as error:  # fewer trees than asked for
+            raise InputError(
+                f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)"
+            ) from None
+    for warning in caught:
+        _complain(f"warning: {warning.message}")
+
+
+def _show_training(summary: dict[str, Any]) -> None:
+    model, data, attacker = summary["model"], summary["data"], summary["attacker"]
+    table = _key_values(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}")
+    unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
+    table.add_row("Rows, features", f"{data['n_rows']} ({data['part']} part), {model['n_features']} {unit}")
+    table.add_row("Trees, nodes", f"{model['n_trees']}, {model['n_nodes']}")
+    table.add_row(
+        "Spread", "no two trees share a feature" if summary["spread"] is None else repr(summary["spread"])
+    )
+    table.add_row("Time", f"{summary['seconds']:.2f} s")
+    if "held_out" in summary:
+        held_out = summary["held_out"]
+        table.add_row("Held-out rows", f"{held_out['n_rows']} ('certify --part test' takes the same)")
+        table.add_row("  Accuracy", f"{held_out['accuracy']:.2%}")
+        table.add_row("  Robust accuracy", _interval(held_out["robust_accuracy_bounds"], digits=2))
+    table.add_row("Model file", model["path"])
+    _show(table)
+
+
+# --- datasets -----------------------------------------------------------------------------------------------
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one in detail.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the datasets known by name: source, licence, checksum, split and scaling.
+
+    [bold]Examples[/bold]
+
+      certiforest datasets
+
+      certiforest datasets mnist26
+
+    Nothing is downloaded unless --download is given where a dataset is used.
+    """
+    infos = list(DATASETS.values()) if name is None else [dataset_info(name)]
+    documents = [
+        {
+            "name": info.name,
+            "title": info.title,
+            "size": info.size,
+            "source": info.source,
+            "licence": info.licence,
+            "split": info.split_text,
+            "scaling": info.scaling_text,
+            "sha256": info.sha256,
+        }
+        for info in infos
+    ]
+    if as_json:
+        _say_json(documents if name is None else documents[0])
+    elif name is None:
+        table = TextTable("Name", "What it is", "Size", "Licence")
+        for info in infos:
+            table.add_row(info.name, info.title, info.size, info.licence)
+        _show(table)
+        _say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
+    else:
+        table = _key_values(name)
+        for key, value in documents[0].items():
+            table.add_row(key.capitalize(), value or "not recorded")
+        _show(table)
+
+
+# --- report and demo ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def report(
+    model: ModelPath,
+    data: DataName,
+    eps: Eps,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path(
+        "report.html"
+    ),
+    target: Target = None,
+    norm: Norm = "inf",
+    part: Part = None,
+    frozen: Frozen = None,
+    domain: Domain = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    header: Header = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    jobs: Jobs = 1,
+    force: Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
+) -> None:
+    """Certify and write a report to show: verdicts, certified curve, radii, fragile rows, features, spread.
+
+    [bold]Examples[/bold]
+
+      certiforest report model.json test.csv --target label --eps 0.02 --out report.html
+
+      certiforest report model.json mnist26 --data-dir ~/data --eps 0.015 --json
+
+    The HTML file is self-contained: no script, nothing fetched. Every figure's data is in the JSON.
+    """
+    if not as_json:
+        _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
+        _check_free(force, out)
+    ensemble = as_ensemble(model)
+    rows = _Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
+    attacker = Attacker(
+        norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain
+    )
+    _warn_of_units(attacker, rows)
+    findings = _find(ensemble, rows, attacker, str(model), jobs)
+    if as_json:
+        _say_json(findings)
+        return
+    write_atomically(out, _render(out, findings))
+    _say(f"Report: {out}")
+
+
+def _find(ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, jobs: int) -> dict[str, Any]:
+    with _progress("Certifying for the report", len(rows.X)) as advance:
+        return find(
+            ensemble,
+            rows.X,
+            rows.y,
+            attacker,
+            model=Path(model).name,
+            data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
+            feature_names=rows.names,
+            scaling=rows.scaling,
+            image_shape=rows.image_shape,
+            n_jobs=jobs,
+            progress=advance,
+        )
+
+
+RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    ".html": as_html,
+    ".json": lambda findings: json.dumps(findings, indent=1, allow_nan=False) + "\n",
+    ".txt": as_text,
+}
+
+
+def _render(path: Path, findings: dict[str, Any]) -> str:
+    return RENDERERS.get(path.suffix.lower(), as_html)(findings)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option(metavar="HTML", help="Report; a new file in this directory if not given.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
     """Train, certify and report on data that ships with scikit-learn; takes under a minute.
 
     [bold]Example[/bold]
 
       certiforest demo
     """
-    from certiforest.training.forest import LargeSpreadForestClassifier
-
+    out = _first_free("certiforest-demo", ".html") if out is None else out
+    _check_free(force, out)
     eps = 0.02
     dataset = load_dataset("breast_cancer")
     X_train, X_test, y_train, y_test = dataset.scaled_split()
-    steps = len(DEMO_NORMS) + 1
-    with _progress("Training and certifying (the first time, compiling)", steps) as advance:
-        forest = LargeSpreadForestClassifier(25, 4, eps=eps, random_state=0).fit(X_train, y_train)
+    estimator = _make_estimator(
+        "forest", {"n_estimators": 25, "max_depth": 4, "eps": eps, "random_state": 0}, ()
+    )
+    with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
+        estimator.fit(X_train, y_train)
         advance(1)
-        ensemble = forest.ensemble_.with_columns(dataset.table.feature_names, dataset.scaling)
+        ensemble = as_ensemble(estimator).with_columns(dataset.table.feature_names, dataset.scaling)
         found = {}
         for norm in DEMO_NORMS:
             found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
             advance(1)
-    summary = {
-        "data": "breast_cancer",
-        "n_train": len(X_train),
-        "n_test": len(X_test),
-        "model": _describe_model(ensemble, None),
-        "spread": _finite(spread(ensemble)),
-        "eps": eps,
-        "norms": {norm: _count(certificates) for norm, certificates in found.items()},
-    }
+    rows = _Rows(X_test, y_test, dataset.table.feature_names, "breast_cancer", "test", dataset.scaling, None)
+    write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1)))
     if as_json:
-        _say_json(summary)
+        _say_json(
+            {
+                "data": "breast_cancer",
+                "n_train": len(X_train),
+                "n_test": len(X_test),
+                "model": _describe_model(ensemble, None),
+                "spread": _finite(spread(ensemble)),
+                "eps": eps,
+                "norms": {norm: _count(certificates) for norm, certificates in found.items()},
+                "report": str(out),
+            }
+        )
         return
     table = TextTable(
         title=f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {eps}"
@@ -325,9 +646,17 @@ def demo(as_json: AsJson = False) -> None:
         shares = f"{certificates.accuracy:.1%}", _interval(certificates.robust_accuracy_bounds)
         table.add_row(f"L{norm}", *shares, *map(str, certificates.counts.values()))
     _show(table)
+    _say(f"Report: {out}")
 
 
 DEMO_NORMS = ("inf", "2", "1")
+
+
+def _first_free(stem: str, suffix: str) -> Path:
+    names = (
+        f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2)))
+    )
+    return next(path for path in map(Path, names) if not path.exists())
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -373,32 +702,38 @@ class _Source:
             path, self.target, drop=self.drop or (), kind=self.kind, header=self.header, n_features=n_features
         )
 
+    def open(
+        self, n_features: int | None = None
+    ) -> tuple[Table, Callable[[str], NDArray[np.int64]], Scaling | None]:
+        """Return the whole table, what gives the rows of a part of it, and the dataset's own scaling."""
+        if self.is_named:
+            dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
+            return dataset.table, dataset.parts.__getitem__, dataset.scaling
+        table = self.read(n_features)
+        return table, lambda part: _rows_of_part(table, part), None
+
     def load(self, ensemble: TreeEnsemble, part: str | None) -> _Rows:
         """Return the rows that a model is to be certified on, in its units."""
         _check_choice("--part", part, (None, *PARTS))
-        scaling, image_shape = ensemble.scaling, None
-        if self.is_named:
-            dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
-            table, part = dataset.table, part or "test"
-            image_shape = dataset.info.image_shape
-            scaling = scaling or dataset.scaling
-            rows = dataset.parts[part]
-            table = table.take(rows).with_features(ensemble.feature_names, ensemble.n_features)
-        else:
-            table = self.read(ensemble.n_features).with_features(ensemble.feature_names, ensemble.n_features)
-            part = part or "all"
-            if part != "all":
-                table = table.take(_split(table)[part])
+        part = part or ("test" if self.is_named else "all")
+        table, rows_of, own_scaling = self.open(ensemble.n_features)
+        table = table.take(rows_of(part)).with_features(ensemble.feature_names, ensemble.n_features)
+        # A model without a scaling, of a dataset that has one, was trained on rows scaled in the documented
+        # way.
+        scaling = ensemble.scaling or own_scaling
         X = table.X if scaling is None else scaling.apply(table.X)
         names = ensemble.feature_names or table.feature_names
+        image_shape = dataset_info(self.data).image_shape if self.is_named else None
         return _Rows(X, table.y, names, self.data, part, scaling, image_shape)
 
 
-def _split(table: Table) -> dict[str, NDArray[np.int64]]:
+def _rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
+    if part == "all":
+        return np.arange(len(table))
     if table.y is None:
         raise InputError("Expected labels to split the rows by, got none: name the label column by --target.")
-    train, test = split_rows(table.y)
-    return {"train": train, "test": test, "all": np.arange(len(table))}
+    train_rows, test_rows = split_rows(table.y)
+    return train_rows if part == "train" else test_rows
 
 
 def _find_features(
@@ -425,12 +760,13 @@ def _warn_of_units(attacker: Attacker, rows: _Rows) -> None:
     if attacker.norm == 0:
         return
     n_features = rows.X.shape[1]
-    width = np.ptp(rows.X, axis=0)
+    # Scaled features have a range of 1, whatever part of it these rows fill.
+    width = np.ptp(rows.X, axis=0) if rows.scaling is None else np.ones(n_features)
     doubtful = np.flatnonzero((width > 0) & (attacker.eps > width / 2) & ~attacker.is_frozen(n_features))
     if doubtful.size == 0:
         return
     first = int(doubtful[width[doubtful].argmin()])
-    others = f" and {doubtful.size - 1} others" if doubtful.size > 1 else ""
+    others = f" and of {doubtful.size - 1} others" if doubtful.size > 1 else ""
     advice = (
         "the model is scaled: eps is a share of a feature's range" if rows.scaling else "train with --scale"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -182,10 +183,12 @@ def _read_csv(path: Path, request: _Request) -> Table:
     if not text[len(first) :].strip() and has_header:
         raise TableError(f"Expected rows below the header, got none in {path}.")
     try:
-        X = np.loadtxt(io.StringIO(text), dtype=np.float64, usecols=wanted.features, ndmin=2, **options)
-        y = None
-        if wanted.target is not None:
-            y = np.loadtxt(io.StringIO(text), dtype=str, usecols=wanted.target, ndmin=1, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about blank lines, which hold no row
+            X = np.loadtxt(io.StringIO(text), dtype=np.float64, usecols=wanted.features, ndmin=2, **options)
+            y = None
+            if wanted.target is not None:
+                y = np.loadtxt(io.StringIO(text), dtype=str, usecols=wanted.target, ndmin=1, **options)
     except (ValueError, IndexError) as error:
         # The fast reader does not say which cell; look at each until one is at fault.
         raise _find_fault(text, delimiter, has_header, wanted, path) or TableError(
