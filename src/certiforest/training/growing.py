@@ -43,14 +43,14 @@ class Frontier(NamedTuple):
         Place of each node in the node table, and the tree it belongs to.
     start : ndarray of int64, shape (n_nodes + 1,)
         Rows of node ``i`` are ``row[start[i]:start[i + 1]]``.
-    row, weight : ndarray of int32, float64, shape (start[-1],)
+    row, weight : ndarray of uint32, float64, shape (start[-1],)
         Training rows and their weights.
     """
 
     node: NDArray[np.int64]
     tree: NDArray[np.int32]
     start: NDArray[np.int64]
-    row: NDArray[np.int32]
+    row: NDArray[np.uint32]
     weight: NDArray[np.float64]
 
 
@@ -87,7 +87,7 @@ class GiniScore:
     """
 
     def __init__(self, class_index: NDArray, n_classes: int) -> None:
-        self.class_index = class_index.astype(np.int32)
+        self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
         self.n_classes = n_classes
 
     def leaves(self, frontier: Frontier) -> tuple[NDArray, NDArray[np.bool_]]:
@@ -103,7 +103,7 @@ class GiniScore:
         """Search the entries of a block."""
         bins = task.bins
         search_gini(
-            bins.code, task.centre, bins.low, bins.high, bins.n_bins, task.reach, task.ledger.claims,
+            bins.code, task.centre, bins.low, bins.high, bins.n_bins, bins.common, task.reach, task.ledger.claims,
             frontier.row, frontier.weight, frontier.start, frontier.tree, self.class_index,
             node, feature, block.start, block.stop, task.min_samples_leaf, self.n_classes,
             out_gain, out_threshold,
@@ -257,7 +257,7 @@ def _route(
 ) -> Frontier:  # fmt: skip
     """Return the children of the nodes that split as the next level."""
     n_rows = int(np.diff(frontier.start)[split].sum()) * (2 if reach.any() else 1)
-    row, weight = np.empty(n_rows, np.int32), np.empty(n_rows)
+    row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
     start = np.empty(2 * len(split) + 1, np.int64)
     kernels.route(
         task.bins.code, task.centre, reach, frontier.row, frontier.weight, frontier.start, split, feature,
@@ -334,7 +334,7 @@ def _roots(weight: NDArray[np.float64], n_trees: int, bootstrap: bool, rng: np.r
         drawn = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows) if bootstrap else 1
         tree_weight = weight * drawn
         row = np.flatnonzero(tree_weight > 0)
-        rows.append(row.astype(np.int32))
+        rows.append(row.astype(np.uint32))
         weights.append(tree_weight[row])
     start = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     return Frontier(

@@ -60,7 +60,7 @@ def worst_purity(before, left, after, whole, scratch):
 
 @njit(cache=True, nogil=True)
 def search_gini(
-    code, centre, low, high, n_bins, reach, claims,
+    code, centre, low, high, n_bins, common, reach, claims,
     row, weight, node_start, node_tree, class_index,
     entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, n_classes,
     out_gain, out_threshold,
@@ -76,28 +76,50 @@ def search_gini(
     present = np.empty(max_bins, np.int64)
     value = np.empty(max_bins)
     summed = np.zeros((max_bins + 1, n_classes))
-    scratch = np.empty(n_classes)
+    whole, rest, scratch = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    last_node = -1
     for entry in range(first_entry, last_entry):
         node, f = entry_node[entry], entry_feature[entry]
         start, stop = node_start[node], node_start[node + 1]
+        if node != last_node:
+            last_node = node
+            whole[:] = 0.0
+            for i in range(start, stop):
+                whole[class_index[row[i]]] += weight[i]
+            total = whole.sum()
+            unsplit = purity(whole, whole, 1.0)
+        # Rows in the commonest bin (the black pixels) are not counted but are what remains of the whole.
+        code_of_row, skipped = code[f], common[f]
         for i in range(start, stop):
-            k = code[f, row[i]]
-            histogram[k, class_index[row[i]]] += weight[i]
-            n_rows_in_bin[k] += 1
-        n_present = 0
+            k = code_of_row[row[i]]
+            if k != skipped:
+                histogram[k, class_index[row[i]]] += weight[i]
+                n_rows_in_bin[k] += 1
+        n_present, n_counted = 0, 0
+        rest[:] = whole
         for k in range(n_bins[f]):
             if n_rows_in_bin[k] > 0:
                 present[n_present] = k
-                value[n_present] = centre[f, k]
-                for c in range(n_classes):
-                    summed[n_present + 1, c] = summed[n_present, c] + histogram[k, c]
-                    histogram[k, c] = 0.0
                 n_present += 1
-        whole = summed[n_present]
-        total = 0.0
-        for c in range(n_classes):
-            total += whole[c]
-        unsplit = purity(whole, whole, 1.0)
+                n_counted += n_rows_in_bin[k]
+                for c in range(n_classes):
+                    rest[c] -= histogram[k, c]
+        if n_counted < stop - start:
+            n_rows_in_bin[skipped] = stop - start - n_counted
+            place = n_present
+            while place > 0 and present[place - 1] > skipped:
+                present[place] = present[place - 1]
+                place -= 1
+            present[place] = skipped
+            n_present += 1
+            for c in range(n_classes):
+                histogram[skipped, c] = max(0.0, rest[c])
+        for j in range(n_present):
+            k = present[j]
+            value[j] = centre[f, k]
+            for c in range(n_classes):
+                summed[j + 1, c] = summed[j, c] + histogram[k, c]
+                histogram[k, c] = 0.0
         best = unsplit + LEAST_GAIN * total
         best_threshold = np.nan
         was_closed = False
@@ -110,14 +132,14 @@ def search_gini(
                 break
             # The worst case is at most the case where all stay, which is cheap: most thresholds end here.
             left = summed[j + 1]
-            left_total, left_sum, right_sum = 0.0, 0.0, 0.0
+            left_total, left_squares, right_squares = 0.0, 0.0, 0.0
             for c in range(n_classes):
+                right_weight = whole[c] - left[c]
                 left_total += left[c]
-                left_sum += left[c] * left[c]
-                right_sum += (whole[c] - left[c]) * (whole[c] - left[c])
-            if left_total <= 0.0 or total - left_total <= 0.0:
-                continue
-            if left_sum / left_total + right_sum / (total - left_total) <= best:
+                left_squares += left[c] * left[c]
+                right_squares += right_weight * right_weight
+            right_total = total - left_total
+            if left_squares * right_total + right_squares * left_total <= best * left_total * right_total:
                 continue
             threshold = open_threshold(claims, f, node_tree[node], high[f, present[j]], low[f, present[j + 1]])
             if np.isnan(threshold):
