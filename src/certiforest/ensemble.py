@@ -24,6 +24,7 @@ FORMAT = "certiforest"
 FORMAT_VERSION = 1
 MAX_FEATURES = 2**31 - 2
 LARGEST = float(np.finfo(np.float64).max)
+LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
 class ModelError(ValueError):
@@ -123,6 +124,21 @@ class TreeEnsemble:
         self.high = _frozen(out_high[:size])
         right, tree_start = _link(self.feature)
         self.right, self.tree_start = _frozen(right), _frozen(tree_start)
+        self.trees = self._as_trees()
+
+    def _as_trees(self) -> kernels.Trees:
+        is_leaf = self.feature < 0
+        depth = np.maximum.reduceat(self.node_depth, self.tree_start[:-1])
+        return kernels.Trees(
+            feature=np.where(is_leaf, 0, self.feature).astype(np.int32),
+            threshold=np.where(is_leaf, np.nan, self.threshold),
+            right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
+            leaf=self.leaf,
+            low=self.low,
+            high=self.high,
+            tree_start=self.tree_start,
+            stride=np.clip(depth, 1, LONGEST_STRIDE),
+        )
 
     @classmethod
     def from_trees(
@@ -156,12 +172,25 @@ class TreeEnsemble:
         low, high : ndarray of float64, shape (n_features,)
             Smallest and largest value of each feature.
         """
-        inside = object.__new__(type(self))
-        inside.classes, inside.n_features = self.classes, self.n_features
-        inside.feature_names = self.feature_names
         box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
-        inside._trim(self.feature, self.threshold, self.leaf, *box)
-        return inside
+        return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
+
+    def without_idle_splits(self) -> TreeEnsemble:
+        """Return the ensemble that votes the same and has no split below which all leaves agree."""
+        agreed = np.empty(self.n_nodes, np.int32)
+        kernels.mark_agreement(self.feature, self.right, self.leaf, agreed)
+        split = np.flatnonzero(self.feature >= 0)
+        parent = np.full(self.n_nodes, -1)
+        parent[split + 1] = parent[self.right[split]] = split
+        keep = (parent < 0) | (agreed[parent] < 0)
+        feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
+        return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
+
+    def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
+        other = object.__new__(type(self))
+        other.classes, other.n_features, other.feature_names = self.classes, self.n_features, self.feature_names
+        other._trim(*columns_and_box)
+        return other
 
     @property
     def n_trees(self) -> int:
@@ -179,12 +208,11 @@ class TreeEnsemble:
         return len(self.classes)
 
     @property
-    def depth(self) -> int:
-        """Number of splits on the longest path."""
+    def node_depth(self) -> NDArray[np.int64]:
+        """Number of splits above each node, shape (n_nodes,)."""
         depth = np.zeros(self.n_nodes, np.int64)
-        for node in np.flatnonzero(self.feature >= 0):  # preorder: a parent comes before its children
-            depth[node + 1] = depth[self.right[node]] = depth[node] + 1
-        return int(depth.max())
+        kernels.mark_depth(self.feature, self.right, depth)
+        return depth
 
     @property
     def tree_of_node(self) -> NDArray[np.int64]:
@@ -205,9 +233,7 @@ class TreeEnsemble:
         rows = Rows(X, self.n_features, self.feature_names)
         votes = np.zeros((len(rows), self.n_classes), np.int64)
         for block in rows.blocks():
-            kernels.count_votes(
-                self.feature, self.threshold, self.right, self.leaf, self.tree_start, rows[block], votes[block]
-            )
+            kernels.count_votes(self.trees, rows[block], votes[block])
         return votes
 
     def predict(self, X: Any) -> NDArray:

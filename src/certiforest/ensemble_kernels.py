@@ -8,8 +8,28 @@ an entry. A leaf has ``feature == -1``::
     right      2      -1     4      -1    -1
 """
 
-import numpy as np
+from typing import NamedTuple
+
 from numba import njit
+from numpy import ndarray
+
+
+class Trees(NamedTuple):
+    """The arrays of a `certiforest.ensemble.TreeEnsemble`, as kernels take them.
+
+    Here a leaf is a split that always leads back to itself (``right[i] == i``, threshold NaN, feature 0), so that a
+    row may take ``stride[tree]`` steps at a time without asking whether it has arrived: that question, wrongly
+    guessed by the processor, costs more than the steps.
+    """
+
+    feature: ndarray
+    threshold: ndarray
+    right: ndarray
+    leaf: ndarray
+    low: ndarray
+    high: ndarray
+    tree_start: ndarray
+    stride: ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -97,17 +117,36 @@ def trim(feature, threshold, leaf, right, tree_start, low, high, stack, out_feat
 
 
 @njit(cache=True, nogil=True)
-def find_leaf(feature, threshold, right, root, x):
-    """Return the leaf in which row ``x`` ends."""
-    node = root
-    while feature[node] >= 0:
-        node = node + 1 if x[feature[node]] <= threshold[node] else right[node]
+def mark_depth(feature, right, out):
+    """Write the number of splits above each node to ``out``, which starts at zero."""
+    for node in range(feature.shape[0]):  # preorder: a parent comes before its children
+        if feature[node] >= 0:
+            out[node + 1] = out[right[node]] = out[node] + 1
+
+
+@njit(cache=True, nogil=True)
+def mark_agreement(feature, right, leaf, out):
+    """Write the class on which all leaves below each node agree, or -1."""
+    for node in range(feature.shape[0] - 1, -1, -1):  # backwards: children come before their parent
+        if feature[node] < 0:
+            out[node] = leaf[node]
+        else:
+            out[node] = out[node + 1] if out[node + 1] == out[right[node]] else -1
+
+
+@njit(cache=True, nogil=True)
+def find_leaf(trees, tree, x):
+    """Return the leaf of a tree in which row ``x`` ends."""
+    node = trees.tree_start[tree]
+    while trees.right[node] != node:
+        for _ in range(trees.stride[tree]):
+            node = node + 1 if x[trees.feature[node]] <= trees.threshold[node] else trees.right[node]
     return node
 
 
 @njit(cache=True, nogil=True)
-def count_votes(feature, threshold, right, leaf, tree_start, X, out):
+def count_votes(trees, X, out):
     """Add each tree's vote for each row to ``out`` (n_rows, n_classes), which starts at zero."""
     for i in range(X.shape[0]):
-        for tree in range(tree_start.shape[0] - 1):
-            out[i, leaf[find_leaf(feature, threshold, right, tree_start[tree], X[i])]] += 1
+        for tree in range(trees.tree_start.shape[0] - 1):
+            out[i, trees.leaf[find_leaf(trees, tree, X[i])]] += 1

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The room that trains large-spread ensembles."""

@@ -1,0 +1,76 @@
+"""as_ensemble: one way in for every kind of model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
+from certiforest.formats.sklearn_models import is_sklearn_forest, translate_sklearn
+
+
+def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
+    """Translate a model, exactly, into a `TreeEnsemble`.
+
+    Parameters
+    ----------
+    model : TreeEnsemble, estimator or path
+        An ensemble is returned as it is; an estimator of this library gives its ``ensemble_``; scikit-learn's
+        ``RandomForestClassifier``, ``ExtraTreesClassifier`` and ``DecisionTreeClassifier`` are translated; a path
+        leads to a file of this library or a ``.silva`` file, told apart by their content.
+    voting : {"hard"}, optional
+        How the trees of a scikit-learn forest combine. They average probabilities, which is not supported yet, so a
+        forest is refused unless ``"hard"`` asks for the majority of its trees' own predictions.
+
+    Returns
+    -------
+    TreeEnsemble
+        Predicts as the model does on every finite float64 row.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be translated exactly.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from certiforest import as_ensemble
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
+    >>> as_ensemble(forest, voting="hard").n_trees
+    5
+    """
+    if voting not in (None, "hard"):
+        raise ModelError(f"Expected voting to be 'hard' or None, got {voting!r}.")
+    if isinstance(model, TreeEnsemble):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        return _read(Path(model))
+    if is_sklearn_forest(model):
+        return translate_sklearn(model, voting)
+    if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
+        return model.ensemble_
+    if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
+        raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
+    raise ModelError(
+        f"Expected a TreeEnsemble, a path, a fitted estimator of certiforest, or scikit-learn's RandomForestClassifier,"
+        f" ExtraTreesClassifier or DecisionTreeClassifier, got {type(model).__name__}."
+    )
+
+
+def _read(path: Path) -> TreeEnsemble:
+    if path.is_dir():
+        raise ModelError(f"Expected a model file, got the directory {path}.")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"Expected a model file, got {path}, which does not exist.") from None
+    except OSError as error:
+        raise ModelError(f"Expected a readable model file, got {path} ({error.strerror}).") from None
+    if content.lstrip()[:40].startswith(SILVA_HEADERS):
+        return parse_silva(content, source=str(path))
+    return TreeEnsemble.from_text(content, source=str(path))

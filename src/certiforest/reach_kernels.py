@@ -1,0 +1,146 @@
+"""What one tree can be made to say: which leaves an attacker reaches, and at what cost.
+
+A visit goes down the path of the row itself and puts every other side that the attacker can reach on a stack.
+Seen from the row, a side costs nothing or is the *other* side; because dead branches are cut when an ensemble is
+built, a leaf is within an L-inf budget iff every split on its path is: three intervals of a line that meet in
+pairs meet in one point. So L-inf needs no state, and other norms only the cost so far.
+"""
+
+import math
+
+from numba import njit
+
+from certiforest.rounding_kernels import ceil_difference, is_within, successor
+
+
+@njit(cache=True, nogil=True)
+def other_side_is_near(value, threshold, high, low):
+    """Tell whether a feature may be moved across a threshold within its budget ``high + low``, exactly.
+
+    From the left side the target is the next float above the threshold, from the right the threshold itself.
+    An infinite budget has no limit at all; a negative one belongs to a frozen feature.
+    """
+    distance = value - threshold
+    if abs(distance) > high:  # rounding is monotone: if this exceeds the budget, so does the exact difference
+        return False
+    if high == math.inf:
+        return True
+    if distance <= 0.0:
+        return is_within(successor(threshold), value, high, low)
+    return is_within(value, threshold, high, low)
+
+
+@njit(cache=True, nogil=True)
+def claim(owner, feature, tree):
+    """Note that ``tree`` has a split on ``feature`` that the attacker can turn; True if another one has, too."""
+    if owner[feature] == -1:
+        owner[feature] = tree
+    return owner[feature] != tree
+
+
+@njit(cache=True, nogil=True)
+def descend(trees, node, stride, x, high, stack, depth):
+    """Go down to the leaf of row ``x`` below a node and put every split near the path on the stack.
+
+    Return the leaf and the new height of the stack. Nearness is judged by rounded numbers here and may be granted too
+    often, never too seldom; nothing in the inner loop depends on a guess of the processor.
+    """
+    while trees.right[node] != node:
+        for _ in range(stride):
+            value, v = x[trees.feature[node]], trees.threshold[node]
+            stack[depth] = node
+            depth += abs(value - v) <= high[trees.feature[node]]
+            node = node + 1 if value <= v else trees.right[node]
+    return node, depth
+
+
+@njit(cache=True, nogil=True)
+def power(base, exponent):
+    """Return ``base ** exponent`` for a whole exponent >= 1, by multiplication."""
+    result = base
+    for _ in range(exponent - 1):
+        result *= base
+    return result
+
+
+@njit(cache=True, nogil=True)
+def raised_cost(cost, x, bound, target, unit, norm):
+    """Return the cost of a path after one of its features has to move on from ``bound`` to ``target``.
+
+    ``bound`` is where the path so far makes the feature go (``x`` itself if nowhere). ``norm`` is -1 for L-inf,
+    whose cost is the largest move (rounded up, exact for a unit of 1); otherwise costs are sums of p-th powers.
+    """
+    if norm == -1:
+        step = ceil_difference(max(x, target), min(x, target))
+        return max(cost, step / unit)
+    if norm == 0:
+        return cost + 1.0 if bound == x else cost
+    moved = power(abs(target - x) / unit, norm)
+    return cost + moved if bound == x else cost + (moved - power(abs(bound - x) / unit, norm))
+
+
+@njit(cache=True, nogil=True)
+def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
+    """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
+
+    Fills ``out_cost`` (n_classes,), inf where there is none, and ``out_leaf`` (n_classes,). Costs are powers of
+    norms in units of ``unit``, see `raised_cost`. Return the tree's own vote, how many classes it can be made to vote
+    for, and whether it has a split in reach on a feature that another tree has one on. ``owner`` (n_features,) starts
+    at -1 for each row; with length 0 the trees are not compared.
+    """
+    watch = owner.shape[0] > 0
+    meets = False
+    out_cost[:] = math.inf
+    out_leaf[:] = -1
+    stride = trees.stride[tree]
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, high, stack, 0)
+    vote = trees.leaf[node]
+    out_cost[vote] = 0.0
+    out_leaf[vote] = node
+    stack_cost[:depth] = 0.0
+    n_seen = 1
+    dearest = math.inf  # of the cheapest leaves by class: a path that costs as much improves none of them
+    while depth > 0:
+        depth -= 1
+        split, cost = stack[depth], stack_cost[depth]
+        f, v = trees.feature[split], trees.threshold[split]
+        value = x[f]
+        if not other_side_is_near(value, v, high[f], low[f]):
+            continue
+        if value > v:
+            other = split + 1
+            cost = raised_cost(cost, value, min(value, trees.high[split]), v, unit[f], norm)
+        else:
+            other = trees.right[split]
+            bound = value if value > trees.low[split] else successor(trees.low[split])
+            cost = raised_cost(cost, value, bound, successor(v), unit[f], norm)
+        if cost > limit or (cost >= dearest and not watch):
+            continue
+        if watch and claim(owner, f, tree):
+            meets = True
+        height = depth
+        node, depth = descend(trees, other, stride, x, high, stack, depth)
+        stack_cost[height:depth] = cost
+        c = trees.leaf[node]
+        if cost < out_cost[c]:
+            if out_cost[c] == math.inf:
+                n_seen += 1
+            out_cost[c] = cost
+            out_leaf[c] = node
+            if n_seen == out_cost.shape[0]:
+                dearest = out_cost.max()
+    return vote, n_seen, meets
+
+
+@njit(cache=True, nogil=True)
+def enter_leaf(trees, tree, leaf, z):
+    """Move row ``z`` into the box of a leaf, each feature as little as possible."""
+    node = trees.tree_start[tree]
+    while node != leaf:
+        f, v = trees.feature[node], trees.threshold[node]
+        if leaf < trees.right[node]:
+            z[f] = min(z[f], v)
+            node += 1
+        else:
+            z[f] = max(z[f], successor(v))
+            node = trees.right[node]

@@ -1,0 +1,161 @@
+"""Composition: exact verdicts where trees do not meet, for every norm.
+
+A `Composition` prepares one ensemble against one attacker; it then decides blocks of rows, prices their cheapest
+change and writes witnesses. Two trees *meet* at a row if both have a split on one feature that the attacker can
+turn there. An ensemble of large spread has no such row; in any other one, the rows without such a pair are decided
+all the same, and what is left is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attacker import Attacker, Budgets
+from certiforest.ensemble import TreeEnsemble
+from certiforest.spread import has_large_spread
+from certiforest.verification import composition_kernels as kernels
+from certiforest.verification.rationals import Change, exact_budget, exact_change
+
+# Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
+SMALLEST_UNIT = 1e-300
+
+
+class Composition:
+    """One ensemble against one attacker, ready to decide rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    attacker : Attacker
+
+    Attributes
+    ----------
+    ensemble : TreeEnsemble
+        Without the branches outside the attacker's domain, and without splits that change no vote.
+    has_large_spread : bool
+        Whether trees can meet at no row at all.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
+        n_features = ensemble.n_features
+        self.attacker = attacker
+        if attacker.domain is not None:
+            ensemble = ensemble.within(*attacker.bounds(n_features))
+        self.ensemble = ensemble.without_idle_splits()
+        self.has_large_spread = has_large_spread(self.ensemble, attacker)
+        self.is_box = attacker.norm == math.inf or not attacker.can_move
+        budgets = attacker.budgets(n_features)
+        if not attacker.can_move:
+            budgets = Budgets(np.zeros(n_features), np.zeros(n_features))
+        elif attacker.norm == 0:
+            budgets = Budgets(np.where(budgets.high < 0, -1.0, math.inf), np.zeros(n_features))
+        self.budgets = budgets
+        # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
+        counts = attacker.norm == 0
+        self.unit = np.ones(n_features) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
+        self.limit = attacker.eps if counts else 1.0
+        self.slack = 0.0
+        if not (counts or self.is_box):
+            depth = int(self.ensemble.node_depth.max())
+            self.slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
+            if self.unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
+                self.slack = math.inf
+
+    def new_order(self) -> NDArray[np.int64]:
+        """Return an order of visits to start from; each thread needs its own."""
+        return np.arange(self.ensemble.n_trees)
+
+    def decide(
+        self, X: NDArray[np.float64], order: NDArray[np.int64], out_prediction: NDArray, out_stable: NDArray[np.int8]
+    ) -> None:
+        """Write the predicted class index and 1, 0 or -1 (stable, unstable, unknown) for each row.
+
+        ``order`` is changed to one that suits the rows seen.
+        """
+        trees, n_classes = self.ensemble.trees, self.ensemble.n_classes
+        watch = not self.has_large_spread
+        if self.is_box:
+            kernels.decide_within_box(trees, X, *self.budgets, n_classes, watch, order, out_prediction, out_stable)
+            return
+        kernels.decide_by_price(
+            trees, X, *self.budgets, self.unit, int(self.attacker.norm), self.limit, self.slack, n_classes, watch,
+            order, out_prediction, out_stable,
+        )  # fmt: skip
+        for i in np.flatnonzero(out_stable == kernels.BORDERLINE):
+            out_stable[i] = self.exact_change(X[i]).cost > exact_budget(self.attacker)
+
+    def exact_change(self, x: NDArray[np.float64]) -> Change:
+        """Return the cheapest change of one row up to the budget, in rational arithmetic."""
+        ceiling = [exact_budget(self.attacker)] * self.ensemble.n_trees
+        return exact_change(self.ensemble, x, self.attacker, ceiling)
+
+    def write_witnesses(self, X: NDArray[np.float64], unstable: NDArray[np.int64], out: NDArray) -> None:
+        """Write, for each unstable row (by index), a row within the attacker's reach that is predicted otherwise.
+
+        Raises
+        ------
+        AssertionError
+            If the ensemble does not predict a witness otherwise. That would be a defect of this library: the check
+            stands between a verdict and its reader.
+        """
+        pricing = RowPricing(self.ensemble)
+        norm = -1 if self.is_box else int(self.attacker.norm)
+        limit = math.inf if self.is_box else self.limit - self.slack
+        for i in unstable:
+            out[i] = X[i]
+            pricing.price(X[i], self.budgets, self.unit, norm, limit)
+            total = pricing.cheapest_change(is_max=self.is_box)
+            leaf, target = pricing.leaf, pricing.target
+            if total > limit or total == math.inf:
+                change = self.exact_change(X[i])
+                leaf, target = change.leaf, change.target
+            kernels.write_witness(self.ensemble.trees, leaf, target, out[i])
+        before, after = self.ensemble.votes(X[unstable]), self.ensemble.votes(out[unstable])
+        if (before.argmax(axis=1) == after.argmax(axis=1)).any():
+            raise AssertionError("A witness does not change the prediction: please report this as a defect.")
+
+
+class RowPricing:
+    """Scratch space to price the cheapest change of one row after another."""
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        n_trees, n_classes = ensemble.n_trees, ensemble.n_classes
+        self.trees = ensemble.trees
+        self.n_classes = n_classes
+        self.cost = np.empty((n_trees, n_classes))
+        self.leaf = np.empty((n_trees, n_classes), np.int64)
+        self.vote = np.empty(n_trees, np.int64)
+        self.target = np.full(n_trees, -1)
+        self._stack = np.empty(ensemble.n_nodes + 1, np.int64)
+        self._stack_cost = np.empty(ensemble.n_nodes + 1)
+        self._best = np.empty(n_trees + 2)
+        self._choice = np.empty((n_trees, n_trees + 2), np.int8)
+        self._no_owner = np.empty(0, np.int64)
+
+    def price(self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float) -> None:
+        """Fill ``cost``, ``leaf`` and ``vote`` for a row (see `reach_kernels.visit_priced`)."""
+        kernels.price_row(
+            self.trees, x, *budgets, unit, norm, limit, self._no_owner, self._stack, self._stack_cost,
+            self.cost, self.leaf, self.vote,
+        )  # fmt: skip
+
+    def cheapest_change(self, *, is_max: bool) -> float:
+        """Return the cost of the cheapest change and fill ``target``."""
+        votes = np.bincount(self.vote, minlength=self.n_classes)
+        return kernels.cheapest_change(
+            self.cost, self.vote, votes, votes.argmax(), is_max, self._best, self._choice, self.target
+        )
+
+
+def rounding_slack(n_trees: int, depth: int, norm: float) -> float:
+    """Bound the rounding error of a cost composed of paths in several trees, relative to a budget of 1.
+
+    A distance over its unit is within 3 roundings of the truth, its p-th power within 4p; a path adds and takes
+    away at most ``depth`` pairs of such terms, none above 1 plus this slack, and a composition adds up at most
+    ``n_trees`` paths whose sum is near 1 where it matters. Doubled, so that second-order terms need no argument.
+    """
+    exponent = int(norm) if norm < math.inf else 1
+    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * exponent + 8) * 2.0**-53

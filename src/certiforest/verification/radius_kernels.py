@@ -1,0 +1,105 @@
+"""How far a row can be moved before trees meet, and before its prediction changes."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from certiforest.ensemble_kernels import find_leaf
+from certiforest.rounding_kernels import ceil_difference, successor
+from certiforest.verification.composition_kernels import cheapest_change, price_row, write_witness
+
+
+@njit(cache=True, nogil=True)
+def distance_to(x, v):
+    """Return the smallest float not below the distance from ``x`` across the threshold ``v``."""
+    return ceil_difference(successor(v), x) if x <= v else ceil_difference(x, v)
+
+
+@njit(cache=True, nogil=True)
+def meeting_distance(value, tree, x):
+    """Return how far ``x`` must move to be able to cross thresholds of two trees, inf if it never is.
+
+    ``value`` holds the thresholds of one feature in ascending order and ``tree`` their trees. From the row outwards
+    the first threshold belongs to some tree; the answer is the distance to the first one of another tree::
+
+        tree     2    7    7  x  7      5
+                               |------->|       7 is nearest, then 7, 7 again, then 5
+    """
+    below = np.searchsorted(value, x, side="left") - 1  # the last threshold that x is right of
+    above = below + 1
+    first_tree = -1
+    while below >= 0 or above < value.shape[0]:
+        down = distance_to(x, value[below]) if below >= 0 else math.inf
+        up = distance_to(x, value[above]) if above < value.shape[0] else math.inf
+        if down <= up:
+            step, t = down, tree[below]
+            below -= 1
+        else:
+            step, t = up, tree[above]
+            above += 1
+        if first_tree < 0:
+            first_tree = t
+        elif t != first_tree:
+            return step
+    return math.inf
+
+
+@njit(cache=True, nogil=True)
+def meeting_radii(feature, feature_start, value, tree, scale, X, out):
+    """Write, for each row, the smallest budget at which two trees meet on some feature.
+
+    Features are those that are listed; thresholds of ``feature[k]`` are ``value[feature_start[k]:feature_start[k + 1]]``.
+    The result is exact for a scale of 1, and at most a few floats too small for any other.
+    """
+    for i in range(X.shape[0]):
+        out[i] = math.inf
+        for k in range(feature.shape[0]):
+            f = feature[k]
+            part = slice(feature_start[k], feature_start[k + 1])
+            radius = meeting_distance(value[part], tree[part], X[i, f])
+            if scale[f] != 1.0:
+                radius = (radius / scale[f]) * (1.0 - 1e-15)
+            out[i] = min(out[i], radius)
+
+
+@njit(cache=True, nogil=True)
+def changes_vote(trees, x, votes, leaf, target, z):
+    """Write row ``x``, moved into the leaves of its targets all at once, to ``z``; tell whether that changes the vote."""
+    z[:] = x
+    write_witness(trees, leaf, target, z)
+    after = np.zeros_like(votes)
+    for tree in range(target.shape[0]):
+        after[trees.leaf[find_leaf(trees, tree, z)]] += 1
+    return np.argmax(after) != np.argmax(votes)
+
+
+@njit(cache=True, nogil=True)
+def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness):
+    """Write the cost of each row's cheapest composed change (inf if there is none), whether it works, and the row after it.
+
+    For norms whose costs are floats: L-inf (norm -1) and L0. ``movable`` (n_features,) is False for frozen features.
+    """
+    n_trees = trees.tree_start.shape[0] - 1
+    stack = np.empty(trees.feature.shape[0] + 1, np.int64)
+    stack_cost = np.empty(trees.feature.shape[0] + 1)
+    owner = np.empty(0, np.int64)
+    cost = np.empty((n_trees, n_classes))
+    leaf = np.empty((n_trees, n_classes), np.int64)
+    vote = np.empty(n_trees, np.int64)
+    best = np.empty(n_trees + 2)
+    choice = np.empty((n_trees, n_trees + 2), np.int8)
+    target = np.empty(n_trees, np.int64)
+    high = np.where(movable, math.inf, -1.0)
+    low = np.zeros(X.shape[1])
+    unit = np.ones(X.shape[1])
+    for i in range(X.shape[0]):
+        price_row(trees, X[i], high, low, unit, norm, math.inf, owner, stack, stack_cost, cost, leaf, vote)
+        votes = np.zeros(n_classes, np.int64)
+        for tree in range(n_trees):
+            votes[vote[tree]] += 1
+        y = np.argmax(votes)
+        out_radius[i] = cheapest_change(cost, vote, votes, y, norm == -1, best, choice, target)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(
+            trees, X[i], votes, leaf, target, out_witness[i]
+        )
