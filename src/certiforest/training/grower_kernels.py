@@ -5,30 +5,37 @@ from numba import njit
 
 from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
 
-NO_SPLIT, ASK_AGAIN = -1, -2
+NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
 
 
 @njit(cache=True, nogil=True)
-def claim_best(claims, tree, feature, gain, threshold, out_choice):
-    """Let nodes claim, one after the other, the best of their candidate splits if it is still open.
+def claim_best(claims, tree, feature, threshold, gain, choice):
+    """Let nodes whose choice is `NOT_YET` claim, one after the other, the best of their candidate splits.
 
-    ``feature``, ``gain`` and ``threshold`` have one line per node, one column per candidate. A node's choice is a
-    column, `NO_SPLIT` if no candidate gains anything, or `ASK_AGAIN` if its best threshold was claimed by another
-    tree since the search: that candidate, and no other, must be searched anew, so its gain is set to NaN.
+    ``feature``, ``threshold`` and ``gain`` have one line per node, one column per candidate. A node's choice becomes
+    a column, `NO_SPLIT` if no candidate gains anything, or `ASK_AGAIN` if another tree has claimed its best
+    threshold since the search: that candidate, and no other, must be searched anew, so its gain is set to NaN.
+    Stops early when a feature has no room for one more claim.
     """
+    capacity = claims.value.shape[1]
     for node in range(feature.shape[0]):
+        if choice[node] != NOT_YET:
+            continue
         best = 0
         for candidate in range(1, feature.shape[1]):
             if gain[node, candidate] > gain[node, best]:
                 best = candidate
+        f, v = feature[node, best], threshold[node, best]
         if not gain[node, best] > 0.0:
-            out_choice[node] = NO_SPLIT
-        elif closing_claim(claims, feature[node, best], tree[node], threshold[node, best]) >= 0:
+            choice[node] = NO_SPLIT
+        elif closing_claim(claims, f, tree[node], v) >= 0:
             gain[node, best] = np.nan
-            out_choice[node] = ASK_AGAIN
+            choice[node] = ASK_AGAIN
+        elif claims.count[f] == capacity:
+            return
         else:
-            claim_threshold(claims, feature[node, best], tree[node], threshold[node, best])
-            out_choice[node] = best
+            claim_threshold(claims, f, tree[node], v)
+            choice[node] = best
 
 
 @njit(cache=True, nogil=True)
