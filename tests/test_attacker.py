@@ -14,8 +14,8 @@ from certiforest.attacker import AttackerError
 
 @pytest.mark.parametrize(
     ("norm", "expected"),
-    [(0, 0), (1, 1), (2.0, 2), ("l1", 1), ("L2", 2), ("linf", math.inf), ("inf", math.inf), (np.inf, math.inf), ("l0", 0),
-     (np.int64(3), 3), ("7", 7)],
+    [(0, 0), (1, 1), (2.0, 2), ("l1", 1), ("L2", 2), ("linf", math.inf), ("inf", math.inf), (np.inf, math.inf),
+     ("l0", 0), (np.int64(3), 3), ("7", 7)],
 )  # fmt: skip
 def test_norms(norm, expected):
     assert Attacker(norm, 1).norm == expected

@@ -108,9 +108,9 @@ def test_unknown_rows_leave_an_interval():
     # Two stumps that agree to the left of both thresholds and to the right of both, and part in between: moving by
     # 0.1 turns each, but never only one of them in the direction that matters.
     ensemble = TreeEnsemble(
-        [0, 1, -1, -1, 1, -1, -1] + [0, -1, -1] + [0, -1, -1],
-        [0.5, 0.5, 0, 0, 0.5, 0, 0] + [0.52, 0, 0] + [0.48, 0, 0],
-        [-1, -1, 0, 1, -1, 1, 0] + [-1, 1, 0] + [-1, 0, 1],
+        [0, 1, -1, -1, 1, -1, -1, 0, -1, -1, 0, -1, -1],
+        [0.5, 0.5, 0, 0, 0.5, 0, 0, 0.52, 0, 0, 0.48, 0, 0],
+        [-1, -1, 0, 1, -1, 1, 0, -1, 1, 0, -1, 0, 1],
         n_features=2,
         classes=[0, 1],
     )
