@@ -12,8 +12,9 @@ Trees grow together, level by level, so that no tree takes every good threshold 
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -83,14 +84,17 @@ class Ground(NamedTuple):
 
 
 class SplitScore(Protocol):
-    """What a split is worth and what a leaf says."""
+    """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
 
-    def leaves(self, frontier: Frontier) -> tuple[NDArray, NDArray[np.bool_]]:
+    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
+        """Return the totals of each node, shape (n_nodes, n_totals)."""
+
+    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
         """Return what each node says as a leaf, and whether it need not be split further; (n_nodes,) each."""
 
     def search(
-        self, ground: Ground, frontier: Frontier, node: NDArray, feature: NDArray, block: slice,
-        out_gain: NDArray, out_threshold: NDArray,
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        block: slice, out_gain: NDArray, out_threshold: NDArray,
     ) -> None:  # fmt: skip
         """Write gain and threshold of the best open split of each entry (node, feature) of a block of entries."""
 
@@ -181,11 +185,14 @@ def grow_trees(
     frontier, n_nodes = roots, len(roots.node)
     with ThreadPoolExecutor(max_workers=effective_n_jobs(n_jobs)) as pool:
         for depth in itertools.count():
-            leaf, is_done = score.leaves(frontier)
+            totals = score.totals(frontier)
+            leaf, is_done = score.leaves(frontier, totals)
+            search = functools.partial(_search, ground, frontier, totals, score, pool)
             is_open = ~is_done & (depth < max_depth)
             feature, threshold = np.full(len(leaf), -1, np.int32), np.zeros(len(leaf))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
-                _split_nodes(ground, frontier, chunk, score, allowed, max_features, rng, pool, feature, threshold)
+                order = _draw_features(allowed, frontier.tree[chunk], rng)
+                _split_nodes(ground, frontier, chunk, order, max_features, search, feature, threshold)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
@@ -203,12 +210,10 @@ def grow_trees(
 
 
 def _split_nodes(
-    ground: Ground, frontier: Frontier, nodes: NDArray, score: SplitScore, allowed: NDArray[np.bool_],
-    max_features: int, rng: np.random.Generator, pool: ThreadPoolExecutor,
-    out_feature: NDArray, out_threshold: NDArray,
+    ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], out_feature: NDArray, out_threshold: NDArray,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
-    order = _draw_features(allowed, frontier.tree[nodes], rng)
     # Nodes to which the features drawn first offer nothing look at all the others.
     for drawn in (order[:, :max_features], order[:, max_features:]):
         is_pending = out_feature[nodes] < 0
@@ -217,13 +222,11 @@ def _split_nodes(
         asked = feature >= 0
         while asked.any():
             line, _ = np.nonzero(asked)
-            gain[asked], threshold[asked] = _search(ground, frontier, pending[line], feature[asked], score, pool)
+            gain[asked], threshold[asked] = search(pending[line], feature[asked])
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
                 ground.ledger.reserve(1)
-                kernels.claim_best(
-                    ground.ledger.claims, frontier.tree[pending], feature, threshold, gain, choice
-                )
+                kernels.claim_best(ground.ledger.claims, frontier.tree[pending], feature, threshold, gain, choice)
             won = np.flatnonzero(choice >= 0)
             out_feature[pending[won]] = feature[won, choice[won]]
             out_threshold[pending[won]] = threshold[won, choice[won]]
@@ -233,12 +236,18 @@ def _split_nodes(
 
 
 def _search(
-    ground: Ground, frontier: Frontier, node: NDArray, feature: NDArray, score: SplitScore, pool: ThreadPoolExecutor
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
+    node: NDArray, feature: NDArray,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
     """Return gain and threshold of entries (node, feature), searched in threads."""
-    gain, threshold = np.empty(len(node)), np.empty(len(node))
+    # Feature by feature: the codes of one feature stay in the processor's cache while all nodes look at them.
+    order = np.argsort(feature, kind="stable")
+    node, feature = node[order], feature[order]
+    found = np.empty((2, len(node)))
     blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
-    list(pool.map(lambda block: score.search(ground, frontier, node, feature, block, gain, threshold), blocks))
+    list(pool.map(lambda block: score.search(ground, frontier, totals, node, feature, block, *found), blocks))
+    gain, threshold = np.empty_like(found)
+    gain[order], threshold[order] = found
     return gain, threshold
 
 

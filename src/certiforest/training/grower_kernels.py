@@ -31,7 +31,7 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
         elif closing_claim(claims, f, tree[node], v) >= 0:
             gain[node, best] = np.nan
             choice[node] = ASK_AGAIN
-        elif claims.count[f] == capacity:
+        elif claims.n_claims[f] == capacity:
             return
         else:
             claim_threshold(claims, f, tree[node], v)

@@ -25,10 +25,11 @@ from certiforest.training.margin import Margins
 from certiforest.training.split_kernels import search_gini
 
 N_RELABEL_SWEEPS = 2
+TRIMMED_SHARE = 0.1
 
 
-class StarvedTreesWarning(UserWarning):
-    """Trees stayed much smaller than asked for because thresholds ran out."""
+class GrowthWarning(UserWarning):
+    """A forest is smaller than asked for, or says always the same, because the attacker leaves no more."""
 
 
 class GiniScore:
@@ -47,23 +48,27 @@ class GiniScore:
         self.n_classes = n_classes
         self.min_samples_leaf = min_samples_leaf
 
-    def leaves(self, frontier: Frontier) -> tuple[NDArray, NDArray[np.bool_]]:
-        """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
+    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
+        """Return the weight of each class in each node, shape (n_nodes, n_classes)."""
         weights = np.zeros((len(frontier.node), self.n_classes))
         kernels.sum_class_weights(frontier.row, frontier.weight, frontier.start, self.class_index, weights)
+        return weights
+
+    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
+        """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
         is_small = np.diff(frontier.start) < 2 * self.min_samples_leaf
-        return weights.argmax(axis=1), ((weights > 0).sum(axis=1) <= 1) | is_small
+        return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
 
     def search(
-        self, ground: Ground, frontier: Frontier, node: NDArray, feature: NDArray, block: slice,
-        out_gain: NDArray, out_threshold: NDArray,
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        block: slice, out_gain: NDArray, out_threshold: NDArray,
     ) -> None:  # fmt: skip
         """Search the entries of a block."""
         bins = ground.bins
         search_gini(
-            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, bins.common, ground.reach, ground.ledger.claims,
-            frontier.row, frontier.weight, frontier.start, frontier.tree, self.class_index,
-            node, feature, block.start, block.stop, self.min_samples_leaf, self.n_classes,
+            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, bins.common, ground.reach,
+            ground.ledger.claims, frontier.row, frontier.weight, frontier.start, frontier.tree, totals,
+            self.class_index, node, feature, block.start, block.stop, self.min_samples_leaf,
             out_gain, out_threshold,
         )  # fmt: skip
 
@@ -77,11 +82,11 @@ def grow_forest(
     *,
     n_estimators: int,
     max_depth: int | None,
-    max_features: int | None = None,
+    max_features: int,
     min_samples_leaf: int = 1,
     bootstrap: bool = False,
     n_rounds: int = 10,
-    focus: float = 5.0,
+    focus: float = 10.0,
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> TreeEnsemble:
@@ -101,9 +106,8 @@ def grow_forest(
         Number of trees.
     max_depth : int or None
         Largest number of splits on a path; None for no limit.
-    max_features : int or None
-        Features that a node looks at first (all others only if these offer nothing). None: the square root of
-        their number or a tenth of them, whichever is more.
+    max_features : int
+        Features that a node looks at first; all others only if these offer nothing.
     min_samples_leaf : int
         Rows that each side of a split must have.
     bootstrap : bool
@@ -123,8 +127,9 @@ def grow_forest(
 
     Warns
     -----
-    StarvedTreesWarning
-        If most trees stayed much smaller than asked for because thresholds ran out.
+    GrowthWarning
+        If thresholds ran out so that trees stayed much smaller than asked for, or if every training row gets the
+        same class.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     ground = Ground.of(X, attacker)
@@ -135,30 +140,25 @@ def grow_forest(
     steepness = focus / n_estimators
     rounds = []
     for trees in np.array_split(np.arange(n_estimators, dtype=np.int32), min(n_rounds, n_estimators)):
-        roots = _roots(trees, weight * margins.weights(steepness), bootstrap, rng)
+        roots = _roots(trees, weight * _trim(margins.weights(steepness), weight), bootstrap, rng)
         grown = grow_trees(
             ground, roots, score, allowed, max_depth=np.iinfo(np.int32).max if max_depth is None else max_depth,
-            max_features=_count_features(max_features, X.shape[1]), rng=rng, n_jobs=n_jobs,
+            max_features=max_features, rng=rng, n_jobs=n_jobs,
         )  # fmt: skip
         margins.add(grown)
         rounds.append(grown)
     grown = GrownTrees.join(rounds)
     if focus > 0:
         margins.relabel(grown, weight, steepness, N_RELABEL_SWEEPS)
-    if attacker.can_move and allowed.any():
-        _warn_if_starved(grown, attacker)
     ensemble = TreeEnsemble.from_trees(
         (grown.nodes(tree) for tree in range(n_estimators)), n_features=X.shape[1], classes=np.arange(n_classes)
     )
     if not has_large_spread(ensemble, attacker):
         raise AssertionError("Growing broke its promise of large spread; please report this.")
+    if attacker.can_move and allowed.any():
+        _warn_if_starved(grown, attacker)
+        _warn_if_constant(ensemble, X, y_index, attacker)
     return ensemble
-
-
-def _count_features(max_features: int | None, n_features: int) -> int:
-    if max_features is None:
-        return max(int(np.ceil(np.sqrt(n_features))), n_features // 10)
-    return min(max_features, n_features)
 
 
 def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -186,6 +186,16 @@ def _trees_that_fit(bins: Bins, distance: NDArray[np.float64], n_trees: int) -> 
     return np.where(last > 0, np.minimum(fitting, n_trees), 0).astype(np.int64)
 
 
+def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the importance of rows with the least important, which hold a small share of all, set to zero.
+
+    In later rounds these are many rows: those that are surely won. Rows of equal importance stay or go together.
+    """
+    place = np.unique(importance, return_inverse=True)[1]
+    held = np.cumsum(np.bincount(place, weights=importance * weight))
+    return np.where(held[place] <= TRIMMED_SHARE * held[-1], 0.0, importance)
+
+
 def _roots(
     trees: NDArray[np.int32], weight: NDArray[np.float64], bootstrap: bool, rng: np.random.Generator
 ) -> Frontier:
@@ -209,12 +219,25 @@ def _warn_if_starved(grown: GrownTrees, attacker: Attacker) -> None:
         return
     n_trees = len(grown.roots())
     n_splits = np.count_nonzero(~is_leaf) / n_trees
-    fitting = max(1, int(n_trees * (1 - share)))
-    depth = max(1, int(np.log2(n_splits + 1)))
+    fits = f"about n_estimators={max(1, int(n_trees * (1 - share)))}, eps={attacker.eps * (1 - share):.2g} or"
+    fits += f" max_depth={max(1, int(np.log2(n_splits + 1)))} would fit"
+    if share > 0.95:
+        fits = "a much smaller eps is needed"
     warnings.warn(
-        f"Thresholds ran out: with eps={attacker.eps:g} the {n_trees} trees have {n_splits:.1f} splits on average and"
-        f" {share:.0%} of the rows ended in leaves that no open threshold could split; about n_estimators={fitting},"
-        f" eps={attacker.eps * (1 - share):.2g} or max_depth={depth} would fit.",
-        StarvedTreesWarning,
+        f"Thresholds ran out: with eps={attacker.eps:g} the {n_trees} trees have {n_splits:.1f} splits on average"
+        f" and {share:.0%} of the rows ended in leaves that no open threshold could split; {fits}.",
+        GrowthWarning,
         stacklevel=3,
     )
+
+
+def _warn_if_constant(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, attacker: Attacker) -> None:
+    """Warn if every training row gets the same class although there are several."""
+    predicted = ensemble.predict(X)
+    if y_index.min() < y_index.max() and predicted.min() == predicted.max():
+        warnings.warn(
+            f"Nothing but the class {predicted[0]} was learned: with eps={attacker.eps:g} saying always the same"
+            " withstands the attacker best; lower eps, or freeze features that cannot be attacked.",
+            GrowthWarning,
+            stacklevel=3,
+        )

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from certiforest.training import margin_kernels as kernels
 from certiforest.training.grower import GrownTrees
 
+LARGEST_EXPONENT = 100.0  # keeps weights above zero
+
 
 class Margins:
     """Worst-case votes for the training rows.
@@ -44,12 +46,12 @@ class Margins:
             self._count(grown.leaf, 1)
 
     def weights(self, focus: float) -> NDArray[np.float64]:
-        """Return how much each row still matters, from 1 (surely lost) to 0 (surely won), shape (n_rows,).
+        """Return how much each row still matters, from 1 (undecided) to 0 (surely won or lost), shape (n_rows,).
 
-        This is the slope of the logistic loss of ``focus`` times the margin.
+        This is four times the slope of the logistic function of ``focus`` times the margin.
         """
         margin = self._own - self._rival.max(axis=1)
-        return 1 / (1 + np.exp(focus * margin))
+        return 1 / np.cosh(np.minimum(focus / 2 * np.abs(margin), LARGEST_EXPONENT)) ** 2
 
     def relabel(self, grown: GrownTrees, sample_weight: NDArray[np.float64], focus: float, n_sweeps: int) -> None:
         """Let each leaf, tree after tree, say what helps most the rows that can reach it, given the other trees."""
@@ -75,6 +77,4 @@ class Margins:
             kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
 
     def _count(self, says: NDArray, sign: int) -> None:
-        kernels.count_worst_votes(
-            self._start, self._leaf, says, self._class_index, sign, self._own, self._rival
-        )
+        kernels.count_worst_votes(self._start, self._leaf, says, self._class_index, sign, self._own, self._rival)

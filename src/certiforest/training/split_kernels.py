@@ -61,33 +61,28 @@ def worst_purity(before, left, after, whole, scratch):
 @njit(cache=True, nogil=True)
 def search_gini(
     code, centre, low, high, n_bins, common, reach, claims,
-    row, weight, node_start, node_tree, class_index,
-    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, n_classes,
+    row, weight, node_start, node_tree, node_class_weight, class_index,
+    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf,
     out_gain, out_threshold,
 ):  # fmt: skip
     """Write the worst-case gain in weighted Gini impurity, and the threshold, of entries first_entry:last_entry.
 
     A gain of 0 means that no threshold helps, `CLOSED` that none of those that help is open.
     """
-    max_bins = low.shape[1]
+    max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
     histogram = np.zeros((max_bins, n_classes))
     n_rows_in_bin = np.zeros(max_bins, np.int64)
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
     present = np.empty(max_bins, np.int64)
     value = np.empty(max_bins)
     summed = np.zeros((max_bins + 1, n_classes))
-    whole, rest, scratch = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    last_node = -1
+    rest, scratch = np.empty(n_classes), np.empty(n_classes)
     for entry in range(first_entry, last_entry):
         node, f = entry_node[entry], entry_feature[entry]
         start, stop = node_start[node], node_start[node + 1]
-        if node != last_node:
-            last_node = node
-            whole[:] = 0.0
-            for i in range(start, stop):
-                whole[class_index[row[i]]] += weight[i]
-            total = whole.sum()
-            unsplit = purity(whole, whole, 1.0)
+        whole = node_class_weight[node]
+        total = whole.sum()
+        unsplit = purity(whole, whole, 1.0)
         # Rows in the commonest bin (the black pixels) are not counted but are what remains of the whole.
         code_of_row, skipped = code[f], common[f]
         for i in range(start, stop):

@@ -76,5 +76,5 @@ class ThresholdLedger:
 
     def thresholds(self, feature: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Return the thresholds claimed on a feature, in ascending order, and the trees that hold them."""
-        count = self.claims.count[feature]
+        count = self.claims.n_claims[feature]
         return self.claims.value[feature, :count].copy(), self.claims.tree[feature, :count].copy()

@@ -23,7 +23,7 @@ class Claims(NamedTuple):
 
     value: np.ndarray  # (n_features, capacity) float64
     tree: np.ndarray  # (n_features, capacity) int32
-    count: np.ndarray  # (n_features,) int32
+    n_claims: np.ndarray  # (n_features,) int32
     distance_high: np.ndarray  # (n_features,) float64: see certiforest.attacker.Budgets
     distance_low: np.ndarray  # (n_features,) float64
 
@@ -31,7 +31,7 @@ class Claims(NamedTuple):
 @njit(cache=True, nogil=True)
 def first_claim_above(claims, feature, threshold):
     """Return how many claims on a feature are not above a threshold."""
-    start, stop = 0, claims.count[feature]
+    start, stop = 0, claims.n_claims[feature]
     while start < stop:
         middle = (start + stop) // 2
         if claims.value[feature, middle] <= threshold:
@@ -51,7 +51,7 @@ def closing_claim(claims, feature, tree, threshold):
             break
         if claims.tree[feature, i] != tree:
             return i
-    for i in range(place, claims.count[feature]):
+    for i in range(place, claims.n_claims[feature]):
         if not is_within(claims.value[feature, i], threshold, high, low):
             break
         if claims.tree[feature, i] != tree:
@@ -99,9 +99,9 @@ def claim_threshold(claims, feature, tree, threshold):
     place = first_claim_above(claims, feature, threshold)
     if place > 0 and claims.value[feature, place - 1] == threshold and claims.tree[feature, place - 1] == tree:
         return
-    for i in range(claims.count[feature], place, -1):
+    for i in range(claims.n_claims[feature], place, -1):
         claims.value[feature, i] = claims.value[feature, i - 1]
         claims.tree[feature, i] = claims.tree[feature, i - 1]
     claims.value[feature, place] = threshold
     claims.tree[feature, place] = tree
-    claims.count[feature] += 1
+    claims.n_claims[feature] += 1
