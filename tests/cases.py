@@ -36,9 +36,10 @@ def random_case(rng: random.Random, *, norm: float | None = None, apart: bool | 
     domain = None
     if rng.random() < 0.25:
         domain = [v - rng.choice(grid) for v in x], [v + rng.choice(grid) for v in x]
-        domain = [min(a, v) for a, v in zip(domain[0], x, strict=True)], [
-            max(b, v) for b, v in zip(domain[1], x, strict=True)
-        ]
+        domain = (
+            [min(a, v) for a, v in zip(domain[0], x, strict=True)],
+            [max(b, v) for b, v in zip(domain[1], x, strict=True)],
+        )
     case = Case(trees, n_features, n_classes, x, norm, 0.0, scale, frozen, domain)
     return Case(trees, n_features, n_classes, x, norm, _eps(rng, case), scale, frozen, domain)
 

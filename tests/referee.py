@@ -1,6 +1,6 @@
 """Compare everything `certify` says about a case with the oracle; also a script for as many cases as you like.
 
-    python tests/referee.py --cases 1000000 --seed 1
+python tests/referee.py --cases 1000000 --seed 1
 """
 
 from __future__ import annotations

@@ -189,9 +189,7 @@ class TestBadInput:
         empty = tmp_path / "empty.csv"
         empty.touch()
         assert "empty file" in refuse("certify", model, empty, *rest)
-        assert "'length', 'links', 'label'" in refuse(
-            "certify", model, data, "--target", "lable", "--eps", "0.1"
-        )
+        assert "'length', 'links', 'label'" in refuse("certify", model, data, "--target", "lable", "--eps", "0.1")
         text = tmp_path / "text.csv"
         text.write_text("length,links,label\n1,many,ham\n")
         assert "got 'many' in line 2, column 'links'" in refuse("certify", model, text, *rest)
@@ -268,9 +266,7 @@ def test_published_model_on_a_named_dataset(run, norm):
         for entry in expected["mnist26"]
         if (entry["trees"], entry["eps"], str(entry["norm"])) == (25, 0.015, norm)
     )
-    assert found["verdicts"] == {
-        verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict
-    }
+    assert found["verdicts"] == {verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict}
 
 
 def test_starts_in_under_two_seconds():

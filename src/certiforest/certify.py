@@ -196,7 +196,9 @@ def _explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
     options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain")}
     has = spread(ensemble, attacker.norm, **options)
     largest = largest_certifiable_eps(ensemble, attacker)
-    can = f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
+    can = (
+        f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
+    )
     return (
         f"Expected a spread above 2 * eps = {2 * attacker.eps!r}, got an ensemble of spread {has!r}. {can}"
         " Without require_exact, rows that are undecided come out as UNKNOWN."

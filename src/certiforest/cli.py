@@ -66,9 +66,7 @@ class InputError(ValueError):
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file: certiforest JSON or .silva.")]
 DataName = Annotated[
     str,
-    typer.Argument(
-        metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."
-    ),
+    typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
@@ -80,22 +78,16 @@ Eps = Annotated[
 ]
 Part = Annotated[
     str | None,
-    typer.Option(
-        metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."
-    ),
+    typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
 ]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")
-]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")]
 Frozen = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more."),
 ]
 Kind = Annotated[
     str | None,
-    typer.Option(
-        "--format", metavar="KIND", help="csv, parquet, npz or libsvm, if the suffix does not tell."
-    ),
+    typer.Option("--format", metavar="KIND", help="csv, parquet, npz or libsvm, if the suffix does not tell."),
 ]
 Header = Annotated[
     bool | None,
@@ -104,9 +96,7 @@ Header = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Directory of named datasets [env: CERTIFOREST_DATA].")
 ]
-Download = Annotated[
-    bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")
-]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")]
 Domain = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
@@ -153,12 +143,8 @@ def certify_command(
     part: Part = None,
     frozen: Frozen = None,
     domain: Domain = None,
-    radius: Annotated[
-        bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")
-    ] = False,
-    witness: Annotated[
-        bool, typer.Option("--witness", help="Also write the changed rows into --out.")
-    ] = False,
+    radius: Annotated[bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")] = False,
+    witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="CSV", help="Write one line per row.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
     require: Annotated[
@@ -197,9 +183,7 @@ def certify_command(
     rows = source.load(ensemble, part)
     if require is not None and rows.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
-    attacker = Attacker(
-        norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain
-    )
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
     start = time.perf_counter()
     with _progress("Certifying", len(rows.X)) as advance:
@@ -229,9 +213,7 @@ def certify_command(
 def spread_command(
     model: ModelPath,
     norm: Norm = "inf",
-    eps: Annotated[
-        float | None, typer.Option(metavar="E", help="Also list what is too close for this eps.")
-    ] = None,
+    eps: Annotated[float | None, typer.Option(metavar="E", help="Also list what is too close for this eps.")] = None,
     frozen: Frozen = None,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -281,9 +263,7 @@ def spread_command(
         table.add_row("Every verdict is exact for", f"eps up to {largest!r}" if largest >= 0 else "no eps")
     if eps is not None:
         answer = (
-            "yes"
-            if summary["has_large_spread"]
-            else f"no: {summary['n_overlaps']} pairs of thresholds are too close"
+            "yes" if summary["has_large_spread"] else f"no: {summary['n_overlaps']} pairs of thresholds are too close"
         )
         table.add_row(f"Large spread for eps {eps}", answer)
         if summary["overlapping_features"]:
@@ -311,9 +291,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
     target: Target = None,
     norm: Norm = "inf",
-    model: Annotated[
-        str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")
-    ] = "forest",
+    model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
     ] = None,
@@ -437,9 +415,7 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None])
         try:
             estimator.fit(X, y)
         except RuntimeError as error:  # fewer trees than asked for
-            raise InputError(
-                f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)"
-            ) from None
+            raise InputError(f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)") from None
     for warning in caught:
         _complain(f"warning: {warning.message}")
 
@@ -450,9 +426,7 @@ def _show_training(summary: dict[str, Any]) -> None:
     unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
     table.add_row("Rows, features", f"{data['n_rows']} ({data['part']} part), {model['n_features']} {unit}")
     table.add_row("Trees, nodes", f"{model['n_trees']}, {model['n_nodes']}")
-    table.add_row(
-        "Spread", "no two trees share a feature" if summary["spread"] is None else repr(summary["spread"])
-    )
+    table.add_row("Spread", "no two trees share a feature" if summary["spread"] is None else repr(summary["spread"]))
     table.add_row("Time", f"{summary['seconds']:.2f} s")
     if "held_out" in summary:
         held_out = summary["held_out"]
@@ -518,9 +492,7 @@ def report(
     model: ModelPath,
     data: DataName,
     eps: Eps,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path("report.html"),
     target: Target = None,
     norm: Norm = "inf",
     part: Part = None,
@@ -550,9 +522,7 @@ def report(
         _check_free(force, out)
     ensemble = as_ensemble(model)
     rows = _Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
-    attacker = Attacker(
-        norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain
-    )
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
     findings = _find(ensemble, rows, attacker, str(model), jobs)
     if as_json:
@@ -609,9 +579,7 @@ def demo(
     eps = 0.02
     dataset = load_dataset("breast_cancer")
     X_train, X_test, y_train, y_test = dataset.scaled_split()
-    estimator = _make_estimator(
-        "forest", {"n_estimators": 25, "max_depth": 4, "eps": eps, "random_state": 0}, ()
-    )
+    estimator = _make_estimator("forest", {"n_estimators": 25, "max_depth": 4, "eps": eps, "random_state": 0}, ())
     with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
         estimator.fit(X_train, y_train)
         advance(1)
@@ -653,9 +621,7 @@ DEMO_NORMS = ("inf", "2", "1")
 
 
 def _first_free(stem: str, suffix: str) -> Path:
-    names = (
-        f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2)))
-    )
+    names = (f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2))))
     return next(path for path in map(Path, names) if not path.exists())
 
 
@@ -702,9 +668,7 @@ class _Source:
             path, self.target, drop=self.drop or (), kind=self.kind, header=self.header, n_features=n_features
         )
 
-    def open(
-        self, n_features: int | None = None
-    ) -> tuple[Table, Callable[[str], NDArray[np.int64]], Scaling | None]:
+    def open(self, n_features: int | None = None) -> tuple[Table, Callable[[str], NDArray[np.int64]], Scaling | None]:
         """Return the whole table, what gives the rows of a part of it, and the dataset's own scaling."""
         if self.is_named:
             dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
@@ -736,9 +700,7 @@ def _rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
     return train_rows if part == "train" else test_rows
 
 
-def _find_features(
-    wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int
-) -> list[int] | None:
+def _find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:
     if not wanted:
         return None
     found = []
@@ -748,9 +710,7 @@ def _find_features(
         elif feature.isdecimal() and int(feature) < n_features:
             found.append(int(feature))
         else:
-            how = (
-                "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
-            )
+            how = "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
             raise InputError(f"Expected --frozen to be {how}, got {feature!r}.")
     return found
 
@@ -767,20 +727,18 @@ def _warn_of_units(attacker: Attacker, rows: _Rows) -> None:
         return
     first = int(doubtful[width[doubtful].argmin()])
     others = f" and of {doubtful.size - 1} others" if doubtful.size > 1 else ""
-    advice = (
-        "the model is scaled: eps is a share of a feature's range" if rows.scaling else "train with --scale"
-    )
+    where, advice = "in these rows", "With train --scale, eps is a share of each feature's range."
+    if rows.scaling is not None:
+        where, advice = "after scaling", "The model is scaled: eps is a share of each feature's range."
     _complain(
-        f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g}) of feature"
-        f" {_feature_name(rows.names, first)}{others} in these rows. Is it meant in other units? ({advice})"
+        f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g} {where}) of feature"
+        f" {_feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
     )
 
 
 def _check_choice(option: str, value: Any, choices: Sequence[Any]) -> None:
     if value not in choices:
-        raise InputError(
-            f"Expected {option} to be {' or '.join(str(c) for c in choices if c)}, got {value!r}."
-        )
+        raise InputError(f"Expected {option} to be {' or '.join(str(c) for c in choices if c)}, got {value!r}.")
 
 
 def _check_free(force: bool, *paths: Path | None) -> None:
@@ -862,9 +820,7 @@ def _count(found: Certificates) -> dict[str, Any]:
 def _show_summary(summary: dict[str, Any]) -> None:
     attacker, data = summary["attacker"], summary["data"]
     table = _key_values(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}")
-    rows = f"{data['n_rows']} ({data['source']}" + (
-        f", {data['part']} part)" if data["part"] != "all" else ")"
-    )
+    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part)" if data["part"] != "all" else ")")
     table.add_row("Rows", rows)
     if "verdicts" in summary:
         table.add_row("Accuracy", f"{summary['accuracy']:.2%}")

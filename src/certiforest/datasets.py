@@ -181,9 +181,7 @@ def is_dataset(name: str) -> bool:
 def dataset_info(name: str) -> DatasetInfo:
     """Return what is known about a dataset; a pair of classes like ``mnist26`` has the facts of its whole."""
     if not is_dataset(name):
-        raise DatasetError(
-            f"Expected one of {', '.join(DATASETS)}, mnist26, fashion03 or another pair, got {name!r}."
-        )
+        raise DatasetError(f"Expected one of {', '.join(DATASETS)}, mnist26, fashion03 or another pair, got {name!r}.")
     if name in DATASETS:
         return DATASETS[name]
     whole, first, second = PAIR.fullmatch(name).groups()  # type: ignore[union-attr]
@@ -194,9 +192,7 @@ def dataset_info(name: str) -> DatasetInfo:
     )
 
 
-def load_dataset(
-    name: str, *, data_dir: str | os.PathLike[str] | None = None, download: bool = False
-) -> Dataset:
+def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, download: bool = False) -> Dataset:
     """Load a dataset by name.
 
     Parameters
@@ -232,9 +228,7 @@ def split_rows(y: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     from sklearn.model_selection import train_test_split
 
     try:
-        train, test = train_test_split(
-            np.arange(len(y)), test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y
-        )
+        train, test = train_test_split(np.arange(len(y)), test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y)
     except ValueError:
         raise DatasetError(
             f"Expected at least two rows of every class, and enough to split, got {len(y)} rows in all."
@@ -300,9 +294,7 @@ def _load_breast_cancer() -> Table:
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer()
-    return Table(
-        bunch.data, bunch.target.astype(np.int64), tuple(map(str, bunch.feature_names)), "breast_cancer"
-    )
+    return Table(bunch.data, bunch.target.astype(np.int64), tuple(map(str, bunch.feature_names)), "breast_cancer")
 
 
 SHIPPED = {"digits": _load_digits, "breast_cancer": _load_breast_cancer}
@@ -323,9 +315,7 @@ def _read_idx(info: DatasetInfo, folder: Path) -> Table:
         for part in ("train", "t10k"):
             path = _idx_file(folder, f"{part}-{stem}-ubyte")
             if path is None:
-                raise DatasetError(
-                    f"Expected {part}-{stem}-ubyte or .gz for {info.name}, got none in {folder}."
-                )
+                raise DatasetError(f"Expected {part}-{stem}-ubyte or .gz for {info.name}, got none in {folder}.")
             content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
             n_dims = content[3] if len(content) > 3 else 0
             head = 4 + 4 * n_dims
@@ -348,9 +338,7 @@ def _fetch_openml(info: DatasetInfo) -> Table:
             f"Expected to fetch {info.name} from OpenML, got no answer ({type(error).__name__}: {error})."
             f" Put {info.files[0]} into a directory and name it by --data-dir."
         ) from None
-    return Table(
-        np.asarray(bunch.data, np.float64), np.asarray(bunch.target).astype(np.int64), None, info.name
-    )
+    return Table(np.asarray(bunch.data, np.float64), np.asarray(bunch.target).astype(np.int64), None, info.name)
 
 
 def _check_contents(info: DatasetInfo, table: Table) -> None:

@@ -105,9 +105,7 @@ def find(
     }
 
 
-def _names(
-    feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None
-) -> list[str]:
+def _names(feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None) -> list[str]:
     if feature_names is not None:
         return list(feature_names)
     if image_shape is not None:
@@ -168,12 +166,8 @@ def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
     low, high = [], []
     for budget in grid:
         proved = counted & (found.radius > budget)
-        broken = (found.radius_is_exact & (found.radius <= budget)) | (
-            (found.stable == UNSTABLE) & (budget >= eps)
-        )
-        low.append(
-            float(proved.mean()) if budget != eps else float((counted & (found.stable == STABLE)).mean())
-        )
+        broken = (found.radius_is_exact & (found.radius <= budget)) | ((found.stable == UNSTABLE) & (budget >= eps))
+        low.append(float(proved.mean()) if budget != eps else float((counted & (found.stable == STABLE)).mean()))
         high.append(float((counted & ~broken).mean()))
     return {"eps": grid.tolist(), "low": low, "high": high}
 
@@ -224,8 +218,7 @@ def _fragile_rows(
             "radius_is_exact": bool(found.radius_is_exact[row]),
             "n_changed": len(changed),
             "changes": [
-                {"feature": names[f], "from": float(x[f]), "to": float(z[f])}
-                for f in changed[:N_FEATURES_SHOWN]
+                {"feature": names[f], "from": float(x[f]), "to": float(z[f])} for f in changed[:N_FEATURES_SHOWN]
             ],
         }
         if scaling is not None:
@@ -307,9 +300,7 @@ def as_text(findings: dict[str, Any]) -> str:
         lines += [f"{name}: {count}" for name, count in findings["verdicts"].items()]
     closest = findings["spread_map"]["closest_pair"]
     if closest is not None:
-        lines.append(
-            f"closest thresholds of two trees: {closest['distance']:.6g} apart, on {closest['feature']}"
-        )
+        lines.append(f"closest thresholds of two trees: {closest['distance']:.6g} apart, on {closest['feature']}")
     if findings["fragile_rows"]:
         lines.append("most fragile rows:")
     for row in findings["fragile_rows"]:

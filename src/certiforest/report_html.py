@@ -112,13 +112,10 @@ def _verdict_section(findings: dict[str, Any]) -> str:
         f'<td class="number">{count / total:.2%}</td></tr>'
         for name, count in verdicts.items()
     )
-    head = (
-        '<tr><th>Verdict</th><th>Meaning</th><th class="number">Rows</th><th class="number">Share</th></tr>'
-    )
+    head = '<tr><th>Verdict</th><th>Meaning</th><th class="number">Rows</th><th class="number">Share</th></tr>'
     return _section(
         "Verdicts",
-        _svg(34, "".join(bar), "Share of each verdict")
-        + f'<div class="scroll"><table>{head}{rows}</table></div>',
+        _svg(34, "".join(bar), "Share of each verdict") + f'<div class="scroll"><table>{head}{rows}</table></div>',
     )
 
 
@@ -171,14 +168,11 @@ def _histogram_section(findings: dict[str, Any]) -> str:
     for i in range(len(edges) - 1):
         bars.append(chart.bar(edges[i], edges[i + 1], 0, exact[i], "var(--accent)", f"{exact[i]} rows"))
         known = exact[i] + at_least[i]
-        bars.append(
-            chart.bar(edges[i], edges[i + 1], exact[i], known, "var(--UNKNOWN)", f"at least: {at_least[i]}")
-        )
+        bars.append(chart.bar(edges[i], edges[i + 1], exact[i], known, "var(--UNKNOWN)", f"at least: {at_least[i]}"))
     bars.append(chart.cut(eps, f"eps {eps:g}"))
     beyond = int(exact[-1] + at_least[-1])
     legend = _legend(
-        [("var(--accent)", "exact radius")]
-        + ([("var(--UNKNOWN)", "at least so large")] if at_least.sum() else [])
+        [("var(--accent)", "exact radius")] + ([("var(--UNKNOWN)", "at least so large")] if at_least.sum() else [])
     )
     note = f" {beyond:,} rows lie beyond the right edge." if beyond else ""
     return _section(
@@ -195,9 +189,7 @@ def _histogram_section(findings: dict[str, Any]) -> str:
 def _fragile_section(findings: dict[str, Any]) -> str:
     rows = findings["fragile_rows"]
     if not rows:
-        return _section(
-            "Most fragile rows", "<p>No row that is predicted right can be changed by this attacker.</p>"
-        )
+        return _section("Most fragile rows", "<p>No row that is predicted right can be changed by this attacker.</p>")
     cards = "".join(_fragile_card(row) for row in rows)
     return _section(
         "Most fragile rows",
@@ -319,9 +311,7 @@ def _spread_section(findings: dict[str, Any]) -> str:
             f'<text x="{WIDTH - right}" y="{height + 12}" text-anchor="end">{high:.3g}</text>'
         )
         height += 18
-    words = [
-        f"Thresholds along the {len(features)} of {spread_map['n_features_used']} features that have most;"
-    ]
+    words = [f"Thresholds along the {len(features)} of {spread_map['n_features_used']} features that have most;"]
     words.append("a colour per tree" + ("." if shared_axis else ", each feature on a scale of its own."))
     if closest is not None:
         first, second = closest["trees"]
@@ -331,9 +321,7 @@ def _spread_section(findings: dict[str, Any]) -> str:
         )
     else:
         words.append("No two trees share a feature that the attacker can change.")
-    return _section(
-        "Spread", _figure(_svg(height, "".join(marks) + axis, "Spread map"), escape(" ".join(words)))
-    )
+    return _section("Spread", _figure(_svg(height, "".join(marks) + axis, "Spread map"), escape(" ".join(words))))
 
 
 def _setting_section(findings: dict[str, Any]) -> str:
@@ -491,9 +479,6 @@ def _png(pixels: NDArray[np.uint8]) -> str:
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     image = (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(lines, 9))
-        + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
     )
     return "data:image/png;base64," + base64.b64encode(image).decode("ascii")

@@ -41,9 +41,7 @@ class Scaling:
         self.offset = _numbers(offset, "offset")
         self.range = _numbers(range, "range")
         if len(self.offset) != len(self.range):
-            raise ScalingError(
-                f"Expected as many offsets as ranges, got {len(self.offset)} and {len(self.range)}."
-            )
+            raise ScalingError(f"Expected as many offsets as ranges, got {len(self.offset)} and {len(self.range)}.")
         if not (self.range > 0).all():
             raise ScalingError(f"Expected every range to be > 0, got {self.range[~(self.range > 0)][0]}.")
 

@@ -250,9 +250,7 @@ def _find_column(column: str | int, names: tuple[str, ...] | None, n: int, path:
     return index % n
 
 
-def _find_fault(
-    text: str, delimiter: str, has_header: bool, wanted: _Columns, path: Path
-) -> TableError | None:
+def _find_fault(text: str, delimiter: str, has_header: bool, wanted: _Columns, path: Path) -> TableError | None:
     lines = csv.reader(io.StringIO(text), delimiter=delimiter)
     if has_header:
         next(lines)
@@ -341,9 +339,7 @@ def _read_npz(path: Path, request: _Request) -> Table:
             if "X" not in arrays:
                 raise TableError(f"Expected an array 'X' of rows, got {_listed(arrays.files)} in {path}.")
             if label not in arrays and request.target is not None:
-                raise TableError(
-                    f"Expected --target among {_listed(arrays.files)}, got {label!r} for {path}."
-                )
+                raise TableError(f"Expected --target among {_listed(arrays.files)}, got {label!r} for {path}.")
             X, y = arrays["X"], arrays.get(label)
             names = tuple(map(str, arrays["feature_names"])) if "feature_names" in arrays else None
     except TableError:
@@ -365,9 +361,7 @@ def _read_libsvm(path: Path, request: _Request) -> Table:
     from sklearn.datasets import load_svmlight_file
 
     if request.target is not None or request.drop:
-        raise TableError(
-            f"Expected no --target and no --drop for the LIBSVM file {path}: its lines start with labels."
-        )
+        raise TableError(f"Expected no --target and no --drop for the LIBSVM file {path}: its lines start with labels.")
     try:
         X, y = load_svmlight_file(str(path), n_features=request.n_features)
     except (ValueError, OSError, OverflowError) as error:
@@ -389,9 +383,7 @@ def _as_labels(values: NDArray, path: Path) -> NDArray:
         return values.astype(np.int64)
     if values.dtype.kind == "f":
         if not np.isfinite(values).all():
-            raise TableError(
-                f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}."
-            )
+            raise TableError(f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}.")
         whole = (values == np.round(values)).all() and np.abs(values).max(initial=0) < 2**53
         return values.astype(np.int64) if whole else values.astype(str)
     text = np.array([str(value).strip() for value in values])

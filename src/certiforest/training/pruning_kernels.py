@@ -42,9 +42,9 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (
-                above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])
-            ) or (above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])):
+            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
+                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
+            ):
                 out[g] = True
                 break
 
@@ -110,9 +110,7 @@ def sort_pairs(key, other, size, count, out_key, out_other):
 
 
 @njit(cache=True, nogil=True)
-def push_pairs(
-    earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value
-):
+def push_pairs(earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value):
     """Push pairs apart: the lower threshold down, the upper one up, both by one draw.
 
     All moves of a round start from the values at its start, so each threshold moves once, for the first pair
@@ -158,9 +156,7 @@ def push_apart(
             start = value[here].copy()
             order = np.argsort(start, kind="mergesort")
             size = order.shape[0]
-            n_pairs = list_pairs(
-                order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later
-            )
+            n_pairs = list_pairs(order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later)
             if n_pairs == 0:
                 continue
             if n_rounds == max_iter:
@@ -169,9 +165,7 @@ def push_apart(
                 n_room = 2 * n_pairs
                 earlier, later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
                 spare_earlier, spare_later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-                list_pairs(
-                    order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later
-                )
+                list_pairs(order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later)
             sort_pairs(later[:n_pairs], earlier[:n_pairs], size, count, spare_later, spare_earlier)
             sort_pairs(spare_earlier[:n_pairs], spare_later[:n_pairs], size, count, earlier, later)
             has_moved[:size] = False

@@ -1,4 +1,4 @@
-"""Put the trees together: is the vote of a row beyond the attacker's reach, and what does the cheapest change cost?
+"""Put the trees together: whether the vote of a row is beyond the attacker's reach, and what a change costs.
 
 Where no two trees share a feature that the attacker can move across thresholds of both, each tree can be attacked
 on its own and costs combine: the largest of them for L-inf, their sum otherwise.
@@ -122,9 +122,7 @@ def price_row(trees, x, high, low, unit, norm, limit, owner, stack, stack_cost, 
 
 
 @njit(cache=True, nogil=True)
-def decide_by_price(
-    trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_prediction, out_stable
-):
+def decide_by_price(trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_prediction, out_stable):
     """Decide every row against an attacker whose costs add up.
 
     ``limit`` is the budget in the unit of the costs. A sum within ``slack`` of it is BORDERLINE: the exact sum may

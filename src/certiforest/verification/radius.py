@@ -147,4 +147,3 @@ class Radii:
         ends = np.stack([self._value[self._start[:-1]], self._value[self._start[1:] - 1]])
         with np.errstate(over="ignore"):
             return float((np.abs(x[self._feature] - ends) / self.scale[self._feature]).max())
-

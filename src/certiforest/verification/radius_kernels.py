@@ -49,7 +49,7 @@ def meeting_distance(value, tree, x):
 def meeting_radii(feature, feature_start, value, tree, scale, X, out):
     """Write, for each row, the smallest budget at which two trees meet on some feature.
 
-    Features are those that are listed; thresholds of ``feature[k]`` are ``value[feature_start[k]:feature_start[k + 1]]``.
+    Thresholds of ``feature[k]`` are ``value[feature_start[k]:feature_start[k + 1]]``, in ascending order.
     The result is exact for a scale of 1, and at most a few floats too small for any other.
     """
     for i in range(X.shape[0]):
@@ -65,7 +65,7 @@ def meeting_radii(feature, feature_start, value, tree, scale, X, out):
 
 @njit(cache=True, nogil=True)
 def changes_vote(trees, x, votes, leaf, target, z):
-    """Write row ``x``, moved into the leaves of its targets all at once, to ``z``; tell whether that changes the vote."""
+    """Write row ``x``, moved into the leaves of all its targets, to ``z``; tell whether that changes the vote."""
     z[:] = x
     write_witness(trees, leaf, target, z)
     after = np.zeros_like(votes)
@@ -76,7 +76,7 @@ def changes_vote(trees, x, votes, leaf, target, z):
 
 @njit(cache=True, nogil=True)
 def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness):
-    """Write the cost of each row's cheapest composed change (inf if there is none), whether it works, and the row after it.
+    """Write the cost of each row's cheapest composed change, inf if there is none, whether it works, and its result.
 
     For norms whose costs are floats: L-inf (norm -1) and L0. ``movable`` (n_features,) is False for frozen features.
     """
@@ -100,6 +100,4 @@ def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_
             votes[vote[tree]] += 1
         y = np.argmax(votes)
         out_radius[i] = cheapest_change(cost, vote, votes, y, norm == -1, best, choice, target)
-        out_works[i] = out_radius[i] < math.inf and changes_vote(
-            trees, X[i], votes, leaf, target, out_witness[i]
-        )
+        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], votes, leaf, target, out_witness[i])
