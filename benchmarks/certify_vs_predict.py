@@ -1,4 +1,4 @@
-"""Does certifying a test set cost more than predicting it?
+"""What certifying a test set costs, compared with predicting it.
 
 Times `certify` against scikit-learn's `RandomForestClassifier.predict` for a forest of the same size on the same rows,
 one thread, best of several repeats, all in one run; prints the ratio for each norm, how the cost grows with rows and
@@ -64,6 +64,19 @@ def first_trees(ensemble, n_trees):
     )
 
 
+def print_growth(ensemble, X, attacker):
+    many = np.tile(X, (8, 1))
+    rows = [len(X), 2 * len(X), 4 * len(X), 8 * len(X)]
+    times = [best_time(lambda n=n: certify(ensemble, many[:n], attacker=attacker), 3) for n in rows]
+    parts = [first_trees(ensemble, n) for n in (13, 25, 51, 101)]
+    nodes = [part.n_nodes for part in parts]
+    node_times = [best_time(lambda part=part: certify(part, X, attacker=attacker), 5) for part in parts]
+    print(
+        f"norm {attacker.norm}: cost grows as rows ** {exponent(rows, times):.2f},"
+        f" as nodes ** {exponent(nodes, node_times):.2f}"
+    )
+
+
 def peak_memory(ensemble, X, y):
     """Return how many megabytes `certify` takes beyond its inputs, in a process of its own."""
     with tempfile.TemporaryDirectory() as directory:
@@ -120,14 +133,7 @@ def main():
         print(f"certify {norm:4}           {took * 1e3:7.1f} ms   ratio {took / predict:.2f}   robust {robust:.4f}")
 
     for norm in ("linf", "l2"):
-        attacker = Attacker(norm, EPS)
-        rows = [len(X), 2 * len(X), 4 * len(X), 8 * len(X)]
-        many = np.tile(X, (8, 1))
-        times = [best_time(lambda n=n: certify(ensemble, many[:n], attacker=attacker), 3) for n in rows]
-        print(f"{norm}: cost grows as rows ** {exponent(rows, times):.2f}")
-        parts = [first_trees(ensemble, n) for n in (13, 25, 51, 101)]
-        times = [best_time(lambda part=part: certify(part, X, attacker=attacker), 5) for part in parts]
-        print(f"{norm}: cost grows as nodes ** {exponent([part.n_nodes for part in parts], times):.2f}")
+        print_growth(ensemble, X, Attacker(norm, EPS))
     print(f"peak memory beyond the inputs: {peak_memory(ensemble, X, y):.1f} MB")
 
 

@@ -112,8 +112,10 @@ class Composition:
 
 
 class VisitOrder:
-    """In which order trees are visited: those that attackers seldom move come first, so that a majority of trees that
-    cannot be moved is found soon. It learns from each block of rows; no verdict depends on it. One per thread.
+    """In which order trees are visited: those that attackers seldom move come first.
+
+    A majority of trees that cannot be moved is then found sooner. It learns from each block of rows, and no verdict
+    depends on it. Each thread has its own.
 
     Attributes
     ----------
