@@ -6,7 +6,12 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The house, from the front door down (imports go down only)::
 
     cli.py             what people type
+    reproduction.py    the paper's tables and figures, with its numbers beside ours
+    report.py          findings as plain data; report_html.py draws them
+    tuning.py          scorers that certify; a search that can be resumed
     certify.py         certify(model, X, y, attacker): the one front door
+    datasets.py        datasets by name: source, licence, checksum, split, scaling
+    tables.py          rows and labels from CSV, Parquet, npz and LIBSVM files
     training/          trainers of large-spread ensembles
     verification/      composition of trees, radius, witness, exact arithmetic
     formats/           doors for models: scikit-learn, .silva; as_ensemble(model)
