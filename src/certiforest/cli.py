@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -625,6 +625,65 @@ def _first_free(stem: str, suffix: str) -> Path:
     return next(path for path in map(Path, names) if not path.exists())
 
 
+# --- reproduce ----------------------------------------------------------------------------------------------
+
+
+@app.command("reproduce")
+def reproduce_command(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="table3, table4, table5, figure3, figure4, figure5, tuning or importance.",
+        ),
+    ],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="mnist26, fashion03, rewema or webspam.")] = "mnist26",
+    out_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="Results, cell by cell; what is there is not run again.")
+    ] = Path("reproduction-results"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small version: few rows, small models.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
+    data_dir: DataDir = None,
+    download: Download = False,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat an experiment of the paper, with its printed numbers beside ours.
+
+    [bold]Examples[/bold]
+
+      certiforest reproduce table3 --dataset mnist26 --data-dir ~/data --quick
+
+      certiforest reproduce table4 --dataset fashion03 --download --markdown
+
+    table3: accuracy and robust accuracy; table4: by norm; table5: time and memory of verification; figure3: rows
+    decided within a time limit; figure4 and figure5: training time by trees and by depth; tuning: the grid search;
+    importance: permutation importance of the models side by side. A run that was stopped goes on where it stopped.
+    """
+    from certiforest.reproduction import as_markdown, reproduce
+
+    with _progress(f"{experiment}, {dataset}", 1) as advance:
+        outcome = reproduce(
+            experiment,
+            dataset,
+            out_dir=out_dir,
+            data_dir=data_dir,
+            download=download,
+            quick=quick,
+            progress=advance.show,
+        )
+    if as_json:
+        _say_json(asdict(outcome))
+    elif markdown:
+        _say(as_markdown(outcome))
+    else:
+        table = TextTable(*outcome.columns, title=f"{outcome.dataset}: {outcome.title}")
+        for row in outcome.rows:
+            table.add_row(*row)
+        _show(table)
+        for note in outcome.notes:
+            _say(f"- {note}")
+
+
 # --- reading ----------------------------------------------------------------------------------------------
 
 
@@ -909,14 +968,27 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"certiforest: {' '.join(text.split())}\n")
 
 
+class _Steps:
+    """Counts steps of a task on a progress bar."""
+
+    def __init__(self, bar: Progress, title: str, total: int) -> None:
+        self._bar, self._title = bar, title
+        self._task = bar.add_task(title, total=total)
+
+    def __call__(self, n_steps: int) -> None:
+        self._bar.advance(self._task, n_steps)
+
+    def show(self, n_done: int, total: int, step: str) -> None:
+        self._bar.update(self._task, completed=n_done, total=total, description=f"{self._title}: {step}")
+
+
 @contextmanager
-def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+def _progress(title: str, total: int) -> Iterator[_Steps]:
     """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda steps: bar.advance(task, steps)
+        yield _Steps(bar, title, total)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
