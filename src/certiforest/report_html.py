@@ -219,7 +219,13 @@ def _moved(change: dict[str, Any]) -> str:
     pair = ("from_in_data", "to_in_data") if "from_in_data" in change else ("from", "to")
     before, after = change[pair[0]], change[pair[1]]
     digits = next((d for d in range(4, 16) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
-    return f"{before:.{digits}g} &rarr; {after:.{digits}g}"
+    return f"{_plain(before, digits)} &rarr; {_plain(after, digits)}"
+
+
+def _plain(value: float, digits: int) -> str:
+    """Write a number without an exponent where that is readable."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and abs(value) < 1e12 else text
 
 
 def _pictures(row: dict[str, Any]) -> str:
