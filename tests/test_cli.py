@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
-from certiforest.cli import main
+from certiforest.cli import TRAINERS, main
 from shared_data import needs_shared, shared
 
 
@@ -267,6 +267,234 @@ def test_published_model_on_a_named_dataset(run, norm):
         if (entry["trees"], entry["eps"], str(entry["norm"])) == (25, 0.015, norm)
     )
     assert found["verdicts"] == {verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict}
+
+
+class TestTrain:
+    @pytest.fixture
+    def table(self, tmp_path):
+        """Two hundred rows that a tree can tell apart, in units that need scaling."""
+        random = np.random.default_rng(0)
+        X = random.random((200, 4)) * [1, 1000, 10, 1]
+        path = tmp_path / "table.csv"
+        lines = [",".join(map(repr, row.tolist())) + (",yes" if row[1] > 500 else ",no") for row in X]
+        path.write_text("\n".join(["a,b,c,d,bought", *lines]) + "\n")
+        return path
+
+    def test_train_then_certify(self, run, table, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "5", "--depth", "2")
+        code, text, _ = run(*arguments, "--out", out, "--json")
+        trained = json.loads(text)
+        assert code == 0
+        assert trained["data"]["n_rows"] == 140
+        assert trained["held_out"]["n_rows"] == 60
+        ensemble = TreeEnsemble.load(out)
+        assert ensemble.feature_names == ("a", "b", "c", "d")
+        assert ensemble.classes.tolist() == ["no", "yes"]
+        assert 900 < ensemble.scaling.range[1] <= 1000
+        # What certify finds on the held-out part is what train said about it.
+        arguments = ("certify", out, table, "--target", "bought", "--eps", "0.01", "--part", "test", "--json")
+        certified = json.loads(run(*arguments)[1])
+        for fact in ("verdicts", "accuracy", "robust_accuracy"):
+            assert certified[fact] == trained["held_out"][fact]
+        assert certified["has_large_spread"]
+
+    def test_is_repeatable_and_scales_by_training_rows_only(self, run, table, tmp_path):
+        paths = [tmp_path / "one.json", tmp_path / "two.json"]
+        for path in paths:
+            arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "3")
+            assert run(*arguments, "--out", path)[0] == 0
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+    def test_every_trainer_and_method(self, run, table, tmp_path):
+        for number, (model, method) in enumerate((m, how) for m in TRAINERS for how in ("grow", "prune")):
+            out = tmp_path / f"{number}.json"
+            arguments = (
+                "train",
+                table,
+                "--target",
+                "bought",
+                "--scale",
+                "--eps",
+                "0.001",
+                "--trees",
+                "3",
+                "--depth",
+                "2",
+            )
+            assert run(*arguments, "--model", model, "--method", method, "--out", out)[0] == 0
+            assert TreeEnsemble.load(out).n_trees == 3
+
+    def test_named_dataset(self, run, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = (
+            "train",
+            "breast_cancer",
+            "--eps",
+            "0.01",
+            "--trees",
+            "5",
+            "--depth",
+            "3",
+            "--frozen",
+            "mean radius",
+        )
+        assert run(*arguments, "--out", out)[0] == 0
+        assert TreeEnsemble.load(out).scaling is not None
+        certified = json.loads(run("certify", out, "breast_cancer", "--eps", "0.01", "--json")[1])
+        assert certified["data"] == {"source": "breast_cancer", "part": "test", "n_rows": 171, "scaled": True}
+
+    def test_refusals(self, refuse, table, tmp_path):
+        out = tmp_path / "model.json"
+        rest = ("--eps", "0.01", "--out", out)
+        assert "--target" in refuse("train", table, *rest, "--drop", "bought")
+        assert "--drop bought" in refuse("train", table, *rest)
+        assert "boostings" in refuse("train", table, "--target", "bought", *rest, "--model", "boostings")
+        assert "method" in refuse("train", table, "--target", "bought", *rest, "--method", "guess")
+        assert "n_partitions" in refuse("train", table, "--target", "bought", *rest, "--param", "partitions=3")
+        assert "eps" in refuse("train", table, "--target", "bought", "--eps", "0", "--out", out)
+        assert not out.exists()
+        short = ("--eps", "0.2", "--scale", "--method", "prune", "--trees", "99", "--out", out)
+        assert "--param n_partitions" in refuse("train", table, "--target", "bought", *short)
+        assert list(tmp_path.iterdir()) == [table]
+
+    def test_shortfall_can_be_kept_with_a_warning(self, run, table, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = (
+            "train",
+            table,
+            "--target",
+            "bought",
+            "--scale",
+            "--eps",
+            "0.1",
+            "--method",
+            "prune",
+            "--trees",
+            "50",
+        )
+        code, _, err = run(*arguments, "--param", "on_shortfall=keep", "--out", out)
+        assert code == 0
+        assert err.startswith("certiforest: warning: Expected 50 trees")
+
+
+@needs_shared
+def test_spambase_and_clamp(run, refuse, tmp_path):
+    folder = shared() / "data" / "tabular"
+    spam = tmp_path / "spam.json"
+    rest = ("--scale", "--eps", "0.005", "--trees", "9", "--depth", "4")
+    assert run("train", folder / "spambase.csv", "--target", "-1", *rest, "--out", spam)[0] == 0
+    report = tmp_path / "report.html"
+    arguments = ("certify", spam, folder / "spambase.csv", "--target", "-1", "--part", "test", "--eps", "0.005")
+    assert run(*arguments, "--report", report, "--require", "0.7")[0] == 0
+    assert "Most fragile rows" in report.read_text()
+    clamp = folder / "ClaMP_Integrated-5184.csv"
+    out = tmp_path / "clamp.json"
+    assert "--drop packer_type" in refuse("train", clamp, "--target", "class", *rest, "--out", out)
+    assert run("train", clamp, "--target", "class", "--drop", "packer_type", *rest, "--out", out)[0] == 0
+    assert TreeEnsemble.load(out).n_features == 68
+    missing = folder / "breast-cancer-wisconsin.data"
+    assert "missing value in line 24" in refuse(
+        "train", missing, "--target", "-1", "--eps", "1", "--out", tmp_path / "x"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
+def test_report(run, refuse, model, data, tmp_path, suffix):
+    out = tmp_path / f"report{suffix}"
+    arguments = ("report", model, data, "--target", "label", "--eps", "0.1")
+    code, text, _ = run(*arguments, "--out", out)
+    assert (code, text) == (0, f"Report: {out}\n")
+    assert "length" in out.read_text()
+    assert "--force" in refuse(*arguments, "--out", out)
+    assert ".html or .json or .txt" in refuse(*arguments, "--out", tmp_path / "report.pdf")
+    findings = json.loads(run(*arguments, "--json")[1])
+    assert findings["verdicts"]["FRAGILE"] == 1
+
+
+def test_datasets(run, refuse):
+    code, out, _ = run("datasets")
+    assert code == 0
+    assert "breast_cancer" in out
+    assert json.loads(run("datasets", "mnist26", "--json")[1])["licence"] == "CC BY-SA 3.0"
+    assert "stratified, seed 7" in run("datasets", "digits")[1]
+    assert "mnist26" in refuse("datasets", "mnits")
+
+
+class TestReproduce:
+    def test_refusals(self, refuse, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("CERTIFOREST_DATA", raising=False)
+        assert "table3" in refuse("reproduce", "table9")
+        assert "mnist26" in refuse("reproduce", "table3", "--dataset", "digits")
+        assert "--data-dir" in refuse("reproduce", "table3", "--quick")
+        assert list(tmp_path.iterdir()) == []
+
+    @needs_shared
+    def test_a_restarted_run_does_not_redo_finished_cells(self, run, tmp_path, monkeypatch):
+        from certiforest import reproduction
+
+        trained = []
+
+        def train(kind, original):
+            def counted(X, y, setting):
+                trained.append(kind)
+                if trained == ["traditional", "pruned"]:
+                    raise KeyboardInterrupt
+                return original(X[:300], y[:300], setting)
+
+            return counted
+
+        models = {kind: train(kind, original) for kind, original in reproduction.MODELS.items()}
+        monkeypatch.setattr(reproduction, "MODELS", models)
+        arguments = (
+            "reproduce",
+            "table3",
+            "--quick",
+            "--data-dir",
+            shared() / "data",
+            "--out-dir",
+            tmp_path / "results",
+        )
+        code, _, err = run(*arguments)
+        assert code == 130
+        assert "Interrupted" in err
+        code, out, _ = run(*arguments, "--json")
+        assert code == 0
+        assert trained == ["traditional", "pruned", "pruned", "grown"]
+        outcome = json.loads(out)
+        assert outcome["rows"][0][:3] == ["0.015", "25 x 4", "0.97"]
+        assert "| 0.015 | 25 x 4 | 0.97 |" in run(*arguments, "--markdown")[1]
+        assert len(trained) == 4
+
+
+def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("certiforest.cli.certify", interrupt)
+    before = sorted(tmp_path.iterdir())
+    code, _, err = run("certify", model, data, "--target", "label", "--eps", "0.1", "--out", tmp_path / "found.csv")
+    assert code == 130
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_killed_run_leaves_the_old_file_or_the_new_one(tmp_path):
+    """Kill training at moments spread over its whole duration; the model file is always whole."""
+    out = tmp_path / "model.json"
+    words = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"]
+    words += ["train", "breast_cancer", "--eps", "0.01", "--trees", "5", "--out", str(out), "--force", "--seed"]
+    start = time.perf_counter()
+    subprocess.run([*words, "0"], check=True, capture_output=True)
+    duration = time.perf_counter() - start
+    for seed, share in enumerate(np.linspace(0.6, 1.05, 6), start=1):
+        process = subprocess.Popen([*words, str(seed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(share * duration)
+        process.kill()
+        process.wait()
+        assert TreeEnsemble.load(out).n_trees == 5
 
 
 def test_starts_in_under_two_seconds():

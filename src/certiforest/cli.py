@@ -997,17 +997,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = typer.main.get_command(app).main(
             args=None if argv is None else list(argv), prog_name="certiforest", standalone_mode=False
         )
+        code = result if isinstance(result, int) else DONE
     except (typer.Abort, KeyboardInterrupt):
-        _complain("Interrupted; nothing half done was written.")
-        return INTERRUPTED
+        code = INTERRUPTED
     except typer.Exit as exit_:
-        return exit_.exit_code
+        code = exit_.exit_code
     except ClickError as error:
         _complain(f"error: {error.format_message()}")
-        return BAD_INPUT
+        code = BAD_INPUT
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if os.environ.get("CERTIFOREST_TRACEBACK"):
             raise
         _complain(f"error: {error or type(error).__name__}")
-        return BAD_INPUT
-    return result if isinstance(result, int) else DONE
+        code = BAD_INPUT
+    if code == INTERRUPTED:  # some versions of typer turn Ctrl-C into this code themselves
+        _complain("Interrupted; nothing half done was written.")
+    return code
