@@ -28,14 +28,16 @@ EXPECTED_FAILURES = {
     [
         LargeSpreadForestClassifier(n_estimators=5, max_depth=3, eps=1e-3),
         LargeSpreadForestClassifier(
-            n_estimators=4, eps=1e-3, n_partitions=2, relabel=True, on_shortfall="keep"
+            n_estimators=4, eps=1e-3, n_partitions=2, relabel=True, on_shortfall="keep", method="prune"
         ),
-        LargeSpreadForestClassifier(on_shortfall="keep"),
+        LargeSpreadForestClassifier(on_shortfall="keep", method="prune"),
+        LargeSpreadForestClassifier(eps=1e-3),
         LargeSpreadForestClassifier(n_estimators=1, norm=0, eps=1),
     ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES if estimator.method == "prune" else {},
 )
 @pytest.mark.filterwarnings("ignore::certiforest.training.forest.ShortfallWarning")
+@pytest.mark.filterwarnings("ignore::certiforest.training.growing.GrowthWarning")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -127,9 +129,7 @@ def test_works_inside_scikit_learn(cancer):
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(MinMaxScaler(), small())
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.85
-    search = GridSearchCV(
-        small(), {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}, cv=2, n_jobs=2
-    )
+    search = GridSearchCV(small(), {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}, cv=2, n_jobs=2)
     assert search.fit(*cancer).best_score_ > 0.85
     forest = small(shift_range=(1.0, 1.5), frozen=[0, 1]).fit(*cancer)
     assert clone(forest).fit(*cancer).ensemble_ == forest.ensemble_
@@ -164,15 +164,13 @@ def test_progress_by_log_and_never_by_print(cancer, caplog, capsys):
 
 
 def test_shortfall_raises_one_clear_sentence(cancer):
-    with pytest.raises(
-        ShortfallError, match=r"Expected 40 trees .* got \d+ before .* raise n_partitions, pool_factor"
-    ):
-        small(n_estimators=40, eps=0.2).fit(*cancer)
+    with pytest.raises(ShortfallError, match=r"Expected 40 trees .* got \d+ before .* raise n_partitions, pool_factor"):
+        small(n_estimators=40, eps=0.2, method="prune").fit(*cancer)
 
 
 def test_shortfall_can_be_kept(cancer):
     with pytest.warns(ShortfallWarning, match=r"Expected 40 trees .* got \d+"):
-        forest = small(n_estimators=40, eps=0.2, on_shortfall="keep").fit(*cancer)
+        forest = small(n_estimators=40, eps=0.2, on_shortfall="keep", method="prune").fit(*cancer)
     assert 1 <= forest.ensemble_.n_trees < 40
     assert has_large_spread(forest.ensemble_, forest.attacker_)
 
@@ -194,7 +192,7 @@ def test_shortfall_can_be_kept(cancer):
         ({"pool_factor": 1.5}, "Expected pool_factor to be an integer >= 1, got 1.5."),
         ({"n_partitions": 0}, "Expected n_partitions to be an integer >= 1, got 0."),
         (
-            {"n_partitions": 10},
+            {"n_partitions": 10, "method": "prune"},
             "got n_partitions=10 for n_estimators=9 and n_features=30; lower n_partitions.",
         ),
         (
@@ -206,6 +204,9 @@ def test_shortfall_can_be_kept(cancer):
             "Expected shift_range to be a pair of numbers with 0 < low <= high, got (1, 0.5);",
         ),
         ({"method": "prunes"}, "got 'prunes'."),
+        ({"n_rounds": 0}, "Expected n_rounds to be an integer >= 1, got 0."),
+        ({"focus": -1}, "Expected focus to be a number >= 0, got -1."),
+        ({"max_features": "half"}, "got 'half'."),
         ({"on_shortfall": "warn"}, "Expected on_shortfall to be 'raise' or 'keep', got 'warn'."),
         (
             {"frozen": range(30)},
@@ -215,7 +216,7 @@ def test_shortfall_can_be_kept(cancer):
         ({"scale": [1, 2]}, "Expected scale for 30 features, got 2 values."),
         ({"scale": -1}, "Expected every scale to be a finite number > 0, got -1.0."),
         (
-            {"norm": 0, "eps": 1, "n_estimators": 31},
+            {"norm": 0, "eps": 1, "n_estimators": 31, "method": "prune"},
             "per tree with norm 0, got 30 that are not frozen for 31 trees; lower n_estimators to 30 or",
         ),
     ],
@@ -231,25 +232,17 @@ def test_bad_rows_get_one_clear_sentence(cancer):
     X, y = cancer
     broken = X.copy()
     broken[3, 7] = np.nan
-    with pytest.raises(
-        ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"):
         small().fit(broken, y)
-    with pytest.raises(
-        ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"):
         small().fit(X, y).predict(broken)
     with pytest.raises(
         ValueError, match=r"^Expected labels of at least two classes, got one class only \(.*1.*\); add"
     ):
         small().fit(X[y == 1], y[y == 1])
-    with pytest.raises(
-        ValueError, match=r"^Expected a feature with at least two .*, got 30 constant ones; nothing"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected a feature with at least two .*, got 30 constant ones; nothing"):
         small().fit(np.ones_like(X), y)
-    with pytest.raises(
-        ValueError, match=r"^Expected numbers up to 3.4e\+38, .* got 1e\+39; rescale the features.$"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected numbers up to 3.4e\+38, .* got 1e\+39; rescale the features.$"):
         small().fit(np.where(X.max() == X, 1e39, X), y)
 
 

@@ -266,6 +266,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 focus=self.focus,
                 random_state=random_state,
                 n_jobs=self.n_jobs,
+                progress=self._report_progress,
             )
         forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
