@@ -101,6 +101,9 @@ Domain = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
 ]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
+]
 Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing output files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -156,6 +159,7 @@ def certify_command(
     header: Header = None,
     data_dir: DataDir = None,
     download: Download = False,
+    time_limit: TimeLimit = 1.0,
     jobs: Jobs = 1,
     force: Force = False,
     as_json: AsJson = False,
@@ -188,13 +192,21 @@ def certify_command(
     start = time.perf_counter()
     with _progress("Certifying", len(rows.X)) as advance:
         found = certify(
-            ensemble, rows.X, rows.y, attacker, radius=radius, witness=witness, n_jobs=jobs, progress=advance
+            ensemble,
+            rows.X,
+            rows.y,
+            attacker,
+            radius=radius,
+            witness=witness,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            progress=advance,
         )
     seconds = time.perf_counter() - start
     if out is not None:
         write_atomically(out, _rows_as_csv(found, rows))
     if report is not None:
-        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), jobs)))
+        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), time_limit, jobs)))
     summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
     if as_json:
         _say_json(summary)
@@ -503,6 +515,7 @@ def report(
     header: Header = None,
     data_dir: DataDir = None,
     download: Download = False,
+    time_limit: TimeLimit = 1.0,
     jobs: Jobs = 1,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
@@ -524,7 +537,7 @@ def report(
     rows = _Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
     attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
-    findings = _find(ensemble, rows, attacker, str(model), jobs)
+    findings = _find(ensemble, rows, attacker, str(model), time_limit, jobs)
     if as_json:
         _say_json(findings)
         return
@@ -532,7 +545,9 @@ def report(
     _say(f"Report: {out}")
 
 
-def _find(ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, jobs: int) -> dict[str, Any]:
+def _find(
+    ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, time_limit: float, jobs: int
+) -> dict[str, Any]:
     with _progress("Certifying for the report", len(rows.X)) as advance:
         return find(
             ensemble,
@@ -544,6 +559,7 @@ def _find(ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, j
             feature_names=rows.names,
             scaling=rows.scaling,
             image_shape=rows.image_shape,
+            time_limit=time_limit,
             n_jobs=jobs,
             progress=advance,
         )
@@ -589,7 +605,7 @@ def demo(
             found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
             advance(1)
     rows = _Rows(X_test, y_test, dataset.table.feature_names, "breast_cancer", "test", dataset.scaling, None)
-    write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1)))
+    write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1.0, 1)))
     if as_json:
         _say_json(
             {
@@ -902,6 +918,7 @@ def _rows_as_csv(found: Certificates, rows: _Rows) -> str:
         columns["label"] = found.label.tolist()
     columns["prediction"] = found.prediction.tolist()
     columns["stable"] = found.stable.tolist()
+    columns["method"] = found.method.tolist()
     if found.label is not None:
         columns["verdict"] = [verdict.name for verdict in found.verdict]
     if found.radius is not None and found.radius_is_exact is not None:

@@ -41,6 +41,7 @@ def find(
     feature_names: Sequence[str] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
+    time_limit: float = 1.0,
     n_jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def find(
         Shows changed features in the units of the data as well.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
-    n_jobs, progress : optional
+    time_limit, n_jobs, progress : optional
         As in `certify`.
 
     Returns
@@ -69,7 +70,9 @@ def find(
     dict
         JSON-ready findings. Numbers that are infinite are null.
     """
-    found = certify(ensemble, X, y, attacker, radius=True, witness=True, n_jobs=n_jobs, progress=progress)
+    found = certify(
+        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
+    )
     names = _names(feature_names, ensemble.n_features, image_shape)
     largest = largest_certifiable_eps(ensemble, attacker)
     width = exact_spread(ensemble, attacker)
