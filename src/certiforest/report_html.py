@@ -177,9 +177,8 @@ def _histogram_section(findings: dict[str, Any]) -> str:
     note = f" {beyond:,} rows lie beyond the right edge." if beyond else ""
     return _section(
         "Radii",
-        legend
-        + _figure(
-            _svg(220, "".join(bars), "Histogram of radii"),
+        _figure(
+            legend + _svg(220, "".join(bars), "Histogram of radii"),
             "The radius of a row is the smallest eps that changes its prediction; rows predicted right are"
             f" counted.{note}",
         ),
@@ -259,7 +258,7 @@ def _features_section(findings: dict[str, Any]) -> str:
         heat = _png_heat(counts / counts.max())
         picture = f'<img class="picture" alt="How often each pixel is changed" src="{heat}">'
     bars = _bars([(entry["feature"], entry["n_witnesses"]) for entry in attacked["features"]])
-    return _section("What attacks change", picture + _figure(bars, note))
+    return _section("What attacks change", _figure(picture + bars, note))
 
 
 def _bars(entries: Sequence[tuple[str, int]]) -> str:
