@@ -113,16 +113,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 def _front(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Tree ensembles whose robustness against evasion attacks is proved, exactly and fast.
+    """Tree ensembles whose robustness against evasion attacks is proved.
 
-    An attacker may move a row by eps. Every verdict is exact: ROBUST (right, and no attack changes it),
-    FRAGILE (right, an attack changes it), VULNERABLE (wrong, stable), BROKEN (wrong, unstable), or UNKNOWN
-    where no proof was found.
+    An attacker may move a row by eps. Verdicts are proved, not sampled:
+    ROBUST (right, and no attack changes it), FRAGILE (right, an attack
+    changes it), VULNERABLE (wrong, stable), BROKEN (wrong, unstable), and
+    UNKNOWN where neither was proved.
 
     [bold]From a CSV file to a report[/bold]
 
-      certiforest train spam.csv --target label --scale --eps 0.02 --out model.json
-      certiforest certify model.json spam.csv --target label --part test --eps 0.02 --report report.html
+      certiforest train a.csv --target y --scale --eps 0.02 --out m.json
+
+      certiforest certify m.json a.csv --target y --part test --eps 0.02
+
+      certiforest report m.json a.csv --target y --part test --eps 0.02
 
     [bold]Nothing at hand?[/bold]
 
@@ -168,14 +172,15 @@ def certify_command(
 
     [bold]Examples[/bold]
 
-      certiforest certify model.json test.csv --target label --eps 0.02
+      certiforest certify m.json test.csv --target y --eps 0.02
 
-      certiforest certify model.json test.csv --target -1 --norm 2 --eps 0.1 --out rows.csv --radius
+      certiforest certify m.json b.csv --target -1 --norm 2 --eps 0.1
 
-      certiforest certify model.json mnist26 --data-dir ~/data --eps 0.015 --require 0.9 --json
+      certiforest certify m.json digits --eps 0.015 --require 0.9 --json
 
-    Rows are scaled by the scaling inside the model file, if it has one; eps, radius and witness are in
-    scaled units. Without --target there are predictions and stability but no verdicts.
+    Rows are scaled by the scaling inside the model file, if it has one;
+    eps, radius and witness are in scaled units. Without --target there
+    are predictions and stability but no verdicts.
     """
     _check_free(force, out, report)
     if require is not None and not 0 <= require <= 1:
@@ -230,15 +235,16 @@ def spread_command(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how far apart the thresholds of a model are, and for which eps that is far enough.
+    """Tell how far apart thresholds are, and for which eps that is enough.
 
     [bold]Examples[/bold]
 
-      certiforest spread model.json
+      certiforest spread m.json
 
       certiforest spread forest.silva --eps 0.015
 
-    With large spread, more than 2 * eps, every verdict is exact in polynomial time: no row is UNKNOWN.
+    With large spread, more than 2 * eps, every verdict is exact in
+    polynomial time: no row is UNKNOWN.
     """
     ensemble = as_ensemble(model)
     frozen_features = _find_features(frozen, ensemble.feature_names, ensemble.n_features)
@@ -330,19 +336,19 @@ def train(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model whose robustness against an attacker can be proved for every row.
+    """Train a model whose robustness can be proved for every row.
 
     [bold]Examples[/bold]
 
-      certiforest train spam.csv --target label --scale --eps 0.02 --out model.json
+      certiforest train a.csv --target y --scale --eps 0.02 --out m.json
 
-      certiforest train rows.parquet --target 0 --drop id --frozen age --norm 2 --eps 0.1 --out model.json
+      certiforest train a.parquet --target 0 --drop id --eps 2 --out m.json
 
-      certiforest train mnist26 --data-dir ~/data --eps 0.015 --trees 101 --param n_partitions=4 --out
-      model.json
+      certiforest train digits --eps 0.03 --method prune --out m.json
 
-    A stratified 70% of the rows is used; 'certify --part test' takes the other 30%, --part all uses all.
-    With --scale, eps is a share of each feature's range in the training rows.
+    A stratified 70% of the rows is used; 'certify --part test' takes the
+    other 30%, --part all uses all. With --scale, eps is a share of each
+    feature's range in the training rows.
     """
     _check_free(force, out)
     _check_choice("--model", model, tuple(TRAINERS))
@@ -457,7 +463,7 @@ def datasets(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one in detail.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the datasets known by name: source, licence, checksum, split and scaling.
+    """List the datasets known by name.
 
     [bold]Examples[/bold]
 
@@ -465,7 +471,8 @@ def datasets(
 
       certiforest datasets mnist26
 
-    Nothing is downloaded unless --download is given where a dataset is used.
+    Source, licence, checksum, split and scaling of each. Nothing is
+    downloaded unless --download is given where a dataset is used.
     """
     infos = list(DATASETS.values()) if name is None else [dataset_info(name)]
     documents = [
@@ -520,15 +527,17 @@ def report(
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
 ) -> None:
-    """Certify and write a report to show: verdicts, certified curve, radii, fragile rows, features, spread.
+    """Certify and write a report to show to others.
 
     [bold]Examples[/bold]
 
-      certiforest report model.json test.csv --target label --eps 0.02 --out report.html
+      certiforest report m.json test.csv --target y --eps 0.02
 
-      certiforest report model.json mnist26 --data-dir ~/data --eps 0.015 --json
+      certiforest report m.json digits --eps 0.015 --out findings.json
 
-    The HTML file is self-contained: no script, nothing fetched. Every figure's data is in the JSON.
+    Verdicts, certified curve, radii, fragile rows, attacked features and
+    spread. The HTML file is self-contained: no script, nothing fetched.
+    Every figure's data is in the JSON.
     """
     if not as_json:
         _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
@@ -663,17 +672,19 @@ def reproduce_command(
     download: Download = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat an experiment of the paper, with its printed numbers beside ours.
+    """Repeat an experiment of the paper, its numbers beside ours.
 
     [bold]Examples[/bold]
 
-      certiforest reproduce table3 --dataset mnist26 --data-dir ~/data --quick
+      certiforest reproduce table3 --dataset mnist26 --download --quick
 
-      certiforest reproduce table4 --dataset fashion03 --download --markdown
+      certiforest reproduce table4 --dataset fashion03 --data-dir ~/data
 
-    table3: accuracy and robust accuracy; table4: by norm; table5: time and memory of verification; figure3: rows
-    decided within a time limit; figure4 and figure5: training time by trees and by depth; tuning: the grid search;
-    importance: permutation importance of the models side by side. A run that was stopped goes on where it stopped.
+    table3: accuracy and robust accuracy; table4: by norm; table5: time
+    and memory of verification; figure3: rows decided within a time limit;
+    figure4, figure5: training time by trees and by depth; tuning: the
+    grid search; importance: permutation importance, models side by side.
+    A run that was stopped goes on where it stopped.
     """
     from certiforest.reproduction import as_markdown, reproduce
 
