@@ -224,6 +224,13 @@ class TestBadInput:
         assert err.count("\n") == 1
         assert run("certify", model, data, "--target", "label", "--eps", "0.1")[2] == ""
 
+    def test_eps_in_the_wrong_unit_is_warned_of_without_scaling(self, run, model, data, tmp_path):
+        ensemble = TreeEnsemble.load(model).with_columns(["length", "links"])
+        ensemble.save(tmp_path / "raw.json")
+        _, _, err = run("certify", tmp_path / "raw.json", data, "--target", "label", "--eps", "4.1")
+        assert "half the range (8 in these rows) of feature length and of 1 others" in err
+        assert run("certify", tmp_path / "raw.json", data, "--target", "label", "--eps", "3.9")[2] == ""
+
 
 def test_scaling_in_the_model_file_is_checked(refuse, model, data, tmp_path):
     document = json.loads(model.read_text())
