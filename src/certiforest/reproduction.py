@@ -396,13 +396,13 @@ def _measure(model: str, rows: str, eps: float) -> dict[str, Any]:
 
 def _peak_memory() -> float | None:
     """Return the largest memory this process had, in GB; None where the system does not tell."""
+    # Not getrusage: its figure is inherited from the process that started this one.
     try:
-        import resource
-        import sys
-    except ImportError:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1e9 if sys.platform == "darwin" else 1e6), 3)
+    kilobytes = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), None)
+    return None if kilobytes is None else round(int(kilobytes) / 1e6, 3)
 
 
 def _time_limits(lab: _Lab) -> tuple[dict[str, Work], Tabulate]:
