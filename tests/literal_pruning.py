@@ -78,14 +78,19 @@ def get_best_tree(pool, kept, rules):
 
 
 def list_overlaps(trees, rules):
-    """All overlapping pairs, by feature, then in the order of the trees, then of their thresholds."""
+    """All overlapping pairs (lower, upper), by feature, then the lower, then the upper threshold.
+
+    Of equal thresholds the lower is the one whose tree joined first.
+    """
     pairs = []
     for i, (_, thresholds) in enumerate(trees):
-        for place, a in enumerate(thresholds):
+        for a in thresholds:
             for j in range(i + 1, len(trees)):
-                for other_place, b in enumerate(trees[j][1]):
+                for b in trees[j][1]:
                     if a.feature == b.feature and rules.overlap(a, b):
-                        pairs.append((a.feature, i, place, j, other_place, a, b))
+                        ends = (a.value, i, a), (b.value, j, b)
+                        lower, upper = ends if a.value <= b.value else ends[::-1]
+                        pairs.append((a.feature, *lower[:2], *upper[:2], lower[2], upper[2]))
     pairs.sort(key=lambda pair: pair[:5])
     return [pair[5:] for pair in pairs]
 
@@ -97,9 +102,8 @@ def fix_forest(trees, rules, generator):
     while overlaps and n_rounds < rules.max_iter:
         n_rounds += 1
         target = {}  # where a threshold goes in this round; all moves start from the values at its start
-        for a, b in overlaps:
-            f = a.feature
-            lower, upper = (a, b) if a.value <= b.value else (b, a)
+        for lower, upper in overlaps:
+            f = lower.feature
             draw = rules.first_shift + (rules.last_shift - rules.first_shift) * generator.random()
             shift = draw * rules.step[f]
             if lower not in target and lower.value - shift >= rules.lowest[f]:

@@ -1,7 +1,8 @@
 """Tuning: scorers that certify, the paper's grid, and a search that goes on where it was stopped.
 
 Every scorer is a plain function ``scorer(estimator, X, y)``, made to be given as ``scoring=`` to
-scikit-learn; ``functools.partial(scorer, attacker=...)`` scores against another attacker than the one trained for.
+scikit-learn; ``functools.partial(scorer, attacker=...)`` scores against another attacker than the one trained
+for.
 """
 
 from __future__ import annotations
