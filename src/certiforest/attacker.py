@@ -62,7 +62,9 @@ class Attacker:
         frozen: Iterable[int] | None = None,
         domain: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        self._given = {"scale": scale, "frozen": frozen, "domain": domain}
+        if frozen is not None and not hasattr(frozen, "__len__"):
+            frozen = list(frozen)
+        self._given: dict[str, Any] = {"scale": scale, "frozen": frozen, "domain": domain}
         self.norm = _check_norm(norm)
         self.eps = _check_eps(eps, self.norm)
         self.scale = _check_scale(scale)
@@ -96,9 +98,7 @@ class Attacker:
         if self.frozen.dtype == bool:
             return _per_feature(self.frozen, n_features, "frozen")
         if self.frozen.size and self.frozen.max() >= n_features:
-            raise AttackerError(
-                f"Expected frozen features between 0 and {n_features - 1}, got {self.frozen.max()}."
-            )
+            raise AttackerError(f"Expected frozen features between 0 and {n_features - 1}, got {self.frozen.max()}.")
         mask[self.frozen] = True
         return mask
 
@@ -144,9 +144,7 @@ def _check_norm(norm: Any) -> float:
     if not is_number or number != number or number < 0 or number != int(number):
         raise AttackerError(f"Expected norm to be 0, 1, 2, 3, ... or inf, got {norm!r}.")
     if number > LARGEST_FINITE_NORM:
-        raise AttackerError(
-            f"Expected a norm up to {LARGEST_FINITE_NORM}, or inf, got {norm!r}; use norm=inf instead."
-        )
+        raise AttackerError(f"Expected a norm up to {LARGEST_FINITE_NORM}, or inf, got {norm!r}; use norm=inf instead.")
     return int(number)
 
 
@@ -177,7 +175,7 @@ def _check_scale(scale: Any) -> NDArray[np.float64] | None:
 def _check_frozen(frozen: Any) -> NDArray | None:
     if frozen is None:
         return None
-    indices = np.atleast_1d(np.asarray(frozen if hasattr(frozen, "__len__") else list(frozen)))
+    indices = np.atleast_1d(np.asarray(frozen))
     if indices.size == 0:
         return np.empty(0, np.int64)
     if indices.ndim != 1 or indices.dtype.kind not in "iub":

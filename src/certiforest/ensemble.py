@@ -96,17 +96,14 @@ class TreeEnsemble:
         columns = _check_nodes(feature, threshold, leaf, self.n_features, len(self.classes))
         self._trim(*columns, -np.inf, LARGEST)
 
-    def _trim(
-        self, feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike
-    ) -> None:
+    def _trim(self, feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike) -> None:
         """Keep the nodes that rows in the box ``(low, high]`` reach and link them."""
         right, tree_start = _link(feature)
         size = len(feature)
         # Bounds of the tested features only: a small file may claim any number of features.
         tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
         low, high = (
-            np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested]
-            for bound in (low, high)
+            np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested] for bound in (low, high)
         )
         place_of_node = np.full(size, -1, np.int32)
         place_of_node[feature >= 0] = place[:-1]
@@ -160,9 +157,7 @@ class TreeEnsemble:
         if not columns:
             raise ModelError("Expected at least one tree, got none.")
         feature, threshold, leaf = (np.concatenate(column) for column in zip(*columns, strict=True))
-        return cls(
-            feature, threshold, leaf, n_features=n_features, classes=classes, feature_names=feature_names
-        )
+        return cls(feature, threshold, leaf, n_features=n_features, classes=classes, feature_names=feature_names)
 
     def within(self, low: NDArray, high: NDArray) -> TreeEnsemble:
         """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches.

@@ -62,8 +62,21 @@ def link_preorder(feature, right, tree_start, stack):
 
 
 @njit(cache=True, nogil=True)
-def trim(feature, threshold, leaf, right, tree_start, low, high, stack, out_feature, out_threshold, out_leaf,
-         out_low, out_high):
+def trim(
+    feature,
+    threshold,
+    leaf,
+    right,
+    tree_start,
+    low,
+    high,
+    stack,
+    out_feature,
+    out_threshold,
+    out_leaf,
+    out_low,
+    out_high,
+):
     """Copy the nodes that some row in the box ``(low, high]`` can reach; return how many there are.
 
     A split with a dead side is replaced by its live side. ``out_low`` and ``out_high`` receive the interval

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest import spread_kernels as kernels
-from certiforest.attacker import Attacker
+from certiforest.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
 
 
@@ -143,9 +143,10 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     columns = thresholds.feature, thresholds.value, thresholds.tree
     if attacker.norm == 0:
         # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
-        budget = np.full(ensemble.n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(ensemble.n_features)
+        high = np.full(ensemble.n_features, np.inf if attacker.eps >= 0.5 else 0.0)
+        budget = Budgets(high, np.zeros(ensemble.n_features))
     else:
-        budget = tuple(attacker.with_eps(2 * attacker.eps).budgets(ensemble.n_features))
+        budget = attacker.with_eps(2 * attacker.eps).budgets(ensemble.n_features)
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)

@@ -53,16 +53,17 @@ class _Parser:
         shown = line if len(line) <= 60 else line[:57] + "..."
         return ModelError(f"Expected {expected} in line {self._number}, got {shown!r}.")
 
-    def _integers(self, words: list[str], count: int, expected: str) -> list[int]:
-        if len(words) != count or not all(len(w) < 10 and w.isdecimal() for w in words):
-            raise self._fail(expected, words)
+    def _integers(self, line: list[str], part: slice, count: int, expected: str) -> list[int]:
+        words = line[part]
+        if len(words) != count or not all(len(w) < 10 and w.isascii() and w.isdecimal() for w in words):
+            raise self._fail(expected, line)
         return [int(word) for word in words]
 
     def parse(self) -> TreeEnsemble:
         words = self._next(f"'{FOREST} <trees>'")
         n_trees = 1
         if words[0] == FOREST:
-            (n_trees,) = self._integers(words[1:], 1, f"'{FOREST} <trees>'")
+            (n_trees,) = self._integers(words, slice(1, None), 1, f"'{FOREST} <trees>'")
             words = self._next(f"'{TREE} <features> <classes>'")
         if n_trees < 1:
             raise ModelError("Expected at least one tree, got none.")
@@ -73,7 +74,7 @@ class _Parser:
                 words = self._next(f"'{TREE} <features> <classes>' of tree {tree}")
             if words[0] != TREE:
                 raise self._fail(f"'{TREE} <features> <classes>'", words)
-            own_shape = self._integers(words[1:], 2, f"'{TREE} <features> <classes>'")
+            own_shape = self._integers(words, slice(1, None), 2, f"'{TREE} <features> <classes>'")
             own_labels = self._next("the labels of the classes")
             if len(own_labels) != own_shape[1]:
                 raise self._fail(f"{own_shape[1]} labels", own_labels)
@@ -86,16 +87,14 @@ class _Parser:
             self._number += 1
             if line.strip():
                 raise self._fail(f"the end of the file after {n_trees} trees", line.split())
-        return TreeEnsemble(
-            self.feature, self.threshold, self.leaf, n_features=shape[0], classes=_read_labels(labels)
-        )
+        return TreeEnsemble(self.feature, self.threshold, self.leaf, n_features=shape[0], classes=_read_labels(labels))
 
     def _parse_nodes(self, n_features: int, n_classes: int) -> None:
         missing = 1
         while missing:
             words = self._next("SPLIT or LEAF")
             if words[0] == "SPLIT" and len(words) == 3:
-                (f,) = self._integers(words[1:2], 1, "SPLIT <feature> <threshold>")
+                (f,) = self._integers(words, slice(1, 2), 1, "SPLIT <feature> <threshold>")
                 v = self._number_in(words[2], words)
                 if f >= n_features:
                     raise self._fail(f"a feature index below {n_features}", words)

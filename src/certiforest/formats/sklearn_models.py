@@ -75,8 +75,8 @@ def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64:
     rows here are finite, so that nobody goes right.
     """
-    nearest = threshold.astype(np.float32)
     with np.errstate(over="ignore"):
+        nearest = threshold.astype(np.float32)
         below = np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float32)
         above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
     if not (below[~np.isposinf(threshold)] > -np.inf).all():

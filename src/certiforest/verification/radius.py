@@ -1,9 +1,11 @@
 """Radius: the smallest float eps at which a row is unstable.
 
-Up to the budget at which two trees meet for the first time, composition is exact, so the cheapest composed change
-below it is the radius. If there is none, that budget is a lower bound of the radius. L-inf without scale and L0 have
-costs that are floats, or round to them, and are done in kernels; for the others the kernels find the leaves that
-matter and rational arithmetic finds the float.
+Up to the budget at which two trees meet for the first time, composition is exact, so a composed change that costs
+less is the radius; without one, that budget is a lower bound. For L-inf the composed cost is a lower bound whether or
+not trees meet, since each tree is taken at its own worst, and it is the radius if the composed change works as a whole.
+
+L-inf without scale and L0 have costs that are floats, or round to them, and are done in kernels; for the others the
+kernels find the leaves that matter and rational arithmetic finds the float.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from numpy.typing import NDArray
 
 from certiforest.attacker import Budgets
 from certiforest.spread import sorted_thresholds
+from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import radius_kernels as kernels
-from certiforest.verification.composition import Composition, RowPricing, rounding_slack
+from certiforest.verification.composition import SMALLEST_UNIT, Composition, RowPricing, rounding_slack
 from certiforest.verification.rationals import ceil_root, exact_change
 
 # How much larger than its float price a leaf may be and still matter, and the price below which floats vanish.
@@ -41,25 +44,55 @@ class Radii:
         self._feature, start = np.unique(thresholds.feature, return_index=True)
         self._start = np.append(start, len(thresholds.feature))
         self._value, self._tree = thresholds.value, thresholds.tree
-        self._has_float_costs = self.attacker.norm == 0 or (
-            self.attacker.norm == math.inf and bool((self.scale == 1).all())
-        )
+        depth = int(self.ensemble.node_depth.max())
+        self._has_sharp_prices = rounding_slack(1, depth, self.attacker.norm) < MARGIN
+        self._is_max = self.attacker.norm == math.inf
+        self._has_float_costs = self.attacker.norm == 0 or (self._is_max and bool((self.scale == 1).all()))
 
-    def measure(self, X: NDArray[np.float64], out_radius: NDArray, out_is_exact: NDArray[np.bool_]) -> None:
-        """Write the radius of each row, or a lower bound where it is not exact."""
+    def measure(
+        self,
+        X: NDArray[np.float64],
+        out_radius: NDArray[np.float64],
+        out_is_exact: NDArray[np.bool_],
+        out_witness: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write the radius of each row, or a lower bound where it is not exact.
+
+        Where it is exact and finite, ``out_witness`` receives a row at that distance that is predicted otherwise.
+        """
         meeting = self._meeting_radii(X)
+        works = np.empty(len(X), bool)
+        witness = np.empty_like(X) if out_witness is None else out_witness
         if self._has_float_costs:
-            norm = -1 if self.attacker.norm == math.inf else 0
-            kernels.change_radii(
-                self.ensemble.trees, X, meeting, self.movable, norm, self.ensemble.n_classes, out_radius
-            )
+            norm = -1 if self._is_max else 0
+            n_classes = self.ensemble.n_classes
+            kernels.change_radii(self.ensemble.trees, X, self.movable, norm, n_classes, out_radius, works, witness)
         else:
             pricing = RowPricing(self.ensemble)
             for i, x in enumerate(X):
-                out_radius[i] = self._change_radius(pricing, x, meeting[i])
-        # At the meeting radius itself trees meet, so a change must cost less; with no meeting at all, none is exact, too.
-        out_is_exact[:] = (out_radius < meeting) | (meeting == math.inf)
-        np.minimum(out_radius, meeting, out=out_radius)
+                limit = math.inf if self._is_max else meeting[i]
+                out_radius[i], works[i] = self._change_radius(pricing, x, limit, witness[i])
+        if self._is_max:
+            out_is_exact[:] = works | (out_radius == math.inf)
+        else:
+            # At the meeting radius itself trees do meet, so a change must cost less.
+            out_is_exact[:] = (out_radius < meeting) | (meeting == math.inf)
+            np.minimum(out_radius, meeting, out=out_radius)
+
+    def settle(self, X: NDArray[np.float64], out_stable: NDArray[np.int8], out_witness: NDArray | None) -> None:
+        """Decide rows, undecided because trees meet within the budget, whose radius tells all the same."""
+        undecided = np.flatnonzero(out_stable == UNDECIDED)
+        if not undecided.size:
+            return
+        radius, is_exact = np.empty(len(undecided)), np.empty(len(undecided), bool)
+        witness = np.empty((len(undecided), X.shape[1]))
+        self.measure(X[undecided], radius, is_exact, witness)
+        eps = self.attacker.eps
+        out_stable[undecided[radius > eps]] = STABLE
+        is_broken = is_exact & (radius <= eps)
+        out_stable[undecided[is_broken]] = UNSTABLE
+        if out_witness is not None:
+            out_witness[undecided[is_broken]] = witness[is_broken]
 
     def _meeting_radii(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         meeting = np.empty(len(X))
@@ -71,25 +104,29 @@ class Radii:
         kernels.meeting_radii(self._feature, self._start, self._value, self._tree, self.scale, X, meeting)
         return meeting
 
-    def _change_radius(self, pricing: RowPricing, x: NDArray[np.float64], meeting: float) -> float:
-        """Return the smallest float eps at which the composed change is affordable, inf if beyond ``meeting``."""
-        is_max = self.attacker.norm == math.inf
-        norm = -1 if is_max else int(self.attacker.norm)
+    def _change_radius(
+        self, pricing: RowPricing, x: NDArray[np.float64], meeting: float, out_witness: NDArray
+    ) -> tuple[float, bool]:
+        """Write the composed change; return the smallest float eps that pays for it, and whether it works.
+
+        A change that costs more than ``meeting`` may be given as inf.
+        """
+        norm = -1 if self._is_max else int(self.attacker.norm)
         # Prices are in units of a budget that no relevant change exceeds by much, so that powers stay in range.
         budget = meeting if meeting < math.inf else self._span(x)
-        if not 0 < budget < math.inf:
-            return math.inf
-        unit = np.where(self.movable, budget * self.scale, 1.0)
-        high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
-        limit = 1 + MARGIN if meeting < math.inf else math.inf
-        if not math.isfinite(unit.max()) or rounding_slack(self.ensemble, self.attacker, unit.min()) > MARGIN:
-            prices = np.full(self.ensemble.n_trees, math.inf)  # too coarse to exclude anything
-        else:
+        if budget == -math.inf:
+            return math.inf, False
+        with np.errstate(over="ignore"):
+            unit = np.where(self.movable, budget * self.scale, 1.0)
+        prices = np.full(self.ensemble.n_trees, math.inf)
+        if self._has_sharp_prices and math.isfinite(unit.max()) and unit.min() >= SMALLEST_UNIT:
+            high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
+            limit = 1 + MARGIN if meeting < math.inf else math.inf
             pricing.price(x, Budgets(high, np.zeros_like(high)), unit, norm, limit)
-            if pricing.cheapest_change(is_max=is_max) == math.inf:
-                return math.inf
+            if pricing.cheapest_change(is_max=self._is_max) == math.inf:
+                return math.inf, False
             prices = np.where(np.isfinite(pricing.cost), pricing.cost, 0.0).max(axis=1)
-        exponent = 1 if is_max else norm
+        exponent = 1 if self._is_max else norm
         ceiling = [
             math.inf
             if price == math.inf
@@ -97,13 +134,16 @@ class Radii:
             for price in prices
         ]
         change = exact_change(self.ensemble, x, self.attacker, ceiling)
-        return math.inf if change.cost == math.inf else ceil_root(Fraction(change.cost), self.attacker.norm)
+        if change.cost == math.inf:
+            return math.inf, False
+        y = self.ensemble.votes(x[None])[0].argmax()
+        works = kernels.changes_vote(self.ensemble.trees, x, y, change.leaf, change.target, out_witness)
+        return ceil_root(Fraction(change.cost), self.attacker.norm), works
 
     def _span(self, x: NDArray[np.float64]) -> float:
-        """Return about the largest move that any threshold can ask for."""
+        """Return about the largest move that any threshold can ask for, -inf if there are none."""
         if not len(self._value):
-            return math.inf
+            return -math.inf
         ends = np.stack([self._value[self._start[:-1]], self._value[self._start[1:] - 1]])
         with np.errstate(over="ignore"):
             return float((np.abs(x[self._feature] - ends) / self.scale[self._feature]).max())
-

@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
+from certiforest.ensemble_kernels import find_leaf
 from certiforest.rounding_kernels import ceil_difference, successor
-from certiforest.verification.composition_kernels import cheapest_change, price_row
+from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
 
 
 @njit(cache=True, nogil=True)
@@ -48,7 +49,7 @@ def meeting_distance(value, tree, x):
 def meeting_radii(feature, feature_start, value, tree, scale, X, out):
     """Write, for each row, the smallest budget at which two trees meet on some feature.
 
-    Features are those that are listed; thresholds of ``feature[k]`` are ``value[feature_start[k]:feature_start[k + 1]]``.
+    Thresholds of ``feature[k]`` are ``value[feature_start[k]:feature_start[k + 1]]``, in ascending order.
     The result is exact for a scale of 1, and at most a few floats too small for any other.
     """
     for i in range(X.shape[0]):
@@ -63,30 +64,36 @@ def meeting_radii(feature, feature_start, value, tree, scale, X, out):
 
 
 @njit(cache=True, nogil=True)
-def change_radii(trees, X, meeting, movable, norm, n_classes, out):
-    """Write the cost of each row's cheapest change below its meeting radius, inf if there is none.
+def changes_vote(trees, x, y, leaf, target, z):
+    """Write row ``x``, moved into the leaves of all its targets, to ``z``; tell whether ``y`` no longer wins."""
+    z[:] = x
+    write_witness(trees, leaf, target, z)
+    vote = np.empty_like(target)
+    for tree in range(target.shape[0]):
+        vote[tree] = trees.leaf[find_leaf(trees, tree, z)]
+    return most_voted(vote, leaf.shape[1]) != y
+
+
+@njit(cache=True, nogil=True)
+def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness):
+    """Write the cost of each row's cheapest composed change, inf if there is none, whether it works, and its result.
 
     For norms whose costs are floats: L-inf (norm -1) and L0. ``movable`` (n_features,) is False for frozen features.
     """
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     stack_cost = np.empty(trees.feature.shape[0] + 1)
-    owner = np.empty(0, np.int64)
     cost = np.empty((n_trees, n_classes))
     leaf = np.empty((n_trees, n_classes), np.int64)
     vote = np.empty(n_trees, np.int64)
     best = np.empty(n_trees + 2)
     choice = np.empty((n_trees, n_trees + 2), np.int8)
     target = np.empty(n_trees, np.int64)
-    high = np.empty(X.shape[1])
+    high = np.where(movable, math.inf, -1.0)
     low = np.zeros(X.shape[1])
     unit = np.ones(X.shape[1])
     for i in range(X.shape[0]):
-        reach = math.inf if norm == 0 else meeting[i]
-        for f in range(X.shape[1]):
-            high[f] = reach if movable[f] else -1.0
-        price_row(trees, X[i], high, low, unit, norm, meeting[i], owner, stack, stack_cost, cost, leaf, vote)
-        votes = np.zeros(n_classes, np.int64)
-        for tree in range(n_trees):
-            votes[vote[tree]] += 1
-        out[i] = cheapest_change(cost, vote, votes, np.argmax(votes), norm == -1, best, choice, target)
+        price_row(trees, X[i], high, low, unit, norm, math.inf, stack, stack_cost, cost, leaf, vote)
+        y = most_voted(vote, n_classes)
+        out_radius[i] = cheapest_change(cost, vote, y, norm == -1, best, choice, target)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], y, leaf, target, out_witness[i])

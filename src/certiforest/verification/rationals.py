@@ -60,22 +60,22 @@ def exact_change(
     # Whole numbers over one denominator add and compare many times faster than fractions.
     finite = [price for price in cost.flat if price != math.inf]
     unit = math.lcm(*{price.denominator for price in finite})
+    never = 1 + math.ceil(sum(finite) * unit)
     for place, price in enumerate(cost.flat):
-        if price != math.inf:
-            cost.flat[place] = price.numerator * (unit // price.denominator)
+        cost.flat[place] = never if price == math.inf else price.numerator * (unit // price.denominator)
     votes = np.bincount(vote, minlength=ensemble.n_classes)
     y = int(votes.argmax())
-    least: int | float = math.inf
+    is_max = attacker.norm == math.inf
+    least = never
     target = np.full(ensemble.n_trees, -1)
     best = np.empty(ensemble.n_trees + 2, object)
     choice = np.empty((ensemble.n_trees, ensemble.n_trees + 2), np.int8)
     for rival in range(ensemble.n_classes):
         if rival != y:
             lead = votes_to_gain.py_func(votes, y, rival)
-            is_max = attacker.norm == math.inf
-            total = cheapest_gain.py_func(cost, vote, y, rival, lead, is_max, least, best, choice, target)
+            total = cheapest_gain.py_func(cost, vote, y, rival, lead, is_max, least, never, best, choice, target)
             least = min(least, total)
-    return Change(least if least == math.inf else Fraction(least, unit), target, leaf)
+    return Change(math.inf if least >= never else Fraction(least, unit), target, leaf)
 
 
 def _price_tree(
@@ -103,7 +103,7 @@ def _price_tree(
             if value > v:
                 own, other, target = other, own, v
             if not frozen[f]:
-                price = _price_move(value, target, float(scale[f]), norm)
+                price = price_move(value, target, float(scale[f]), norm)
                 paid = moves.get(f, Fraction(0))
                 raised = max(cost, price) if norm == math.inf else cost - paid + price
                 if raised <= ceiling:
@@ -117,7 +117,8 @@ def _price_tree(
     return vote
 
 
-def _price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
+def price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
+    """Return the p-th power of a move of one feature (the move itself for L-inf, 1 for L0)."""
     if norm == 0:
         return Fraction(1)
     distance = abs(Fraction(target) - Fraction(value)) / Fraction(unit)

@@ -1,0 +1,113 @@
+"""Small cases, drawn so that ties, boundaries and degenerate shapes are the rule and not the exception.
+
+Thresholds, rows and budgets come from one coarse grid, and then move a float step up or down now and then: half of
+all rows sit on or right beside a threshold, half of all budgets are exactly, or nearly, the price of some attack.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+from certiforest import Attacker, Nodes, TreeEnsemble
+from oracle import Case, price, splits
+
+NORMS = [0, 1, 2, 3, math.inf]
+
+
+def random_case(rng: random.Random, *, norm: float | None = None, apart: bool | None = None) -> Case:
+    """Draw a case; ``apart`` keeps the features of different trees apart, which large spread does in the extreme."""
+    norm = rng.choice(NORMS) if norm is None else norm
+    apart = rng.random() < 0.4 if apart is None else apart
+    n_classes = rng.choice([2, 2, 2, 3, 4])
+    n_trees = rng.randint(1, 5)
+    n_features = rng.randint(1, 4)
+    if apart:
+        n_features = max(n_features, min(n_trees, 4))
+        n_trees = min(n_trees, n_features)
+    grid = rng.choice([[i / 8 for i in range(9)], [i / 10 for i in range(11)], [i * 0.37 - 1 for i in range(8)]])
+    trees = []
+    for t in range(n_trees):
+        own = [f for f in range(n_features) if f % n_trees == t] if apart else list(range(n_features))
+        trees.append(_tree(rng, rng.randint(0, 3 if n_trees < 4 else 2), own, grid, n_classes))
+    x = [_value(rng, grid, trees, f) for f in range(n_features)]
+    scale = [rng.choice([1.0, 0.5, 2.0, 0.3, 1.7]) for _ in x] if rng.random() < 0.25 else None
+    frozen = [f for f in range(n_features) if rng.random() < 0.3] if rng.random() < 0.25 else None
+    domain = None
+    if rng.random() < 0.25:
+        domain = [v - rng.choice(grid) for v in x], [v + rng.choice(grid) for v in x]
+        domain = (
+            [min(a, v) for a, v in zip(domain[0], x, strict=True)],
+            [max(b, v) for b, v in zip(domain[1], x, strict=True)],
+        )
+    case = Case(trees, n_features, n_classes, x, norm, 0.0, scale, frozen, domain)
+    return Case(trees, n_features, n_classes, x, norm, _eps(rng, case), scale, frozen, domain)
+
+
+def _tree(rng, depth, features, grid, n_classes):
+    if depth == 0 or rng.random() < 0.15:
+        return rng.randrange(n_classes)
+    v = _step(rng, rng.choice(grid), 0.15)
+    sides = [_tree(rng, depth - 1, features, grid, n_classes) for _ in range(2)]
+    return (rng.choice(features), v, *sides)
+
+
+def _step(rng, value, chance):
+    if rng.random() < chance:
+        return math.nextafter(value, rng.choice([-math.inf, math.inf]))
+    return value
+
+
+def _value(rng, grid, trees, f):
+    cuts = [v for tree in trees for g, v in splits(tree) if g == f]
+    if cuts and rng.random() < 0.5:
+        return _step(rng, rng.choice(cuts), 0.6)
+    return _step(rng, rng.choice(grid) + rng.choice([0, 0, 0.03]), 0.1)
+
+
+def _eps(rng, case):
+    if case.norm == 0:
+        return float(rng.choice([0, 0.5, 1, 1, 2, 3]))
+    if rng.random() < 0.3:
+        return rng.choice([0.0, 5e-324, 1e-200, 0.01, 0.05, 0.1, 0.125, 0.3, 0.625, 2.0])
+    # Near the price of crossing one or two thresholds.
+    moves = []
+    for tree in case.trees:
+        for f, v in splits(tree):
+            target = v if case.x[f] > v else math.nextafter(v, math.inf)
+            moves.append(price(case, f, target))
+    if not moves:
+        return 0.1
+    chosen = rng.sample(moves, min(len(moves), rng.choice([1, 1, 2, 3])))
+    if case.norm == math.inf:
+        eps = float(max(chosen))
+    else:
+        eps = float(sum(chosen)) ** (1 / case.norm)
+    return max(0.0, _step(rng, eps, 0.6))
+
+
+def ensemble_of(case: Case) -> TreeEnsemble:
+    trees = [_nodes(tree) for tree in case.trees]
+    return TreeEnsemble.from_trees(trees, n_features=case.n_features, classes=list(range(case.n_classes)))
+
+
+def _nodes(tree) -> Nodes:
+    left, right, feature, threshold, leaf = [], [], [], [], []
+
+    def add(node):
+        index = len(left)
+        for column in (left, right, feature, threshold, leaf):
+            column.append(-1)
+        if isinstance(node, tuple):
+            feature[index], threshold[index] = node[0], node[1]
+            left[index], right[index] = add(node[2]), add(node[3])
+        else:
+            leaf[index] = node
+        return index
+
+    add(tree)
+    return Nodes(left, right, feature, threshold, leaf)
+
+
+def attacker_of(case: Case) -> Attacker:
+    return Attacker(case.norm, case.eps, case.scale, case.frozen, case.domain)

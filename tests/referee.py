@@ -1,0 +1,113 @@
+"""Compare everything `certify` says about a case with the oracle; also a script for as many cases as you like.
+
+python tests/referee.py --cases 1000000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+import oracle
+from cases import attacker_of, ensemble_of, random_case
+from certiforest import certify, has_large_spread
+
+
+def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
+    """Return what is wrong with the verdict on a case (nothing, one hopes), and how the case came out.
+
+    With a time limit, rows at which trees meet go to the solver, and none may stay unknown.
+    """
+    ensemble, attacker = ensemble_of(case), attacker_of(case)
+    c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=time_limit)
+    own = oracle.predict(case.trees, case.n_classes, case.x)
+    best = oracle.cheapest_change(case)
+    is_stable = best is None or best > oracle.budget(case, case.eps)
+    wrong = []
+    if c.prediction[0] != own:
+        wrong.append(f"predicted {c.prediction[0]}, should be {own}")
+    if c.stable[0] == -1:
+        outcome = "unknown"
+        if time_limit > 0 or has_large_spread(ensemble, attacker):
+            wrong.append("unknown in spite of large spread, or of the solver")
+    else:
+        outcome = "stable" if is_stable else "unstable"
+        if c.stable[0] != is_stable:
+            wrong.append(f"stable is {c.stable[0]}, should be {is_stable}")
+    wrong += _judge_radius(case, best, float(c.radius[0]), bool(c.radius_is_exact[0]))
+    if c.stable[0] == 0:
+        wrong += _judge_witness(case, own, c.witness[0].tolist())
+    elif not np.isnan(c.witness).all():
+        wrong.append("a witness for a row that is not unstable")
+    return wrong, f"{outcome}, radius {'exact' if c.radius_is_exact[0] else 'bounded'}"
+
+
+def _judge_radius(case, best, radius, is_exact):
+    if best is None:
+        return [] if radius == math.inf or not is_exact else [f"radius {radius}, should be inf"]
+    if radius == math.inf:
+        return ["radius inf, should be finite"]
+    if oracle.budget(case, math.nextafter(radius, 0)) >= best:
+        return [f"radius {radius} is too large"]
+    if is_exact and oracle.budget(case, radius) < best:
+        return [f"radius {radius} is too small to be exact"]
+    return []
+
+
+def _judge_witness(case, own, z):
+    wrong = []
+    if oracle.predict(case.trees, case.n_classes, z) == own:
+        wrong.append("the witness does not change the prediction")
+    if oracle.total(case, [oracle.price(case, f, v) for f, v in enumerate(z)]) > oracle.budget(case, case.eps):
+        wrong.append("the witness is out of reach")
+    if case.frozen and any(z[f] != case.x[f] for f in case.frozen):
+        wrong.append("the witness moves a frozen feature")
+    if case.domain and not all(
+        low <= v <= high for low, v, high in zip(case.domain[0], z, case.domain[1], strict=True)
+    ):
+        wrong.append("the witness leaves the domain")
+    return wrong
+
+
+def run(n_cases: int, seed: int, time_limit: float = 0, report=lambda done, outcomes: None) -> Counter:
+    """Judge ``n_cases`` cases; raise on the first disagreement."""
+    outcomes: Counter = Counter()
+    for number in range(n_cases):
+        rng = random.Random(f"{seed}-{number}")
+        case = random_case(rng)
+        wrong, outcome = judge(case, time_limit)
+        if wrong:
+            raise AssertionError(f"seed {seed}, case {number}: {'; '.join(wrong)}\n{case}")
+        outcomes[f"norm {case.norm}: {outcome}"] += 1
+        if (number + 1) % 10_000 == 0:
+            report(number + 1, outcomes)
+    return outcomes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time-limit", type=float, default=0, help="seconds per row for the solver")
+    options = parser.parse_args()
+    began = time.monotonic()
+
+    def report(done, outcomes):
+        left = (time.monotonic() - began) / done * (options.cases - done)
+        sys.stdout.write(f"{done:,} cases, 0 disagreements, {left / 60:.0f} min left\n")
+        sys.stdout.flush()
+
+    outcomes = run(options.cases, options.seed, options.time_limit, report)
+    for name, count in sorted(outcomes.items()):
+        sys.stdout.write(f"{name}: {count:,}\n")
+    sys.stdout.write(f"{options.cases:,} cases, 0 disagreements\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Attacker: what it accepts, and what its budgets are worth."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certiforest import Attacker
+from certiforest.attacker import AttackerError
+
+
+@pytest.mark.parametrize(
+    ("norm", "expected"),
+    [(0, 0), (1, 1), (2.0, 2), ("l1", 1), ("L2", 2), ("linf", math.inf), ("inf", math.inf), (np.inf, math.inf),
+     ("l0", 0), (np.int64(3), 3), ("7", 7)],
+)  # fmt: skip
+def test_norms(norm, expected):
+    assert Attacker(norm, 1).norm == expected
+
+
+@pytest.mark.parametrize("norm", [0.5, -1, "l", "two", math.nan, None, True, 1.5, -math.inf, [2], "l-2x"])
+def test_bad_norms(norm):
+    with pytest.raises(AttackerError, match=r"Expected norm to be 0, 1, 2, 3, \.\.\. or inf, got"):
+        Attacker(norm, 1)
+
+
+def test_enormous_norms_are_refused():
+    with pytest.raises(AttackerError, match="use norm=inf"):
+        Attacker(10_000, 0.1)
+
+
+@pytest.mark.parametrize("eps", [-0.1, math.nan, math.inf, -math.inf, "much", None, 10**400])
+def test_bad_eps(eps):
+    with pytest.raises(AttackerError, match="Expected eps to be a finite number >= 0, got"):
+        Attacker(2, eps)
+
+
+def test_norm_0_counts_features():
+    with pytest.raises(AttackerError, match="whole number of features"):
+        Attacker(0, 1.5)
+    assert not Attacker(0, 0.5).can_move
+    assert Attacker(0, 1).can_move
+    assert not Attacker(2, 0).can_move
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 0}, "Expected every scale to be a finite number > 0, got 0.0"),
+        ({"scale": [1, -2]}, "got -2.0"),
+        ({"scale": [1, math.nan]}, "got nan"),
+        ({"scale": "wide"}, "Expected scale to hold numbers"),
+        ({"scale": [[1]]}, "got shape"),
+        ({"frozen": [-1]}, "Expected frozen feature indices >= 0, got -1"),
+        ({"frozen": [0.5]}, "Expected frozen to list feature indices"),
+        ({"domain": 3}, r"pair \(low, high\)"),
+        ({"domain": (1, 0)}, "low <= high"),
+        ({"domain": (math.nan, 0)}, "low <= high"),
+        ({"domain": ([0, 0], [1, 1, 1])}, "of one length, got 2 and 3"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(AttackerError, match=message):
+        Attacker(2, 0.1, **options)
+
+
+def test_a_budget_beyond_all_floats_is_refused():
+    with pytest.raises(AttackerError, match="finite number, got one above"):
+        Attacker(2, 1e200, scale=1e200).budgets(1)
+
+
+def test_masks_indices_and_generators():
+    assert Attacker(2, 1, frozen=[2, 0]).is_frozen(3).tolist() == [True, False, True]
+    assert Attacker(2, 1, frozen=[True, False, True]).is_frozen(3).tolist() == [True, False, True]
+    assert Attacker(2, 1, frozen=(f for f in [1])).is_frozen(3).tolist() == [False, True, False]
+    assert Attacker(2, 1, frozen=[]).is_frozen(2).tolist() == [False, False]
+    with pytest.raises(AttackerError, match="frozen for 2 features, got 3"):
+        Attacker(2, 1, frozen=[True, False, True]).is_frozen(2)
+
+
+positive = st.floats(min_value=5e-324, max_value=1e150)
+
+
+@given(positive, positive, st.floats(0, 1e300), st.floats(0, 1e300))
+def test_budgets_decide_as_rationals_do(eps, scale, a, b):
+    from certiforest.rounding_kernels import is_within
+
+    high, low = Attacker(2, eps, scale=scale).budgets(1)
+    exact = Fraction(eps) * Fraction(scale)
+    assert is_within(a, b, high[0], low[0]) == (Fraction(a) - Fraction(b) <= exact)
+    # and right at the budget, where it matters
+    for step in (-math.inf, math.inf):
+        near = math.nextafter(high[0], step)
+        for value in (high[0], near):
+            if 0 <= value < math.inf:
+                assert is_within(value, 0.0, high[0], low[0]) == (Fraction(value) <= exact)
+
+
+def test_with_eps_keeps_the_rest():
+    attacker = Attacker(2, 0.1, scale=[1, 2], frozen=[1], domain=(0, 1)).with_eps(0.3)
+    assert attacker.eps == 0.3
+    assert repr(attacker) == "Attacker(norm=2, eps=0.3, scale=[1, 2], frozen=[1], domain=(0, 1))"

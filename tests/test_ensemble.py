@@ -1,0 +1,263 @@
+"""TreeEnsemble: building, cutting dead branches, saving, and files from strangers."""
+
+import json
+import math
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import oracle
+from cases import _value, ensemble_of, random_case
+from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble
+
+SPLIT = dict(n_features=1, classes=[0, 1])
+
+
+def small():
+    return TreeEnsemble([0, -1, 1, -1, -1], [0.5, 0, 0.25, 0, 0], [-1, 0, -1, 1, 0], n_features=2, classes=["a", "b"])
+
+
+def test_attributes():
+    e = small()
+    assert (e.n_trees, e.n_nodes, e.n_features, e.n_classes) == (1, 5, 2, 2)
+    assert e.classes.tolist() == ["a", "b"]
+    assert e.right.tolist() == [2, -1, 4, -1, -1]
+    assert e.node_depth.tolist() == [0, 1, 1, 2, 2]
+    assert repr(e) == "TreeEnsemble(1 trees, 5 nodes, 2 features, 2 classes)"
+
+
+def test_arrays_are_read_only():
+    e = small()
+    for array in (e.feature, e.threshold, e.leaf, e.right, e.tree_start, e.low, e.high, e.classes):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_predictions_and_votes_agree_with_a_plain_walk():
+    rng = random.Random(0)
+    for _ in range(300):
+        case = random_case(rng)
+        e = ensemble_of(case)
+        cuts = [v for tree in case.trees for _, v in oracle.splits(tree)] or [0.0]
+        rows = [[_value(rng, cuts, case.trees, f) for f in range(case.n_features)] for _ in range(5)]
+        own = [oracle.predict(case.trees, case.n_classes, x) for x in rows]
+        assert e.predict(rows).tolist() == own
+        assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
+        assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()
+
+
+def test_ties_go_to_the_lowest_class():
+    e = TreeEnsemble([-1, -1], [0, 0], [1, 0], n_features=1, classes=["late", "early"])
+    assert e.predict([[0.0]]).tolist() == ["late"]
+
+
+def test_dead_branches_are_cut():
+    # x <= .5 then x <= .7: the second split has nobody on its right.
+    e = TreeEnsemble([0, 0, -1, -1, -1], [0.5, 0.7, 0, 0, 0], [-1, -1, 0, 1, 1], **SPLIT)
+    assert e.threshold[e.feature >= 0].tolist() == [0.5]
+    assert e.leaf[e.feature < 0].tolist() == [0, 1]
+    # nobody is above the largest float, and nobody left of a repeated threshold on its right side
+    largest = np.finfo(float).max
+    assert TreeEnsemble([0, -1, -1], [largest, 0, 0], [-1, 0, 1], **SPLIT).n_nodes == 1
+    assert TreeEnsemble([0, -1, 0, -1, -1], [0.5, 0, 0.5, 0, 0], [-1, 0, -1, 1, 0], **SPLIT).n_nodes == 3
+
+
+def test_no_live_branch_is_cut():
+    rng = random.Random(1)
+    for _ in range(200):
+        case = random_case(rng)
+        e = ensemble_of(case)
+        for t, tree in enumerate(case.trees):
+            boxes = list(_live_boxes(tree, {}))
+            nodes = slice(e.tree_start[t], e.tree_start[t + 1])
+            assert e.leaf[nodes][e.feature[nodes] < 0].tolist() == boxes
+
+
+def _live_boxes(tree, box):
+    if not isinstance(tree, tuple):
+        yield tree
+        return
+    f, v, left, right = tree
+    low, high = box.get(f, (-math.inf, math.inf))
+    if low < v:
+        yield from _live_boxes(left, {**box, f: (low, min(high, v))})
+    if v < high:
+        yield from _live_boxes(right, {**box, f: (max(low, v), high)})
+
+
+def test_within_keeps_what_the_domain_can_reach():
+    e = small().within(np.array([0.6, 0.0]), np.array([1.0, 1.0]))
+    assert e.feature.tolist() == [1, -1, -1]
+    assert small().within(np.array([0.5, 0.0]), np.array([0.5, 1.0])).n_nodes == 1
+    assert small().within(np.array([-math.inf] * 2), np.array([math.inf] * 2)) == small()
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (([], [], []), SPLIT, "at least one tree"),
+        (([0, -1], [0.5, 0], [-1, 0]), SPLIT, "cut short"),
+        (([0, -1, -1], [0.5, 0], [-1, 0, 1]), SPLIT, "of one length"),
+        (([1, -1, -1], [0.5, 0, 0], [-1, 0, 1]), SPLIT, "feature indices from 0 to 0, or -1 at leaves, got 1"),
+        (([-2], [0.5], [0]), SPLIT, "got -2"),
+        (([0, -1, -1], [math.nan, 0, 0], [-1, 0, 1]), SPLIT, "finite thresholds"),
+        (([0, -1, -1], [math.inf, 0, 0], [-1, 0, 1]), SPLIT, "finite thresholds"),
+        (([0, -1, -1], [0.5, 0, 0], [-1, 0, 2]), SPLIT, "between 0 and 1, got 0 to 2"),
+        (([0, -1, -1], [0.5, 0, 0], [-1, 0, -1]), SPLIT, "between 0 and 1"),
+        (([0.5, -1, -1], [0.5, 0, 0], [-1, 0, 1]), SPLIT, "integers"),
+        (([-1], [0], [0]), dict(n_features=0, classes=[0]), "n_features between 1"),
+        (([-1], [0], [0]), dict(n_features=1.5, classes=[0]), "n_features to be an integer"),
+        (([-1], [0], [0]), dict(n_features=1, classes=[]), "list of class labels"),
+        (([-1], [0], [0]), dict(n_features=1, classes=[0, 0]), "every class label once"),
+        (([-1], [0], [0]), dict(n_features=1, classes=[0, "a"]), "one type"),
+        (([-1], [0], [0]), dict(n_features=1, classes=[0.0, math.nan]), "finite class labels"),
+        (([-1], [0], [0]), dict(n_features=2, classes=[0], feature_names=["a"]), "2 feature names, got 1"),
+    ],
+)
+def test_malformed_ensembles_are_refused(columns, options, message):
+    with pytest.raises(ModelError, match=message):
+        TreeEnsemble(*columns, **options)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        ([1, -1, -1], [1, -1, -1], "node 1 as a child twice"),
+        ([0, -1, -1], [2, -1, -1], "node 0 as a child twice"),
+        ([1, 0, -1], [2, 2, -1], "as a child twice"),
+        ([1, -1, -1], [5, -1, -1], "between 0 and 2, or both -1 at a leaf, got 1 and 5"),
+        ([1, -1, -1], [-1, -1, -1], "got 1 and -1"),
+        ([-1, -1, -1], [-1, -1, -1], "hang below its root, got 2 that do not"),
+        ([1, -1], [1, -1, -1], "columns of length"),
+    ],
+)
+def test_children_must_form_a_tree(left, right, message):
+    nodes = Nodes(left, right, [0, -1, -1], [0.5, 0, 0], [-1, 0, 1])
+    with pytest.raises(ModelError, match=message):
+        TreeEnsemble.from_trees([nodes], **SPLIT)
+
+
+def test_save_and_load(tmp_path):
+    for seed in range(50):
+        e = ensemble_of(random_case(random.Random(seed)))
+        e.save(tmp_path / "model.json")
+        assert TreeEnsemble.load(tmp_path / "model.json") == e
+        assert as_ensemble(tmp_path / "model.json") == e
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+@pytest.mark.parametrize("classes", [["x", "y"], [3, 7], [0.5, 1.5], [False, True]])
+def test_labels_keep_their_type(tmp_path, classes):
+    e = TreeEnsemble([0, -1, -1], [0.1, 0, 0], [-1, 0, 1], n_features=1, classes=classes, feature_names=["size"])
+    e.save(tmp_path / "m")
+    back = TreeEnsemble.load(tmp_path / "m")
+    assert back == e
+    assert back.classes.dtype == e.classes.dtype
+    assert back.feature_names == ("size",)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    small().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        small().save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "format version 1, got 2.*pip install --upgrade"),
+        ({"version": True}, "format version 1"),
+        ({"format": "other"}, "format"),
+        ({"combine": "sum"}, "combine"),
+        ({"feature": [0, -1]}, "of one length"),
+        ({"feature": "0"}, "to be a list"),
+        ({"feature": [0, -1, 10**30, -1, -1]}, "64 bits"),
+        ({"feature": [0, -1, 1.0, -1, -1]}, "plain values"),
+        ({"feature": [0, -1, True, -1, -1]}, "plain values"),
+        ({"feature": [0, -1, [1], -1, -1]}, "plain values"),
+        ({"threshold": [None] * 5}, "plain values"),
+        ({"n_features": None}, "n_features to be an integer"),
+        ({"n_features": 10**40}, "n_features between"),
+        ({"feature_names": [1, 2]}, "list of strings"),
+        ({"classes": [[0], [1]]}, "plain values"),
+    ],
+)
+def test_altered_files_are_refused(tmp_path, change, message):
+    path = tmp_path / "model.json"
+    small().save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ModelError, match=message) as caught:
+        TreeEnsemble.load(path)
+    assert "model.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", "[" * 100_000, '{"format": NaN}', "\x00\xff", '{"a":1e999}'])
+def test_anything_else_is_refused(tmp_path, text):
+    path = tmp_path / "model.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelError):
+        TreeEnsemble.load(path)
+
+
+def test_fuzzed_files_never_do_worse_than_being_refused(tmp_path):
+    """Flip, cut, repeat and insert: each file loads as a sound model or raises ModelError, in bounded memory."""
+    rng = random.Random(3)
+    path = tmp_path / "model"
+    texts = []
+    for name, save in [("json", TreeEnsemble.save), ("silva", _save_silva)]:
+        e = ensemble_of(random_case(rng))
+        save(e, tmp_path / name)
+        texts.append((tmp_path / name).read_bytes())
+    n_loaded = 0
+    tracemalloc.start()
+    for _ in range(3_000):
+        text = bytearray(rng.choice(texts))
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(text) + 1)
+            kind = rng.randrange(4)
+            if kind == 0 and at < len(text):
+                text[at] = rng.randrange(256)
+            elif kind == 1:
+                del text[at : at + rng.randint(1, 20)]
+            elif kind == 2:
+                text[at:at] = text[at : at + rng.randint(1, 30)]
+            else:
+                text[at:at] = rng.choice([b"-", b"9" * 20, b"1e308", b",", b"[", b"{}", b"null", b" ", b"\n", b"-1"])
+        path.write_bytes(bytes(text))
+        try:
+            e = as_ensemble(path)
+        except ModelError:
+            continue
+        n_loaded += 1
+        if e.n_features < 1_000:
+            e.predict(np.zeros((1, e.n_features)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < n_loaded < 3_000
+    assert peak < 20 * 2**20
+
+
+def _save_silva(ensemble, path):
+    from certiforest import save_silva
+
+    save_silva(ensemble, path)
+
+
+def test_a_file_may_claim_many_features_without_taking_memory(tmp_path):
+    path = tmp_path / "model.json"
+    small().save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_features": 2**31 - 3}))
+    tracemalloc.start()
+    e = TreeEnsemble.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert e.n_features == 2**31 - 3
+    assert peak < 2**20

@@ -1,0 +1,214 @@
+"""Doors: a model that enters must do what it did outside, on thresholds and one step beside them."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.datasets import load_iris, make_classification
+from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify, save_silva
+from certiforest.formats.silva_text import parse_silva
+from certiforest.formats.sklearn_models import deployed_thresholds
+from shared_data import needs_shared, shared
+
+
+def threshold_rows(model, X, n_rows=4_000, seed=0):
+    """Rows with values on thresholds, on their float32 roundings, on midpoints, and a step of either kind beside."""
+    rng = np.random.default_rng(seed)
+    trees = [tree.tree_ for tree in getattr(model, "estimators_", [model])]
+    feature = np.concatenate([tree.feature for tree in trees])
+    cuts = np.concatenate([tree.threshold for tree in trees])
+    rows = X[rng.integers(len(X), size=n_rows)].astype(np.float64)
+    for f in range(X.shape[1]):
+        own = cuts[(feature == f) & np.isfinite(cuts)]
+        if not own.size:
+            continue
+        v = rng.choice(own, n_rows)
+        v32 = v.astype(np.float32)
+        middle = (v32.astype(float) + np.nextafter(v32, np.float32(np.inf)).astype(float)) / 2
+        below = (v32.astype(float) + np.nextafter(v32, np.float32(-np.inf)).astype(float)) / 2
+        kinds = [
+            v, np.nextafter(v, np.inf), np.nextafter(v, -np.inf),
+            v32, np.nextafter(v32, np.float32(np.inf)), np.nextafter(v32, np.float32(-np.inf)),
+            middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf),
+            below, np.nextafter(below, np.inf), np.nextafter(below, -np.inf),
+        ]  # fmt: skip
+        rows[:, f] = np.choose(rng.integers(len(kinds), size=n_rows), [kind.astype(float) for kind in kinds])
+    return rows
+
+
+def hard_votes(model, X):
+    trees = getattr(model, "estimators_", [model])
+    votes = np.zeros((len(X), len(model.classes_)), int)
+    for tree in trees:
+        votes[np.arange(len(X)), tree.predict_proba(X).argmax(axis=1)] += 1
+    return votes
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier, DecisionTreeClassifier])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_sklearn_models_vote_the_same(kind, n_classes):
+    X, y = make_classification(600, 12, n_informative=8, n_classes=n_classes, random_state=1)
+    X = np.round(X, 2)  # so that thresholds fall between few distinct values
+    options = {} if kind is DecisionTreeClassifier else {"n_estimators": 20}
+    model = kind(max_depth=7, random_state=0, **options).fit(X, np.array(list("abcd"))[y])
+    ensemble = as_ensemble(model, voting="hard")
+    assert ensemble.classes.tolist() == model.classes_.tolist()
+    rows = threshold_rows(model, X)
+    np.testing.assert_array_equal(ensemble.votes(rows), hard_votes(model, rows))
+    if kind is DecisionTreeClassifier:
+        np.testing.assert_array_equal(as_ensemble(model).predict(rows), model.predict(rows))
+
+
+floats = st.floats(width=64, allow_nan=False, min_value=-3e38, max_value=3e38)
+
+
+@given(arrays(np.float64, 20, elements=floats), floats)
+def test_deployed_thresholds_act_as_rounding_does(x, v):
+    near = np.float32(v).astype(float)
+    steps = [near, v, (near + np.nextafter(np.float32(v), np.float32(np.inf)).astype(float)) / 2]
+    steps += [np.nextafter(s, side) for s in steps for side in (-np.inf, np.inf)]
+    x = np.concatenate([x, steps])
+    with np.errstate(over="ignore"):
+        outside = x.astype(np.float32).astype(np.float64) <= v
+    inside = x <= deployed_thresholds(np.array([v]))[0]
+    np.testing.assert_array_equal(inside, outside)
+
+
+def test_missing_values_in_training_do_not_matter_to_finite_rows():
+    X, y = load_iris(return_X_y=True)
+    X = X.copy()
+    X[::7, 2] = np.nan
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    ensemble = as_ensemble(forest, voting="hard")
+    rows = threshold_rows(forest, np.nan_to_num(X))
+    np.testing.assert_array_equal(ensemble.votes(rows), hard_votes(forest, rows))
+
+
+def test_averaging_forests_are_refused_until_asked_to_vote():
+    forest = RandomForestClassifier(3).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ModelError, match=r"Expected voting='hard'.*averages the probabilities"):
+        as_ensemble(forest)
+    with pytest.raises(ModelError, match="voting='hard'"):
+        certify(forest, [[0.0]], [0], Attacker("linf", 0.1))
+    with pytest.raises(ModelError, match="'hard' or None, got 'soft'"):
+        as_ensemble(forest, voting="soft")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RandomForestClassifier(), "unfitted RandomForestClassifier; call fit first"),
+        (GradientBoostingClassifier(), "got GradientBoostingClassifier"),
+        (3, "got int"),
+        (None, "got NoneType"),
+        ("no/such/file.json", "does not exist"),
+        (".", "directory"),
+        (
+            DecisionTreeClassifier().fit([[0.0], [1.0]], [[0, 1], [1, 0]]),
+            "one output, got a DecisionTreeClassifier with 2",
+        ),
+    ],
+)
+def test_other_models_are_refused_by_name(model, message):
+    with pytest.raises(ModelError, match=message):
+        as_ensemble(model, voting="hard")
+
+
+def test_data_frames_keep_their_names():
+    frame, y = load_iris(return_X_y=True, as_frame=True)
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(frame, y)
+    ensemble = as_ensemble(tree)
+    assert ensemble.feature_names == tuple(frame.columns)
+    attacker = Attacker("l2", 0.1)
+    expected = certify(ensemble, frame.to_numpy(), y, attacker).stable
+    np.testing.assert_array_equal(certify(ensemble, frame, y, attacker).stable, expected)
+    np.testing.assert_array_equal(certify(ensemble, pl.from_pandas(frame), y, attacker).stable, expected)
+    np.testing.assert_array_equal(ensemble.predict(frame.astype(np.float32)), tree.predict(frame.astype(np.float32)))
+    with pytest.raises(ValueError, match=r"Expected column 0 to be 'sepal length \(cm\)', got 'petal width"):
+        certify(ensemble, frame[frame.columns[::-1]], y, attacker)
+    with pytest.raises(ValueError, match="Expected numbers"):
+        certify(ensemble, frame.assign(**{frame.columns[0]: "wide"}), y, attacker)
+    assert isinstance(frame, pd.DataFrame)
+
+
+def test_rows_may_be_of_any_layout():
+    X, y = load_iris(return_X_y=True)
+    ensemble = as_ensemble(DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y))
+    expected = ensemble.predict(X)
+    for rows in (np.asfortranarray(X), X[:, ::-1][:, ::-1], X.tolist(), (X * 10).astype(int) / 10):
+        np.testing.assert_array_equal(ensemble.predict(rows), expected)
+    from scipy.sparse import csr_matrix
+
+    with pytest.raises(ValueError, match="sparse"):
+        ensemble.predict(csr_matrix(X))
+    with pytest.raises(ValueError, match="different lengths"):
+        ensemble.predict([[1, 2, 3, 4], [1, 2]])
+
+
+def test_silva_files_come_back_the_same(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    forest = ExtraTreesClassifier(7, random_state=0).fit(X, y)
+    ensemble = as_ensemble(forest, voting="hard")
+    save_silva(ensemble, tmp_path / "m.silva")
+    assert as_ensemble(tmp_path / "m.silva") == ensemble
+    named = TreeEnsemble([-1], [0], [0], n_features=1, classes=["ham and eggs"])
+    with pytest.raises(ModelError, match="white space"):
+        save_silva(named, tmp_path / "n.silva")
+    assert [p.name for p in tmp_path.iterdir()] == ["m.silva"]
+
+
+@needs_shared
+def test_published_silva_files_are_read():
+    paths = sorted((shared() / "models" / "mnist26").glob("*.silva"))
+    assert len(paths) == 8
+    for path in paths:
+        ensemble = as_ensemble(str(path))
+        assert (ensemble.n_features, ensemble.classes.tolist()) == (784, [0, 1])
+        assert ensemble.n_trees in (25, 101)
+
+
+TREE = "classifier-decision-tree 2 2\n0 1\nSPLIT 0 0.5\nLEAF 1 0\nLEAF 0 1\n"
+
+
+def test_a_single_tree_and_ties():
+    ensemble = parse_silva(TREE.replace("LEAF 0 1", "LEAF 2.5 2.5"))
+    assert ensemble.n_trees == 1
+    assert ensemble.leaf[ensemble.feature < 0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("classifier-forest 2\n" + TREE, "of tree 1, got the end of the file"),
+        ("classifier-forest 0\n", "got the end of the file"),
+        ("classifier-forest x\n" + TREE, "in line 1, got 'classifier-forest x'"),
+        ("classifier-forest 99999999999\n" + TREE, "in line 1"),
+        (TREE + TREE, "the end of the file after 1 trees in line 6"),
+        (TREE[:-9], "SPLIT or LEAF, got the end of the file"),
+        (TREE.replace("SPLIT 0", "SPLIT 2"), "feature index below 2 in line 3"),
+        (TREE.replace("0.5", "nan"), "finite numbers in line 3"),
+        (TREE.replace("0.5", "half"), "finite numbers in line 3"),
+        (TREE.replace("LEAF 1 0", "LEAF 1"), "'LEAF' with 2 weights in line 4"),
+        (TREE.replace("0 1\n", "0 1 2\n", 1), "2 labels in line 2"),
+        ("classifier-forest 2\n" + TREE + TREE.replace("tree 2", "tree 3"), "the same features"),
+        ("regression-forest 2\n", "classifier-decision-tree"),
+    ],
+)
+def test_malformed_silva_text(text, message):
+    with pytest.raises(ModelError, match=message) as caught:
+        parse_silva(text, source="m.silva")
+    assert str(caught.value).startswith("m.silva is not a sound .silva model.")
+
+
+def test_thresholds_beyond_float32():
+    assert deployed_thresholds(np.array([math.inf]))[0] == np.finfo(float).max
+    with pytest.raises(ModelError, match="range of float32"):
+        deployed_thresholds(np.array([-1e300]))
