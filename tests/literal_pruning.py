@@ -23,9 +23,7 @@ class Threshold:
 def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter, generator, progress=None):
     n_features = len(value_range[0])
     scale, frozen = attacker.scale_of(n_features).tolist(), attacker.is_frozen(n_features).tolist()
-    rules = Rules(
-        attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter
-    )
+    rules = Rules(attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter)
 
     originals = [distinct_thresholds(tree) for tree in forest]
     pool = list(range(len(forest)))
@@ -39,9 +37,7 @@ def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter
         fixed, n_rounds = fix_forest([*kept, (best, originals[best])], rules, generator)
         if fixed is not None:
             kept, most_rounds = fixed, max(most_rounds, n_rounds)
-    return [
-        with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept
-    ], most_rounds
+    return [with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept], most_rounds
 
 
 class Rules:

@@ -27,9 +27,7 @@ EXPECTED_FAILURES = {
 @parametrize_with_checks(
     [
         LargeSpreadForestClassifier(n_estimators=5, max_depth=3, eps=1e-3),
-        LargeSpreadForestClassifier(
-            n_estimators=4, eps=1e-3, n_partitions=2, relabel=True, on_shortfall="keep"
-        ),
+        LargeSpreadForestClassifier(n_estimators=4, eps=1e-3, n_partitions=2, relabel=True, on_shortfall="keep"),
         LargeSpreadForestClassifier(on_shortfall="keep"),
         LargeSpreadForestClassifier(n_estimators=1, norm=0, eps=1),
     ],
@@ -127,9 +125,7 @@ def test_works_inside_scikit_learn(cancer):
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(MinMaxScaler(), small())
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.85
-    search = GridSearchCV(
-        small(), {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}, cv=2, n_jobs=2
-    )
+    search = GridSearchCV(small(), {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}, cv=2, n_jobs=2)
     assert search.fit(*cancer).best_score_ > 0.85
     forest = small(shift_range=(1.0, 1.5), frozen=[0, 1]).fit(*cancer)
     assert clone(forest).fit(*cancer).ensemble_ == forest.ensemble_
@@ -164,9 +160,7 @@ def test_progress_by_log_and_never_by_print(cancer, caplog, capsys):
 
 
 def test_shortfall_raises_one_clear_sentence(cancer):
-    with pytest.raises(
-        ShortfallError, match=r"Expected 40 trees .* got \d+ before .* raise n_partitions, pool_factor"
-    ):
+    with pytest.raises(ShortfallError, match=r"Expected 40 trees .* got \d+ before .* raise n_partitions, pool_factor"):
         small(n_estimators=40, eps=0.2).fit(*cancer)
 
 
@@ -231,25 +225,17 @@ def test_bad_rows_get_one_clear_sentence(cancer):
     X, y = cancer
     broken = X.copy()
     broken[3, 7] = np.nan
-    with pytest.raises(
-        ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"):
         small().fit(broken, y)
-    with pytest.raises(
-        ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected finite numbers in X, got NaN in row 3, feature 7; remove or"):
         small().fit(X, y).predict(broken)
     with pytest.raises(
         ValueError, match=r"^Expected labels of at least two classes, got one class only \(.*1.*\); add"
     ):
         small().fit(X[y == 1], y[y == 1])
-    with pytest.raises(
-        ValueError, match=r"^Expected a feature with at least two .*, got 30 constant ones; nothing"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected a feature with at least two .*, got 30 constant ones; nothing"):
         small().fit(np.ones_like(X), y)
-    with pytest.raises(
-        ValueError, match=r"^Expected numbers up to 3.4e\+38, .* got 1e\+39; rescale the features.$"
-    ):
+    with pytest.raises(ValueError, match=r"^Expected numbers up to 3.4e\+38, .* got 1e\+39; rescale the features.$"):
         small().fit(np.where(X.max() == X, 1e39, X), y)
 
 

@@ -352,9 +352,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         )
         advice = "raise n_partitions, pool_factor or max_iter, or lower n_estimators, max_depth or eps"
         if self.on_shortfall == "raise":
-            raise ShortfallError(
-                f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'."
-            )
+            raise ShortfallError(f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'.")
         warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)
 
 
@@ -375,6 +373,5 @@ def _check_finite(X: NDArray[np.float64]) -> None:
     row, column = np.argwhere(~np.isfinite(X))[0]
     found = "NaN" if np.isnan(X[row, column]) else "infinity"
     raise ValueError(
-        f"Expected finite numbers in X, got {found} in row {row}, feature {column};"
-        " remove or impute such rows."
+        f"Expected finite numbers in X, got {found} in row {row}, feature {column}; remove or impute such rows."
     )

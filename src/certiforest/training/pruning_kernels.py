@@ -42,9 +42,9 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (
-                above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])
-            ) or (above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])):
+            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
+                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
+            ):
                 out[g] = True
                 break
 
