@@ -1,0 +1,377 @@
+"""LargeSpreadForestClassifier: a voting forest whose robustness can be verified exactly and fast.
+
+``fit`` checks its parameters and data, lets one of the training methods make a `TreeEnsemble`, and proves
+that it has large spread for the attacker described by ``norm``, ``eps``, ``scale`` and ``frozen``.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from certiforest.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+from certiforest.spread import has_large_spread
+from certiforest.training.pruning import train_pruned_forest
+
+METHODS = ("prune",)
+ON_SHORTFALL = ("raise", "keep")
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+logger = logging.getLogger(__name__)
+
+
+class ShortfallError(RuntimeError):
+    """Training could not fit in as many trees as asked for."""
+
+
+class ShortfallWarning(UserWarning):
+    """Training kept fewer trees than asked for."""
+
+
+class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
+    """A forest whose trees vote, with thresholds of different trees more than ``2 * eps`` apart.
+
+    Parameters
+    ----------
+    n_estimators : int, default=25
+        Number of trees.
+    max_depth : int or None, default=6
+        Largest number of splits on a path.
+    norm : int, float or str, default=inf
+        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. Large spread is the same
+        condition for all norms but 0, where every tree gets features of its own.
+    eps : float, default=0.01
+        Budget of the attacker, > 0; the number of features for norm 0.
+    scale : float or array-like of shape (n_features,), optional
+        Unit of each feature, see `Attacker`.
+    frozen : iterable of int, or boolean mask of shape (n_features,), optional
+        Features that the attacker cannot change. Trees share them freely.
+    method : {"prune"}, default="prune"
+        ``"prune"``: train a random forest, keep the trees that can be made to have large spread by moving
+        thresholds (the paper's algorithm).
+    min_samples_leaf : int or float, default=1
+        As in `sklearn.ensemble.RandomForestClassifier`.
+    max_features : {"sqrt", "log2", None}, int or float, default="sqrt"
+        Features looked at for a split, as in `sklearn.ensemble.RandomForestClassifier`.
+    class_weight : {"balanced", "balanced_subsample"}, dict or None, default=None
+        As in `sklearn.ensemble.RandomForestClassifier`.
+    max_iter : int, default=100
+        Prune: rounds of pushing thresholds apart for each tree (the paper's MAX_ITER).
+    pool_factor : int, default=2
+        Prune: the forest to choose from has ``pool_factor * n_estimators`` trees (MULT).
+    shift_range : pair of float, default=(0.5, 1.0)
+        Prune: how far a threshold is pushed at a time, drawn from this range, in multiples of ``eps`` (INTV).
+    n_partitions : int, default=1
+        Prune: number of random partitions of the features, trained one after the other (l). With norm 0 there
+        is one per tree.
+    relabel : bool, default=False
+        Prune: whether each leaf finally gets the class of most training rows in it.
+    on_shortfall : {"raise", "keep"}, default="raise"
+        What to do when fewer than ``n_estimators`` trees could be fitted in: raise a `ShortfallError`, or
+        keep the smaller ensemble with a `ShortfallWarning`.
+    random_state : int, RandomState or None, default=None
+        Source of all randomness; an int makes ``fit`` repeatable.
+    n_jobs : int or None, default=None
+        Threads for training; the result does not depend on it.
+    verbose : int, default=0
+        If positive, progress is logged at level INFO by the logger ``certiforest.training.forest``.
+    callback : callable, optional
+        Called as ``callback(n_kept, n_estimators)`` whenever training has come further.
+
+    Attributes
+    ----------
+    ensemble_ : TreeEnsemble
+        The trees.
+    attacker_ : Attacker
+        The attacker for which the ensemble has large spread.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    n_iter_ : int
+        Prune: most rounds that a kept tree took, at least 1; if it is near ``max_iter``, more may help.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during ``fit``, if all are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from certiforest.training.forest import LargeSpreadForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = LargeSpreadForestClassifier(n_estimators=11, max_depth=3, eps=0.01, random_state=0)
+    >>> forest.fit(minmax_scale(X), y).ensemble_
+    TreeEnsemble(11 trees, ... nodes, 30 features, 2 classes)
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 25,
+        max_depth: int | None = 6,
+        *,
+        norm: float | str = np.inf,
+        eps: float = 0.01,
+        scale: ArrayLike | None = None,
+        frozen: Iterable[int] | None = None,
+        method: str = "prune",
+        min_samples_leaf: float = 1,
+        max_features: str | float | None = "sqrt",
+        class_weight: str | dict | None = None,
+        max_iter: int = 100,
+        pool_factor: int = 2,
+        shift_range: tuple[float, float] = (0.5, 1.0),
+        n_partitions: int = 1,
+        relabel: bool = False,
+        on_shortfall: str = "raise",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.norm = norm
+        self.eps = eps
+        self.scale = scale
+        self.frozen = frozen
+        self.method = method
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.pool_factor = pool_factor
+        self.shift_range = shift_range
+        self.n_partitions = n_partitions
+        self.relabel = relabel
+        self.on_shortfall = on_shortfall
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train a forest with large spread.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, n_features)
+            Finite numbers.
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        LargeSpreadForestClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ShortfallError
+            If fewer trees than asked for could be fitted in and ``on_shortfall="raise"``.
+        """
+        attacker = self._check_params()
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
+        _check_finite(X)
+        check_classification_targets(y)
+        self.classes_, y_index = np.unique(y, return_inverse=True)
+        self._check_rows(X, attacker)
+        weight = self._weigh(X, y, sample_weight)
+        random_state = check_random_state(self.random_state)
+        ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
+        if not has_large_spread(ensemble, attacker):
+            raise AssertionError("Training broke its promise of large spread; please report this.")
+        if ensemble.n_trees < self.n_estimators:
+            self._report_shortfall(ensemble.n_trees)
+        self.attacker_ = attacker
+        self.ensemble_ = TreeEnsemble(
+            ensemble.feature,
+            ensemble.threshold,
+            ensemble.leaf,
+            n_features=ensemble.n_features,
+            classes=self.classes_,
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the share of trees that vote for each class, shape (n, n_classes)."""
+        votes = self._votes(X)
+        return votes / self.ensemble_.n_trees
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the class with most votes for each row, shape (n,); the first of several."""
+        votes = self._votes(X)
+        return self.classes_[votes.argmax(axis=1)]
+
+    def _votes(self, X: Any) -> NDArray[np.int64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        _check_finite(X)
+        return self.ensemble_.votes(X)
+
+    def _train(
+        self,
+        X: NDArray[np.float64],
+        y_index: NDArray[np.int64],
+        sample_weight: NDArray[np.float64] | None,
+        attacker: Attacker,
+        random_state: np.random.RandomState,
+    ) -> TreeEnsemble:
+        """Train by the chosen method and set ``n_iter_``; the ensemble's classes are class indices."""
+        forest_params: dict[str, Any] = {
+            "max_depth": self.max_depth,
+            "min_samples_leaf": self.min_samples_leaf,
+            "max_features": self.max_features,
+        }
+        if self._weighs_subsamples:
+            forest_params["class_weight"] = self.class_weight
+        ensemble, n_rounds = train_pruned_forest(
+            X,
+            y_index,
+            len(self.classes_),
+            sample_weight,
+            attacker,
+            n_estimators=self.n_estimators,
+            max_iter=self.max_iter,
+            pool_factor=self.pool_factor,
+            shift_range=(float(self.shift_range[0]), float(self.shift_range[1])),
+            n_partitions=self.n_partitions,
+            relabel=self.relabel,
+            forest_params=forest_params,
+            random_state=random_state,
+            n_jobs=self.n_jobs,
+            progress=self._report_progress,
+        )
+        self.n_iter_ = max(1, n_rounds)
+        return ensemble
+
+    @property
+    def _weighs_subsamples(self) -> bool:
+        """Whether class weights depend on each tree's own sample of rows."""
+        return isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
+
+    def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
+        """Return the product of row and class weights, None if there are none."""
+        weights = []
+        if sample_weight is not None:
+            weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
+        if self.class_weight is not None and not self._weighs_subsamples:
+            weights.append(compute_sample_weight(self.class_weight, y))
+        return np.prod(weights, axis=0) if weights else None
+
+    def _check_params(self) -> Attacker:
+        """Check parameters that need no data and return the attacker they describe."""
+        _check_integer("n_estimators", self.n_estimators)
+        if self.max_depth is not None:
+            _check_integer("max_depth", self.max_depth, alternative="None")
+        _check_choice("method", self.method, METHODS)
+        _check_integer("max_iter", self.max_iter)
+        _check_integer("pool_factor", self.pool_factor)
+        _check_integer("n_partitions", self.n_partitions)
+        _check_choice("on_shortfall", self.on_shortfall, ON_SHORTFALL)
+        try:
+            low, high = self.shift_range
+            is_range = bool(0 < low <= high < np.inf)
+        except (TypeError, ValueError):
+            is_range = False
+        if not is_range:
+            raise ValueError(
+                "Expected shift_range to be a pair of numbers with 0 < low <= high,"
+                f" got {self.shift_range!r}; the paper's ranges are (0.5, 1.0) and (1.0, 1.5)."
+            )
+        if not isinstance(self.eps, Real) or not self.eps > 0:
+            raise ValueError(
+                f"Expected eps to be a number > 0, got {self.eps!r}; without an attacker,"
+                " sklearn.ensemble.RandomForestClassifier is the better choice."
+            )
+        attacker = Attacker(self.norm, self.eps, self.scale, self.frozen)
+        if not attacker.can_move:
+            raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {self.eps!r}.")
+        return attacker
+
+    def _check_rows(self, X: NDArray[np.float64], attacker: Attacker) -> None:
+        """Check what can only be checked with data."""
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"Expected labels of at least two classes, got one class only ({self.classes_[0]!r});"
+                " add rows of another class."
+            )
+        n_features = X.shape[1]
+        if not (X.min(axis=0) < X.max(axis=0)).any():
+            raise ValueError(
+                f"Expected a feature with at least two different values, got {n_features} constant ones;"
+                " nothing can be learned from them."
+            )
+        if np.abs(X).max() > LARGEST_FLOAT32:
+            raise ValueError(
+                f"Expected numbers up to {LARGEST_FLOAT32:.2g}, the largest that scikit-learn's trees can"
+                f" handle, got {np.abs(X).max():.2g}; rescale the features."
+            )
+        n_movable = int((~attacker.is_frozen(n_features)).sum())
+        if n_movable == 0:
+            raise ValueError(
+                f"Expected a feature that the attacker can change, got all {n_features} frozen; without an"
+                " attacker, sklearn.ensemble.RandomForestClassifier is the better choice."
+            )
+        if attacker.norm == 0 and n_movable < self.n_estimators:
+            raise ValueError(
+                f"Expected at least one feature per tree with norm 0, got {n_movable} that are not frozen for"
+                f" {self.n_estimators} trees; lower n_estimators to {n_movable} or less."
+            )
+        if attacker.norm != 0 and self.n_partitions > min(n_movable, self.n_estimators):
+            raise ValueError(
+                "Expected at least one tree and one feature that is not frozen for each partition, got"
+                f" n_partitions={self.n_partitions} for n_estimators={self.n_estimators} and"
+                f" n_features={n_movable}; lower n_partitions."
+            )
+
+    def _report_progress(self, n_kept: int, n_wanted: int) -> None:
+        if self.verbose > 0:
+            logger.info("%d of %d trees", n_kept, n_wanted)
+        if self.callback is not None:
+            self.callback(n_kept, n_wanted)
+
+    def _report_shortfall(self, n_trees: int) -> None:
+        shortfall = (
+            f"Expected {self.n_estimators} trees with large spread for eps={self.eps}, got {n_trees} before"
+            f" the forest of {self.pool_factor} times as many was used up"
+        )
+        advice = "raise n_partitions, pool_factor or max_iter, or lower n_estimators, max_depth or eps"
+        if self.on_shortfall == "raise":
+            raise ShortfallError(f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'.")
+        warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)
+
+
+def _check_integer(name: str, value: Any, alternative: str | None = None) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        expected = "an integer >= 1" if alternative is None else f"an integer >= 1 or {alternative}"
+        raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}.")
+
+
+def _check_finite(X: NDArray[np.float64]) -> None:
+    if np.isfinite(X).all():
+        return
+    row, column = np.argwhere(~np.isfinite(X))[0]
+    found = "NaN" if np.isnan(X[row, column]) else "infinity"
+    raise ValueError(
+        f"Expected finite numbers in X, got {found} in row {row}, feature {column}; remove or impute such rows."
+    )
