@@ -115,7 +115,8 @@ def larger_attackers(directory, seeds):
 def small_tables(directory, seeds):
     print(f"5 folds, {SMALL_TREES} trees of depth {SMALL_DEPTH}; accuracy / robust accuracy, sd of robust over folds")
     print(
-        "table          eps   grown                  pruned (trees)               scikit-learn (robust: of its majority vote)"
+        "table          eps   grown                  pruned (trees)               scikit-learn"
+        " (robust: of its majority vote)"
     )
     for name in TABLES:
         X, y = table(directory, name)

@@ -187,9 +187,7 @@ class TreeEnsemble:
         feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
         return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
 
-    def with_columns(
-        self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None
-    ) -> TreeEnsemble:
+    def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features and how rows were scaled for them."""
         return TreeEnsemble(
             self.feature,

@@ -73,7 +73,7 @@ def try_greedily(trees, x, leaf, turn_start, turn, gain, first_leaf, out_z):
     """Turn one tree after the other as long as their turns agree, and write the row that does it all.
 
     Leaves of tree t are ``first_leaf[t]:first_leaf[t + 1]`` and ``gain`` is what each is worth to the attacker. Trees
-    whose cheapest turn moves fewest features come first. This is a guess: whether the row is an attack is for the caller
+    whose cheapest turn moves fewest features come first. This is a guess: whether it is an attack is for the caller
     to find out.
     """
     n_trees = first_leaf.shape[0] - 1
