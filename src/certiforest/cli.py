@@ -313,8 +313,12 @@ def train(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
     ] = None,
-    trees: Annotated[int, typer.Option(metavar="N", help="Number of trees.")] = 25,
-    depth: Annotated[int, typer.Option(metavar="N", help="Largest depth of a tree.")] = 6,
+    trees: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of trees; the trainer's default if not given.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(metavar="N", help="Largest depth; the trainer's default if not given.")
+    ] = None,
     scale: Annotated[
         bool, typer.Option("--scale", help="Scale every feature to [0, 1]; saved inside the model file.")
     ] = False,
@@ -364,22 +368,21 @@ def train(
     n_features = X.shape[1]
     attacker = Attacker(norm, eps, frozen=_find_features(frozen, table.feature_names, n_features))
     _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, data, part, scaling, None))
+    chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     estimator = _make_estimator(
         model,
         {
-            "n_estimators": trees,
-            "max_depth": depth,
             "norm": attacker.norm,
             "eps": eps,
             "frozen": attacker.frozen,
             "random_state": seed,
             "n_jobs": jobs,
-            **({} if method is None else {"method": method}),
+            **{name: value for name, value in chosen_by_user.items() if value is not None},
         },
         param or (),
     )
     start = time.perf_counter()
-    with _progress("Training", trees) as advance:
+    with _progress("Training", estimator.get_params()["n_estimators"]) as advance:
         _fit(estimator, X[chosen], table.y[chosen], advance)
     seconds = time.perf_counter() - start
     ensemble = as_ensemble(estimator).with_columns(table.feature_names, scaling)

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,15 +190,10 @@ class TreeEnsemble:
 
     def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features and how rows were scaled for them."""
-        return TreeEnsemble(
-            self.feature,
-            self.threshold,
-            self.leaf,
-            n_features=self.n_features,
-            classes=self.classes,
-            feature_names=feature_names,
-            scaling=scaling,
-        )
+        other = copy(self)
+        other.feature_names = _check_feature_names(feature_names, self.n_features)
+        other.scaling = _check_scaling(scaling, self.n_features)
+        return other
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
