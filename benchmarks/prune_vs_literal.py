@@ -95,9 +95,7 @@ def scale_rounds():
     for size in sizes:
         budget = np.array([4.0 / size]), np.zeros(1)  # about four thresholds in reach on either side
         times = []
-        for seed in range(
-            25
-        ):  # new numbers each time: a processor learns to predict the branches of old ones
+        for seed in range(25):  # new numbers each time: a processor learns to predict the branches of old ones
             rng = np.random.default_rng(seed)
             tree, value = np.sort(rng.integers(64, size=size)), rng.random(size)
             start = time.process_time()
@@ -114,9 +112,7 @@ def scale_rounds():
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--only", choices=[*SETTINGS, "rounds"])
     arguments = parser.parse_args()

@@ -97,8 +97,7 @@ def show(split, setting, seeds, relabel):
     n_trees, accuracy, robust, seconds = runs.T
     is_whole = bool((n_trees == setting.trees).all())
     is_good = bool(
-        accuracy.mean() >= setting.accuracy - ACCURACY_SLACK
-        and robust.mean() >= setting.robust - ROBUST_SLACK
+        accuracy.mean() >= setting.accuracy - ACCURACY_SLACK and robust.mean() >= setting.robust - ROBUST_SLACK
     )
     columns = [
         setting.dataset,
@@ -129,9 +128,7 @@ def neighbours(setting):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", type=int, nargs="+", default=list(range(len(SETTINGS))))

@@ -23,9 +23,7 @@ class Threshold:
 def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter, generator, progress=None):
     n_features = len(value_range[0])
     scale, frozen = attacker.scale_of(n_features).tolist(), attacker.is_frozen(n_features).tolist()
-    rules = Rules(
-        attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter
-    )
+    rules = Rules(attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter)
 
     originals = [distinct_thresholds(tree) for tree in forest]
     pool = list(range(len(forest)))
@@ -39,9 +37,7 @@ def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter
         fixed, n_rounds = fix_forest([*kept, (best, originals[best])], rules, generator)
         if fixed is not None:
             kept, most_rounds = fixed, max(most_rounds, n_rounds)
-    return [
-        with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept
-    ], most_rounds
+    return [with_thresholds(forest[tree], originals[tree], thresholds) for tree, thresholds in kept], most_rounds
 
 
 class Rules:
@@ -78,14 +74,19 @@ def get_best_tree(pool, kept, rules):
 
 
 def list_overlaps(trees, rules):
-    """All overlapping pairs, by feature, then in the order of the trees, then of their thresholds."""
+    """All overlapping pairs (lower, upper), by feature, then the lower, then the upper threshold.
+
+    Of equal thresholds the lower is the one whose tree joined first.
+    """
     pairs = []
     for i, (_, thresholds) in enumerate(trees):
-        for place, a in enumerate(thresholds):
+        for a in thresholds:
             for j in range(i + 1, len(trees)):
-                for other_place, b in enumerate(trees[j][1]):
+                for b in trees[j][1]:
                     if a.feature == b.feature and rules.overlap(a, b):
-                        pairs.append((a.feature, i, place, j, other_place, a, b))
+                        ends = (a.value, i, a), (b.value, j, b)
+                        lower, upper = ends if a.value <= b.value else ends[::-1]
+                        pairs.append((a.feature, *lower[:2], *upper[:2], lower[2], upper[2]))
     pairs.sort(key=lambda pair: pair[:5])
     return [pair[5:] for pair in pairs]
 
@@ -97,9 +98,8 @@ def fix_forest(trees, rules, generator):
     while overlaps and n_rounds < rules.max_iter:
         n_rounds += 1
         target = {}  # where a threshold goes in this round; all moves start from the values at its start
-        for a, b in overlaps:
-            f = a.feature
-            lower, upper = (a, b) if a.value <= b.value else (b, a)
+        for lower, upper in overlaps:
+            f = lower.feature
             draw = rules.first_shift + (rules.last_shift - rules.first_shift) * generator.random()
             shift = draw * rules.step[f]
             if lower not in target and lower.value - shift >= rules.lowest[f]:

@@ -104,24 +104,30 @@ def test_summary_figures_count_rows():
     assert len(c) == 4
 
 
-def test_unknown_rows_leave_an_interval():
-    # Two stumps that agree to the left of both thresholds and to the right of both, and part in between: moving by
-    # 0.1 turns each, but never only one of them in the direction that matters.
-    ensemble = TreeEnsemble(
-        [0, 1, -1, -1, 1, -1, -1, 0, -1, -1, 0, -1, -1],
-        [0.5, 0.5, 0, 0, 0.5, 0, 0, 0.52, 0, 0, 0.48, 0, 0],
-        [-1, -1, 0, 1, -1, 1, 0, -1, 1, 0, -1, 0, 1],
-        n_features=2,
-        classes=[0, 1],
-    )
-    attacker = Attacker(2, 0.1)
+def test_unknown_rows_leave_an_interval(forest_and_rows):
+    ensemble, X, y = forest_and_rows
+    attacker = Attacker("l2", 0.02)
     assert not has_large_spread(ensemble, attacker)
-    c = certify(ensemble, [[0.5, 0.9]], [1], attacker)
-    low, high = c.robust_accuracy_bounds
-    assert low <= high
-    if c.stable[0] == -1:
-        assert c.verdict[0] is Verdict.UNKNOWN
-        assert (low, high) == (0.0, 1.0 if c.correct[0] else 0.0)
+    open_ended = certify(ensemble, X, y, attacker, time_limit=0)
+    n_unknown = open_ended.counts[Verdict.UNKNOWN]
+    assert n_unknown > 20
+    low, high = open_ended.robust_accuracy_bounds
+    assert round((high - low) * len(X)) == (open_ended.correct & (open_ended.stable == -1)).sum() > 0
+    solved = certify(ensemble, X, y, attacker, time_limit=60, witness=True)
+    assert solved.counts[Verdict.UNKNOWN] == 0
+    assert low <= solved.robust_accuracy <= high
+    assert set(solved.method) == {"composed", "bounded", "solved"} or set(solved.method) == {"composed", "solved"}
+    known = open_ended.stable >= 0
+    np.testing.assert_array_equal(open_ended.stable[known], solved.stable[known])
+    unstable = solved.stable == 0
+    assert (ensemble.predict(solved.witness[unstable]) != solved.prediction[unstable]).all()
+    assert (np.linalg.norm(solved.witness[unstable] - X[unstable], axis=1) <= 0.02 * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("limit", [-1, math.nan, "1", None])
+def test_bad_time_limits(limit):
+    with pytest.raises(ValueError, match="Expected a time limit in seconds >= 0"):
+        certify(STUMP, [[0.1]], [0], Attacker("linf", 0.1), time_limit=limit)
 
 
 def test_labels_may_be_text_and_are_optional():

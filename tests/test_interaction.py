@@ -41,3 +41,9 @@ def test_time_runs_out_honestly():
     answer, witness = interaction.decide(np.array(case.x), deadline=time.monotonic() - 1)
     assert answer in (-1, 1)
     assert witness is None
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_with_the_solver_every_generated_case_is_decided(chunk):
+    outcomes = referee.run(500, seed=5_000 + chunk, time_limit=60)
+    assert not any("unknown" in name for name in outcomes)

@@ -32,9 +32,7 @@ def as_ensemble(trees, n_features):
     return TreeEnsemble.from_trees(trees, n_features=n_features, classes=[0, 1])
 
 
-def run(
-    forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_iter=50, shift_range=(0.5, 1.0)
-):
+def run(forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_iter=50, shift_range=(0.5, 1.0)):
     value_range = np.zeros(n_features), np.ones(n_features)
     return prune(
         forest,

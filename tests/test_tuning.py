@@ -62,9 +62,7 @@ def test_scorers_name_what_is_missing(cancer):
 def test_scorers_as_scoring(cancer):
     assert cross_val_score(forest(), *cancer, cv=2, scoring=robust_accuracy).mean() > 0.5
     split = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
-    grid = GridSearchCV(forest(), GRID, scoring=certified_scores, refit="mean_accuracy", cv=split).fit(
-        *cancer
-    )
+    grid = GridSearchCV(forest(), GRID, scoring=certified_scores, refit="mean_accuracy", cv=split).fit(*cancer)
     assert set(grid.cv_results_) >= {"mean_test_accuracy", "mean_test_robust_accuracy"}
     assert grid.best_score_ == grid.cv_results_["mean_test_mean_accuracy"].max()
 
@@ -72,9 +70,7 @@ def test_scorers_as_scoring(cancer):
 def test_in_a_pipeline_rows_are_attacked_behind_the_transformers(cancer):
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(MinMaxScaler(), forest()).fit(X, y)
-    assert robust_accuracy(pipeline, X, y) == robust_accuracy(
-        pipeline[-1], MinMaxScaler().fit_transform(X), y
-    )
+    assert robust_accuracy(pipeline, X, y) == robust_accuracy(pipeline[-1], MinMaxScaler().fit_transform(X), y)
 
 
 def test_search_finds_what_grid_search_finds(cancer, tmp_path):
@@ -98,9 +94,7 @@ def test_a_stopped_search_goes_on_where_it_stopped(cancer, tmp_path, monkeypatch
         search(forest(), *cancer, GRID, journal=journal, progress=stop)
     n_fits = []
     fit = LargeSpreadForestClassifier.fit
-    monkeypatch.setattr(
-        LargeSpreadForestClassifier, "fit", lambda self, *rows: n_fits.append(1) or fit(self, *rows)
-    )
+    monkeypatch.setattr(LargeSpreadForestClassifier, "fit", lambda self, *rows: n_fits.append(1) or fit(self, *rows))
     seen = []
     report = lambda n_done, n_trials, trial: seen.append((n_done, n_trials))  # noqa: E731
     result = search(forest(n_jobs=1, verbose=0), *cancer, GRID, journal=journal, progress=report, refit=False)
@@ -163,7 +157,5 @@ def test_search_over_data_frames(cancer, tmp_path, library):
     frames = pytest.importorskip(library)
     X, y = cancer
     frame = frames.DataFrame({f"x{i}": X[:, i] for i in range(30)})
-    result = search(
-        forest(), frame, frames.Series(y), {"pool_factor": [2]}, journal=tmp_path / "journal.json"
-    )
+    result = search(forest(), frame, frames.Series(y), {"pool_factor": [2]}, journal=tmp_path / "journal.json")
     assert result.best_estimator.feature_names_in_[0] == "x0"

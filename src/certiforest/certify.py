@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,8 +18,9 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.formats import as_ensemble
 from certiforest.rows import RowError, Rows
 from certiforest.spread import has_large_spread, largest_certifiable_eps, spread
-from certiforest.verdict import UNSTABLE, Certificates
+from certiforest.verdict import UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.composition import Composition, VisitOrder
+from certiforest.verification.interaction import Interaction
 from certiforest.verification.radius import Radii
 
 
@@ -34,6 +37,8 @@ def certify(
     radius: bool = False,
     witness: bool = False,
     require_exact: bool = False,
+    time_limit: float = 1.0,
+    total_time_limit: float = math.inf,
     n_jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Certificates:
@@ -55,6 +60,11 @@ def certify(
         Also give, for each unstable row, a changed row that is predicted otherwise.
     require_exact : bool, default=False
         Raise unless the ensemble has large spread for the attacker, which rules out UNKNOWN.
+    time_limit : float, default=1.0
+        Seconds that the solver may take for a row at which trees meet; 0 leaves such rows UNKNOWN where bounds do not
+        decide them. Rows of an ensemble of large spread never need it.
+    total_time_limit : float, default=inf
+        Seconds after which no row goes to the solver any more.
     n_jobs : int, optional
         Number of threads; None means 1 and -1 all cores.
     progress : callable, optional
@@ -72,8 +82,9 @@ def certify(
 
     Notes
     -----
-    Verdicts are exact for the float64 numbers given: no tolerance, no sampling. A row is UNKNOWN only where two trees
-    meet, that is, both have a split in reach on one feature; `has_large_spread` tells when that cannot happen.
+    Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
+    have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
+    most others, and what it cannot decide in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
 
     Examples
     --------
@@ -95,7 +106,9 @@ def certify(
     composition = Composition(ensemble, attacker)
     radii = Radii(composition) if radius or not composition.has_large_spread else None
     n = len(rows)
-    prediction, stable = np.empty(n, np.int64), np.empty(n, np.int8)
+    prediction, stable, method = np.empty(n, np.int64), np.empty(n, np.int8), np.full(n, Method.COMPOSED, np.int8)
+    interaction = Interaction(composition, _check_time_limit(time_limit))
+    deadline = time.monotonic() + _check_time_limit(total_time_limit)
     out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
     out_witness = np.full((n, ensemble.n_features), np.nan) if witness else None
 
@@ -107,16 +120,32 @@ def certify(
             unstable = np.flatnonzero(stable[block] == UNSTABLE)
             composition.write_witnesses(x, unstable, out_witness[block])
         if radii is not None:
-            radii.settle(x, stable[block], None if out_witness is None else out_witness[block])
+            own_witness = None if out_witness is None else out_witness[block]
+            undecided = np.flatnonzero(stable[block] == UNDECIDED)
+            method[block][undecided] = Method.BOUNDED
+            radii.settle(x, stable[block], own_witness)
             if out_radius is not None and out_is_exact is not None:
                 radii.measure(x, out_radius[block], out_is_exact[block])
-        if progress is not None:
-            progress(len(x))
+            undecided = np.flatnonzero(stable[block] == UNDECIDED)
+            report(len(x) - len(undecided))
+            for i in undecided:
+                method[block][i] = Method.SOLVED
+                stable[block][i], found = interaction.decide(x[i], deadline)
+                if found is not None and own_witness is not None:
+                    own_witness[i] = found
+                report(1)
+        else:
+            report(len(x))
+
+    def report(n_done: int) -> None:
+        if progress is not None and n_done:
+            progress(n_done)
 
     _run(work, list(rows.blocks()), _check_n_jobs(n_jobs), lambda: VisitOrder(ensemble.n_trees))
     return Certificates(
         prediction=ensemble.classes[prediction],
         stable=stable,
+        method=np.array([method.name.lower() for method in Method])[method],
         label=label,
         radius=out_radius,
         radius_is_exact=out_is_exact,
@@ -182,6 +211,12 @@ def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> N
             f"Expected rows inside the attacker's domain, got {x[row, f]} in row {block.start + row}, feature {f},"
             f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
         )
+
+
+def _check_time_limit(seconds: Any) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.number)) or not seconds >= 0:
+        raise ValueError(f"Expected a time limit in seconds >= 0, got {seconds!r}.")
+    return float(seconds)
 
 
 def _check_n_jobs(n_jobs: int | None) -> int:

@@ -1,7 +1,8 @@
 """Tuning: scorers that certify, the paper's grid, and a search that goes on where it was stopped.
 
 Every scorer is a plain function ``scorer(estimator, X, y)``, made to be given as ``scoring=`` to
-scikit-learn; ``functools.partial(scorer, attacker=...)`` scores against another attacker than the one trained for.
+scikit-learn; ``functools.partial(scorer, attacker=...)`` scores against another attacker than the one trained
+for.
 """
 
 from __future__ import annotations
@@ -189,8 +190,7 @@ def search(
     best = max(trials, key=lambda trial: trial.objective)
     if best.scores is None:
         raise ValueError(
-            f"Expected a combination that can be trained, got {len(trials)} that cannot;"
-            f" the first says: {best.error}"
+            f"Expected a combination that can be trained, got {len(trials)} that cannot; the first says: {best.error}"
         )
     return SearchResult(trials, best, clone(estimator).set_params(**best.params).fit(X, y) if refit else None)
 
@@ -264,9 +264,7 @@ def _read_journal(path: Path, fingerprint: str) -> dict[str, Trial]:
     except (ValueError, KeyError, TypeError, AttributeError):
         is_journal = False
     if not is_journal:
-        raise JournalError(
-            f"Expected {path} to be the journal of a search, got something else; name another file."
-        )
+        raise JournalError(f"Expected {path} to be the journal of a search, got something else; name another file.")
     if document["search"] != fingerprint:
         raise JournalError(
             f"Expected {path} to be the journal of this search, got one over other rows or parameters,"
@@ -277,8 +275,7 @@ def _read_journal(path: Path, fingerprint: str) -> dict[str, Trial]:
 
 def _write_journal(path: Path, fingerprint: str, known: dict[str, Trial]) -> None:
     trials = {
-        key: {"scores": trial.scores, "error": trial.error, "seconds": trial.seconds}
-        for key, trial in known.items()
+        key: {"scores": trial.scores, "error": trial.error, "seconds": trial.seconds} for key, trial in known.items()
     }
     document = {"format": JOURNAL_FORMAT, "version": JOURNAL_VERSION, "search": fingerprint, "trials": trials}
     write_atomically(path, json.dumps(document, indent=1))

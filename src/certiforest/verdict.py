@@ -25,6 +25,14 @@ class Verdict(IntEnum):
 STABLE, UNSTABLE, UNDECIDED = 1, 0, -1
 
 
+class Method(IntEnum):
+    """Which road a row took."""
+
+    COMPOSED = 0  #: no trees meet, or enough of them cannot be moved: decided tree by tree
+    BOUNDED = 1  #: trees meet, and bounds or a composed change that works decide all the same
+    SOLVED = 2  #: trees meet, and the row went to the solver
+
+
 @dataclass(frozen=True)
 class Certificates:
     """What `certify` proved, one entry per row.
@@ -35,6 +43,8 @@ class Certificates:
         Predicted labels.
     stable : ndarray of int8, shape (n,)
         1 stable, 0 unstable, -1 unknown.
+    method : ndarray of str, shape (n,)
+        Which road each row took: composed, bounded or solved, see `Method`.
     label : ndarray, shape (n,), or None
         True labels, if given.
     radius : ndarray of float64, shape (n,), or None
@@ -46,6 +56,7 @@ class Certificates:
 
     prediction: NDArray
     stable: NDArray[np.int8]
+    method: NDArray[np.str_]
     label: NDArray | None = None
     radius: NDArray[np.float64] | None = None
     radius_is_exact: NDArray[np.bool_] | None = None

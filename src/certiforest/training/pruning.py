@@ -128,9 +128,7 @@ def prune_forest(
         groups = groups[is_overlapping[groups]]
         features = pool.group_feature[groups]
         segments = [
-            np.concatenate(
-                (kept[kept_start[f] : kept_start[f] + n_kept[f]], np.arange(*pool.group_start[g : g + 2]))
-            )
+            np.concatenate((kept[kept_start[f] : kept_start[f] + n_kept[f]], np.arange(*pool.group_start[g : g + 2])))
             for g, f in zip(groups, features, strict=True)
         ]
         members = np.concatenate([*segments, np.empty(0, np.int64)])
@@ -157,9 +155,7 @@ def prune_forest(
         most_rounds = max(most_rounds, fit_in(tree))
         if progress is not None:
             progress(len(trees), n_keep)
-    return Pruned(
-        [_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds
-    )
+    return Pruned([_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds)
 
 
 def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
@@ -197,9 +193,7 @@ def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
 
 def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node: NDArray[np.int64]) -> Nodes:
     is_split = threshold_of_node >= 0
-    threshold = (
-        np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
-    )
+    threshold = np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
     return tree._replace(threshold=threshold)
 
 

@@ -42,9 +42,9 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (
-                above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])
-            ) or (above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])):
+            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
+                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
+            ):
                 out[g] = True
                 break
 
@@ -65,69 +65,61 @@ def find_best_tree(tree_group_start, is_overlapping, is_available):
 
 
 @njit(cache=True, nogil=True)
-def list_pairs(order, value, tree, next_stranger, high, low, out_earlier, out_later):
-    """Write the overlapping pairs of one segment as positions ``earlier < later``; return how many there are.
+def has_overlap(value, tree, high, low):
+    """Tell whether thresholds of two trees overlap in a segment sorted by value.
 
-    ``value`` and ``tree`` are sorted by value, ``order`` tells their positions in the segment. Pairs beyond
-    the length of the outputs are counted, not written.
+    The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
     """
-    size = order.shape[0]
+    for i in range(1, value.shape[0]):
+        if tree[i] != tree[i - 1] and is_within(value[i], value[i - 1], high, low):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def push_segment(
+    value,
+    tree,
+    high,
+    low,
+    step,
+    lowest,
+    highest,
+    first_shift,
+    last_shift,
+    generator,
+    next_stranger,
+    has_moved,
+    out,
+):
+    """Push overlapping pairs apart by one draw each: the lower down, the upper up. Sorted by value.
+
+    All moves start from ``value``, so each threshold moves once, for the first pair that can move it, and
+    never out of ``[lowest, highest]``. Pairs come by their lower, then their upper threshold. ``out`` enters
+    as a copy of ``value``.
+    """
+    size = value.shape[0]
     # Jumping over the rest of the own tree's thresholds keeps the work proportional to the pairs found.
     for i in range(size - 1, -1, -1):
+        has_moved[i] = False
         if i + 1 == size or tree[i + 1] != tree[i]:
             next_stranger[i] = i + 1
         else:
             next_stranger[i] = next_stranger[i + 1]
-    n_pairs = 0
     for i in range(size):
         j = next_stranger[i]
         while j < size and is_within(value[j], value[i], high, low):
             if tree[j] == tree[i]:
                 j = next_stranger[j]
                 continue
-            if n_pairs < out_earlier.shape[0]:
-                out_earlier[n_pairs] = min(order[i], order[j])
-                out_later[n_pairs] = max(order[i], order[j])
-            n_pairs += 1
+            shift = (first_shift + (last_shift - first_shift) * generator.random()) * step
+            if not has_moved[i] and value[i] - shift >= lowest:
+                out[i] = value[i] - shift
+                has_moved[i] = True
+            if not has_moved[j] and value[j] + shift <= highest:
+                out[j] = value[j] + shift
+                has_moved[j] = True
             j += 1
-    return n_pairs
-
-
-@njit(cache=True, nogil=True)
-def sort_pairs(key, other, size, count, out_key, out_other):
-    """Sort pairs by ``key`` (< size), keeping the order of equals, by counting."""
-    count[: size + 1] = 0
-    for k in key:
-        count[k + 1] += 1
-    for i in range(size):
-        count[i + 1] += count[i]
-    for i in range(key.shape[0]):
-        place = count[key[i]]
-        count[key[i]] += 1
-        out_key[place] = key[i]
-        out_other[place] = other[i]
-
-
-@njit(cache=True, nogil=True)
-def push_pairs(
-    earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value
-):
-    """Push pairs apart: the lower threshold down, the upper one up, both by one draw.
-
-    All moves of a round start from the values at its start, so each threshold moves once, for the first pair
-    that can move it, and never out of ``[lowest, highest]``. ``value`` enters as a copy of ``start``.
-    """
-    for i in range(earlier.shape[0]):
-        lower, upper = earlier[i], later[i]
-        if start[upper] < start[lower]:
-            lower, upper = upper, lower
-        shift = (first_shift + (last_shift - first_shift) * generator.random()) * step
-        if not has_moved[lower] and start[lower] - shift >= lowest:
-            value[lower] = start[lower] - shift
-            has_moved[lower] = True
-        if not has_moved[upper] and start[upper] + shift <= highest:
-            value[upper] = start[upper] + shift
-            has_moved[upper] = True
 
 
 @njit(cache=True, nogil=True)
@@ -137,46 +129,31 @@ def push_apart(
 ):  # fmt: skip
     """Push overlapping thresholds apart in rounds; return how many it took, -1 if some overlap still.
 
-    A round lists the overlaps at its start, segment by segment, pairs in the order in which their trees
-    joined. A segment without overlaps is done. ``value`` is changed in place and means nothing if this fails.
+    A round goes through the segments; one without overlaps is done. Equal thresholds count as sorted by the
+    order in which their trees joined. ``value`` is changed in place and means nothing if this fails.
     """
     longest = 0
     for s in range(segment_feature.shape[0]):
         longest = max(longest, segment_start[s + 1] - segment_start[s])
-    next_stranger, count = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
-    has_moved = np.empty(longest, np.bool_)
-    n_room = 4 * longest
-    earlier, later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-    spare_earlier, spare_later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
+    next_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
     active = np.arange(segment_feature.shape[0])
     n_active = active.shape[0]
     for n_rounds in range(max_iter + 1):
         n_left = 0
         for s in active[:n_active]:
             f, here = segment_feature[s], slice(segment_start[s], segment_start[s + 1])
-            start = value[here].copy()
-            order = np.argsort(start, kind="mergesort")
-            size = order.shape[0]
-            neighbours = start[order], tree[here][order]
-            n_pairs = list_pairs(
-                order, *neighbours, next_stranger, budget_high[f], budget_low[f], earlier, later
-            )
-            if n_pairs == 0:
+            order = np.argsort(value[here], kind="mergesort")
+            sorted_value, sorted_tree = value[here][order], tree[here][order]
+            if not has_overlap(sorted_value, sorted_tree, budget_high[f], budget_low[f]):
                 continue
             if n_rounds == max_iter:
                 return -1
-            if n_pairs > n_room:
-                n_room = 2 * n_pairs
-                earlier, later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-                spare_earlier, spare_later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-                list_pairs(order, *neighbours, next_stranger, budget_high[f], budget_low[f], earlier, later)
-            sort_pairs(later[:n_pairs], earlier[:n_pairs], size, count, spare_later, spare_earlier)
-            sort_pairs(spare_earlier[:n_pairs], spare_later[:n_pairs], size, count, earlier, later)
-            has_moved[:size] = False
-            push_pairs(
-                earlier[:n_pairs], later[:n_pairs], start, step[f], lowest[f], highest[f],
-                first_shift, last_shift, generator, has_moved, value[here],
+            pushed = sorted_value.copy()
+            push_segment(
+                sorted_value, sorted_tree, budget_high[f], budget_low[f], step[f], lowest[f], highest[f],
+                first_shift, last_shift, generator, next_stranger, has_moved, pushed,
             )  # fmt: skip
+            value[here][order] = pushed
             active[n_left] = s
             n_left += 1
         n_active = n_left

@@ -7,13 +7,14 @@ Near one row only few thresholds are in reach, so what remains is a small Boolea
     the votes gained by those leaves          at least what the rival needs
     the price of the sides taken              at most the budget (nothing to do for L-inf)
 
-CP-SAT decides it. Prices are whole numbers to the solver, rounded down, so that "no solution" is a proof. A solution is
-turned into a row, which is priced exactly and predicted again; if it fails, which only happens when its price lies within
-rounding of the budget, it is excluded and the solver goes on.
+CP-SAT decides it. Prices are whole numbers to the solver, rounded down, so that "no solution" is a proof. A solution
+is turned into a row, which is priced exactly and predicted again; if it fails, which only happens when its price lies
+within rounding of the budget, it is excluded and the solver goes on.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from fractions import Fraction
@@ -69,6 +70,8 @@ class Interaction:
     def decide(self, x: NDArray[np.float64], deadline: float) -> tuple[int, NDArray[np.float64] | None]:
         """Return whether a row is stable (1, 0, or -1 if time ran out), and a witness if it is not."""
         deadline = min(deadline, time.monotonic() + self.time_limit)
+        if deadline <= time.monotonic():
+            return UNDECIDED, None
         problem = self.local_problem(x)
         votes = self.ensemble.votes(x[None])[0]
         y = int(votes.argmax())
@@ -121,18 +124,22 @@ class Interaction:
         gain = most[np.cumsum(np.isin(np.arange(len(tree)), first)) - 1] - margin
         if int((most - least).sum()) < needed:
             return STABLE, None
+        z = np.empty_like(x)
+        first_leaf = np.append(first, len(tree))
+        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, first_leaf, z)
+        if self.is_attack(x, z, y):
+            return UNSTABLE, z
         model = cp_model.CpModel()
         literals = _ThresholdLiterals(model, self.ensemble)
         helping = np.flatnonzero(gain > 0)
-        taken = {}
-        for k in helping:
+        taken: dict[int, Any] = {}
+        for k in helping.tolist():
             taken[k] = model.new_bool_var("")
             for turn in problem.turn[problem.turn_start[k] : problem.turn_start[k + 1]].tolist():
                 model.add_implication(taken[k], literals.of_turn(turn))
         literals.order()
-        for t in range(len(first)):
-            stop = first[t + 1] if t + 1 < len(first) else len(tree)
-            own = [taken[k] for k in range(first[t], stop) if k in taken]
+        for start, stop in itertools.pairwise(first_leaf.tolist()):
+            own = [taken[k] for k in range(start, stop) if k in taken]
             if len(own) > 1:
                 model.add_at_most_one(own)
         model.add(sum(int(gain[k]) * taken[k] for k in helping.tolist()) >= needed)
@@ -215,7 +222,7 @@ class _ThresholdLiterals:
     def order(self) -> None:
         """Left of a threshold is left of every larger one."""
         for cuts in self.by_feature().values():
-            for (_, lower), (_, upper) in zip(cuts, cuts[1:], strict=False):
+            for (_, lower), (_, upper) in itertools.pairwise(cuts):
                 self._model.add_implication(lower, upper)
 
     def row(self, solver: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -226,6 +233,4 @@ class _ThresholdLiterals:
         return z
 
     def negation(self, solver: Any) -> list[Any]:
-        return [
-            literal.negated() if solver.boolean_value(literal) else literal for literal in self._literal.values()
-        ]
+        return [literal.negated() if solver.boolean_value(literal) else literal for literal in self._literal.values()]
