@@ -6,8 +6,12 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The house, from the front door down (imports go down only)::
 
     cli.py             what people type
+    reproduction.py    the paper's tables and figures, with its numbers beside ours
+    report.py          findings as plain data; report_html.py draws them
     tuning.py          scorers that certify; a search that can be resumed
     certify.py         certify(model, X, y, attacker): the one front door
+    datasets.py        datasets by name: source, licence, checksum, split, scaling
+    tables.py          rows and labels from CSV, Parquet, npz and LIBSVM files
     training/          trainers of large-spread ensembles
     verification/      composition of trees, radius, witness, exact arithmetic
     formats/           doors for models: scikit-learn, .silva; as_ensemble(model)
@@ -15,18 +19,24 @@ The house, from the front door down (imports go down only)::
     reach_kernels.py   what one tree can be made to say, and at what cost
     ensemble.py        TreeEnsemble: all trees as flat read-only arrays
     attacker.py        Attacker(norm, eps, scale, frozen, domain)
+    scaling.py         Scaling: from the numbers in a file to those that eps refers to
     verdict.py         ROBUST, FRAGILE, VULNERABLE, BROKEN, UNKNOWN; Certificates
     rows.py            rows as they enter: checked, in blocks
     rounding_kernels.py  the rounding rule: comparisons right to the last bit
 """
 
+from typing import TYPE_CHECKING, Any
+
 from certiforest.attacker import Attacker
 from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.formats import as_ensemble, save_silva
+from certiforest.scaling import Scaling
 from certiforest.spread import has_large_spread, overlaps, spread
-from certiforest.training.forest import LargeSpreadForestClassifier
 from certiforest.verdict import Certificates, Verdict
+
+if TYPE_CHECKING:
+    from certiforest.training.forest import LargeSpreadForestClassifier
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -35,6 +45,7 @@ __all__ = [
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
+    "Scaling",
     "TreeEnsemble",
     "Verdict",
     "as_ensemble",
@@ -44,3 +55,16 @@ __all__ = [
     "save_silva",
     "spread",
 ]
+
+# Trainers need scikit-learn, which takes a second to import: loaded when first asked for, so that commands
+# which only read and verify models start at once.
+_TRAINERS = {"LargeSpreadForestClassifier": "certiforest.training.forest"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TRAINERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    trainer = globals()[name] = getattr(import_module(_TRAINERS[name]), name)
+    return trainer

@@ -83,8 +83,8 @@ def certify(
     Notes
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
-    have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver most
-    others, and what it cannot decide in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
+    have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
+    most others, and what it cannot decide in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
 
     Examples
     --------

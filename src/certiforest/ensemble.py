@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest import ensemble_kernels as kernels
 from certiforest.rows import Rows
+from certiforest.scaling import Scaling, ScalingError
 
 FORMAT = "certiforest"
 FORMAT_VERSION = 1
@@ -62,6 +63,9 @@ class TreeEnsemble:
         Label of each class index.
     feature_names : sequence of str, optional
         Column names, compared with those of a data frame wherever rows enter.
+    scaling : Scaling, optional
+        How rows were scaled before the trees were trained. It travels with the ensemble and is never applied by
+        it: rows, thresholds and eps are in scaled units, ``scaling.apply(X)`` takes the data there.
 
     Attributes
     ----------
@@ -89,10 +93,12 @@ class TreeEnsemble:
         n_features: int,
         classes: ArrayLike,
         feature_names: Sequence[str] | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
         self.classes = _check_classes(classes)
         self.n_features = _check_n_features(n_features)
         self.feature_names = _check_feature_names(feature_names, self.n_features)
+        self.scaling = _check_scaling(scaling, self.n_features)
         columns = _check_nodes(feature, threshold, leaf, self.n_features, len(self.classes))
         self._trim(*columns, -np.inf, LARGEST)
 
@@ -181,9 +187,22 @@ class TreeEnsemble:
         feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
         return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
 
+    def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
+        """Return the same trees, knowing the names of their features and how rows were scaled for them."""
+        return TreeEnsemble(
+            self.feature,
+            self.threshold,
+            self.leaf,
+            n_features=self.n_features,
+            classes=self.classes,
+            feature_names=feature_names,
+            scaling=scaling,
+        )
+
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
         other.classes, other.n_features, other.feature_names = self.classes, self.n_features, self.feature_names
+        other.scaling = self.scaling
         other._trim(*columns_and_box)
         return other
 
@@ -241,7 +260,7 @@ class TreeEnsemble:
         write_atomically(path, text)
 
     def _to_document(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "combine": "vote",
@@ -252,6 +271,12 @@ class TreeEnsemble:
             "threshold": self.threshold.tolist(),
             "leaf": self.leaf.tolist(),
         }
+        if self.scaling is not None:
+            document["scaling"] = {
+                "offset": self.scaling.offset.tolist(),
+                "range": self.scaling.range.tolist(),
+            }
+        return document
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TreeEnsemble:
@@ -301,15 +326,17 @@ class TreeEnsemble:
             n_features=document.get("n_features"),  # type: ignore[arg-type]  # checked by the constructor
             classes=_column(document, "classes", (bool, int, float, str)),
             feature_names=names,
+            scaling=_read_scaling(document),
         )
 
     def __eq__(self, other: object) -> bool:
-        """Two ensembles are equal iff they have the same nodes, classes, number and names of features."""
+        """Two ensembles are equal iff they have the same nodes, classes, features and scaling."""
         if not isinstance(other, TreeEnsemble):
             return NotImplemented
         return (
             self.n_features == other.n_features
             and self.feature_names == other.feature_names
+            and self.scaling == other.scaling
             and np.array_equal(self.classes, other.classes)
             and np.array_equal(self.feature, other.feature)
             and np.array_equal(self.threshold, other.threshold)
@@ -476,6 +503,24 @@ def _check_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[
     if len(names) != n_features:
         raise ModelError(f"Expected {n_features} feature names, got {len(names)}.")
     return names
+
+
+def _check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
+    if scaling is not None and scaling.n_features != n_features:
+        raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
+    return scaling
+
+
+def _read_scaling(document: dict[str, Any]) -> Scaling | None:
+    entry = document.get("scaling")
+    if entry is None:
+        return None
+    if not isinstance(entry, dict) or set(entry) != {"offset", "range"}:
+        raise ModelError(f'Expected "scaling" to hold "offset" and "range", got {_shown(entry)}.')
+    try:
+        return Scaling(*(_column(entry, name, (int, float)) for name in ("offset", "range")))
+    except ScalingError as error:
+        raise ModelError(f'The "scaling" is wrong. {error}') from None
 
 
 def _column(document: dict[str, Any], name: str, kind: type | tuple[type, ...]) -> list:

@@ -134,6 +134,18 @@ def largest_certifiable_eps(ensemble: TreeEnsemble, attacker: Attacker) -> float
     return eps if Fraction(eps) < exact / 2 else math.nextafter(eps, -math.inf)
 
 
+def closing_distances(attacker: Attacker, n_features: int) -> Budgets:
+    """Return per feature the exact distance, ``2 * eps``, up to which thresholds of two trees are too close.
+
+    Frozen features have -1: no two thresholds are too close there.
+    """
+    if attacker.norm == 0:
+        # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
+        high = np.where(attacker.is_frozen(n_features), -1.0, np.inf if attacker.eps >= 0.5 else 0.0)
+        return Budgets(high, np.zeros(n_features))
+    return attacker.with_eps(2 * attacker.eps).budgets(n_features)
+
+
 def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     """List every pair of splits that keeps the ensemble from having large spread for an attacker.
 
@@ -141,12 +153,7 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     """
     thresholds = sorted_thresholds(ensemble, attacker)
     columns = thresholds.feature, thresholds.value, thresholds.tree
-    if attacker.norm == 0:
-        # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
-        high = np.full(ensemble.n_features, np.inf if attacker.eps >= 0.5 else 0.0)
-        budget = Budgets(high, np.zeros(ensemble.n_features))
-    else:
-        budget = attacker.with_eps(2 * attacker.eps).budgets(ensemble.n_features)
+    budget = closing_distances(attacker, ensemble.n_features)
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
-from certiforest.formats.sklearn_models import is_sklearn_forest, translate_sklearn
 
 
 def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
@@ -50,8 +50,11 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
         return model
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model))
-    if is_sklearn_forest(model):
-        return translate_sklearn(model, voting)
+    if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
+        from certiforest.formats.sklearn_models import is_sklearn_forest, translate_sklearn
+
+        if is_sklearn_forest(model):
+            return translate_sklearn(model, voting)
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
         return model.ensemble_
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):

@@ -7,6 +7,7 @@ that it has large spread for the attacker described by ``norm``, ``eps``, ``scal
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -23,9 +24,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from certiforest.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.spread import has_large_spread
+from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
 
-METHODS = ("prune",)
+METHODS = ("grow", "prune")
 ON_SHORTFALL = ("raise", "keep")
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -58,15 +60,24 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change. Trees share them freely.
-    method : {"prune"}, default="prune"
+    method : {"grow", "prune"}, default="grow"
+        ``"grow"``: grow all trees under the constraint, each split chosen for what the attacker leaves of it.
         ``"prune"``: train a random forest, keep the trees that can be made to have large spread by moving
         thresholds (the paper's algorithm).
     min_samples_leaf : int or float, default=1
         As in `sklearn.ensemble.RandomForestClassifier`.
-    max_features : {"sqrt", "log2", None}, int or float, default="sqrt"
-        Features looked at for a split, as in `sklearn.ensemble.RandomForestClassifier`.
+    max_features : {"auto", "sqrt", "log2", None}, int or float, default="auto"
+        Features looked at for a split, as in `sklearn.ensemble.RandomForestClassifier`. ``"auto"`` means the square
+        root of their number, but for ``"grow"`` at least a tenth of them.
     class_weight : {"balanced", "balanced_subsample"}, dict or None, default=None
         As in `sklearn.ensemble.RandomForestClassifier`.
+    bootstrap : bool, default=False
+        Grow: whether each tree sees a bootstrap sample of the rows.
+    n_rounds : int, default=10
+        Grow: number of rounds in which the trees grow, at most one per tree; each round turns to the rows that the
+        trees so far leave in danger.
+    focus : float, default=10.0
+        Grow: how strongly; 0 makes all rows count alike.
     max_iter : int, default=100
         Prune: rounds of pushing thresholds apart for each tree (the paper's MAX_ITER).
     pool_factor : int, default=2
@@ -125,10 +136,13 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         eps: float = 0.01,
         scale: ArrayLike | None = None,
         frozen: Iterable[int] | None = None,
-        method: str = "prune",
+        method: str = "grow",
         min_samples_leaf: float = 1,
-        max_features: str | float | None = "sqrt",
+        max_features: str | float | None = "auto",
         class_weight: str | dict | None = None,
+        bootstrap: bool = False,
+        n_rounds: int = 10,
+        focus: float = 10.0,
         max_iter: int = 100,
         pool_factor: int = 2,
         shift_range: tuple[float, float] = (0.5, 1.0),
@@ -150,6 +164,9 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.class_weight = class_weight
+        self.bootstrap = bootstrap
+        self.n_rounds = n_rounds
+        self.focus = focus
         self.max_iter = max_iter
         self.pool_factor = pool_factor
         self.shift_range = shift_range
@@ -232,10 +249,29 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         random_state: np.random.RandomState,
     ) -> TreeEnsemble:
         """Train by the chosen method and set ``n_iter_``; the ensemble's classes are class indices."""
+        if self.method == "grow":
+            self.n_iter_ = min(self.n_rounds, self.n_estimators)
+            return grow_forest(
+                X,
+                y_index,
+                len(self.classes_),
+                sample_weight,
+                attacker,
+                n_estimators=self.n_estimators,
+                max_depth=self.max_depth,
+                max_features=self._count_features(X.shape[1]),
+                min_samples_leaf=_count(self.min_samples_leaf, len(X)),
+                bootstrap=self.bootstrap,
+                n_rounds=self.n_rounds,
+                focus=self.focus,
+                random_state=random_state,
+                n_jobs=self.n_jobs,
+                progress=self._report_progress,
+            )
         forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
             "min_samples_leaf": self.min_samples_leaf,
-            "max_features": self.max_features,
+            "max_features": "sqrt" if self.max_features == "auto" else self.max_features,
         }
         if self._weighs_subsamples:
             forest_params["class_weight"] = self.class_weight
@@ -259,10 +295,23 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(1, n_rounds)
         return ensemble
 
+    def _count_features(self, n_features: int) -> int:
+        """Return how many features a node of a growing tree looks at first."""
+        named: dict[Any, int] = {
+            "auto": max(math.ceil(math.sqrt(n_features)), n_features // 10),
+            "sqrt": math.isqrt(n_features),
+            "log2": int(math.log2(n_features)),
+            None: n_features,
+        }
+        if isinstance(self.max_features, Real):
+            return _count(self.max_features, n_features)
+        _check_choice("max_features", self.max_features, tuple(named))
+        return max(1, named[self.max_features])
+
     @property
     def _weighs_subsamples(self) -> bool:
         """Whether class weights depend on each tree's own sample of rows."""
-        return isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
+        return self.method == "prune" and self.class_weight == "balanced_subsample"
 
     def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
         """Return the product of row and class weights, None if there are none."""
@@ -270,7 +319,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
         if self.class_weight is not None and not self._weighs_subsamples:
-            weights.append(compute_sample_weight(self.class_weight, y))
+            balanced = self.class_weight == "balanced_subsample"  # growing trees all see the same rows
+            weights.append(compute_sample_weight("balanced" if balanced else self.class_weight, y))
         return np.prod(weights, axis=0) if weights else None
 
     def _check_params(self) -> Attacker:
@@ -279,6 +329,9 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         if self.max_depth is not None:
             _check_integer("max_depth", self.max_depth, alternative="None")
         _check_choice("method", self.method, METHODS)
+        _check_integer("n_rounds", self.n_rounds)
+        if not isinstance(self.focus, Real) or not 0 <= self.focus < np.inf:
+            raise ValueError(f"Expected focus to be a number >= 0, got {self.focus!r}.")
         _check_integer("max_iter", self.max_iter)
         _check_integer("pool_factor", self.pool_factor)
         _check_integer("n_partitions", self.n_partitions)
@@ -327,6 +380,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 f"Expected a feature that the attacker can change, got all {n_features} frozen; without an"
                 " attacker, sklearn.ensemble.RandomForestClassifier is the better choice."
             )
+        if self.method == "grow":
+            return
         if attacker.norm == 0 and n_movable < self.n_estimators:
             raise ValueError(
                 f"Expected at least one feature per tree with norm 0, got {n_movable} that are not frozen for"
@@ -356,14 +411,19 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)
 
 
+def _count(value: Any, whole: int) -> int:
+    """Return an absolute number, or a share of a whole rounded up."""
+    return min(int(value), whole) if isinstance(value, Integral) else max(1, math.ceil(value * whole))
+
+
 def _check_integer(name: str, value: Any, alternative: str | None = None) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         expected = "an integer >= 1" if alternative is None else f"an integer >= 1 or {alternative}"
         raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
 
 
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
+def _check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
+    if not isinstance(value, str | None) or value not in choices:
         raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}.")
 
 

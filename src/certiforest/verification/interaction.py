@@ -124,6 +124,11 @@ class Interaction:
         gain = most[np.cumsum(np.isin(np.arange(len(tree)), first)) - 1] - margin
         if int((most - least).sum()) < needed:
             return STABLE, None
+        z = np.empty_like(x)
+        first_leaf = np.append(first, len(tree))
+        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, first_leaf, z)
+        if self.is_attack(x, z, y):
+            return UNSTABLE, z
         model = cp_model.CpModel()
         literals = _ThresholdLiterals(model, self.ensemble)
         helping = np.flatnonzero(gain > 0)
@@ -133,9 +138,8 @@ class Interaction:
             for turn in problem.turn[problem.turn_start[k] : problem.turn_start[k + 1]].tolist():
                 model.add_implication(taken[k], literals.of_turn(turn))
         literals.order()
-        for t in range(len(first)):
-            stop = first[t + 1] if t + 1 < len(first) else len(tree)
-            own = [taken[k] for k in range(first[t], stop) if k in taken]
+        for start, stop in itertools.pairwise(first_leaf.tolist()):
+            own = [taken[k] for k in range(start, stop) if k in taken]
             if len(own) > 1:
                 model.add_at_most_one(own)
         model.add(sum(int(gain[k]) * taken[k] for k in helping.tolist()) >= needed)

@@ -1,5 +1,8 @@
 """List what an attacker can do to a row, tree by tree: reachable leaves and the turns they ask for."""
 
+import math
+
+import numpy as np
 from numba import njit
 
 from certiforest.reach_kernels import other_side_is_near, raised_cost
@@ -63,3 +66,53 @@ def list_leaves(
                 n_turns += 1
             n_leaves += 1
     return n_leaves, n_turns
+
+
+@njit(cache=True, nogil=True)
+def try_greedily(trees, x, leaf, turn_start, turn, gain, first_leaf, out_z):
+    """Turn one tree after the other as long as their turns agree, and write the row that does it all.
+
+    Leaves of tree t are ``first_leaf[t]:first_leaf[t + 1]`` and ``gain`` is what each is worth to the attacker. Trees
+    whose cheapest turn moves fewest features come first. This is a guess: whether it is an attack is for the caller
+    to find out.
+    """
+    n_trees = first_leaf.shape[0] - 1
+    moves = np.zeros(leaf.shape[0], np.int64)
+    for k in range(leaf.shape[0]):
+        for i in range(turn_start[k], turn_start[k + 1]):
+            split = turn[i] >> 1
+            moves[k] += (x[trees.feature[split]] > trees.threshold[split]) != (turn[i] & 1)
+    fewest = np.empty(n_trees)
+    for t in range(n_trees):
+        fewest[t] = math.inf
+        for k in range(first_leaf[t], first_leaf[t + 1]):
+            if gain[k] > 0:
+                fewest[t] = min(fewest[t], moves[k])
+    above = np.full(x.shape[0], -math.inf)  # z[f] must be above this
+    below = np.full(x.shape[0], math.inf)  # and at most this
+    for t in np.argsort(fewest):
+        best = -1
+        for k in range(first_leaf[t], first_leaf[t + 1]):
+            if gain[k] <= 0:
+                continue
+            agrees = True
+            for i in range(turn_start[k], turn_start[k + 1]):
+                f, v = trees.feature[turn[i] >> 1], trees.threshold[turn[i] >> 1]
+                if (turn[i] & 1 and below[f] <= v) or (not turn[i] & 1 and above[f] >= v):
+                    agrees = False
+                    break
+            if agrees and (best < 0 or gain[k] > gain[best] or (gain[k] == gain[best] and moves[k] < moves[best])):
+                best = k
+        if best >= 0:
+            for i in range(turn_start[best], turn_start[best + 1]):
+                f, v = trees.feature[turn[i] >> 1], trees.threshold[turn[i] >> 1]
+                if turn[i] & 1:
+                    above[f] = max(above[f], v)
+                else:
+                    below[f] = min(below[f], v)
+    for f in range(x.shape[0]):
+        out_z[f] = x[f]
+        if x[f] <= above[f]:
+            out_z[f] = successor(above[f])
+        elif x[f] > below[f]:
+            out_z[f] = below[f]

@@ -1,0 +1,1032 @@
+"""What people type: ``certiforest demo | train | certify | spread | report | datasets | reproduce``.
+
+Commands are thin: they read files, call the public API, and say what came out. Exit codes: 0 done, 1 robust
+accuracy below ``--require``, 2 bad input (one line on stderr), 130 interrupted. Output files appear whole
+or not at all, and no existing file is replaced without ``--force``. What is slow to import is imported
+where it is needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as TextTable
+
+from certiforest import __version__
+from certiforest.attacker import Attacker
+from certiforest.certify import certify
+from certiforest.datasets import DATASETS, dataset_info, is_dataset, load_dataset, split_rows
+from certiforest.ensemble import TreeEnsemble, write_atomically
+from certiforest.formats import as_ensemble
+from certiforest.report import as_html, as_text, find
+from certiforest.scaling import Scaling
+from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
+from certiforest.tables import Table, read_table
+from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
+
+# typer carries a click of its own; its errors are reached through the one that it exports.
+ClickError: Any = typer.BadParameter.__mro__[2]
+DONE, BELOW_REQUIRED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+PARTS = ("train", "test", "all")
+
+app = typer.Typer(
+    name="certiforest",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+class InputError(ValueError):
+    """What was typed cannot be done."""
+
+
+# Arguments and options that several commands share.
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file: certiforest JSON or .silva.")]
+DataName = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),
+]
+Target = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
+]
+Norm = Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, 3, ... or inf.")]
+Eps = Annotated[
+    float,
+    typer.Option(metavar="E", help="How far the attacker may move a row, in the model's (scaled) units."),
+]
+Part = Annotated[
+    str | None,
+    typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")]
+Frozen = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more."),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option("--format", metavar="KIND", help="csv, parquet, npz or libsvm, if the suffix does not tell."),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether a CSV file starts with names; guessed if not given."),
+]
+DataDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Directory of named datasets [env: CERTIFOREST_DATA].")
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")]
+Domain = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
+]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
+]
+Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing output files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@app.callback(invoke_without_command=True)
+def _front(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Tree ensembles whose robustness against evasion attacks is proved, exactly and fast.
+
+    An attacker may move a row by eps. Every verdict is exact: ROBUST (right, and no attack changes it),
+    FRAGILE (right, an attack changes it), VULNERABLE (wrong, stable), BROKEN (wrong, unstable), or UNKNOWN
+    where no proof was found.
+
+    [bold]From a CSV file to a report[/bold]
+
+      certiforest train spam.csv --target label --scale --eps 0.02 --out model.json
+      certiforest certify model.json spam.csv --target label --part test --eps 0.02 --report report.html
+
+    [bold]Nothing at hand?[/bold]
+
+      certiforest demo
+    """
+    if version:
+        _say(f"certiforest {__version__}")
+        raise typer.Exit
+
+
+# --- certify and spread -----------------------------------------------------------------------------------
+
+
+@app.command("certify")
+def certify_command(
+    model: ModelPath,
+    data: DataName,
+    eps: Eps,
+    target: Target = None,
+    norm: Norm = "inf",
+    part: Part = None,
+    frozen: Frozen = None,
+    domain: Domain = None,
+    radius: Annotated[bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")] = False,
+    witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="CSV", help="Write one line per row.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
+    require: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
+    ] = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    header: Header = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    time_limit: TimeLimit = 1.0,
+    jobs: Jobs = 1,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prove, row by row, whether an attacker can change the prediction.
+
+    [bold]Examples[/bold]
+
+      certiforest certify model.json test.csv --target label --eps 0.02
+
+      certiforest certify model.json test.csv --target -1 --norm 2 --eps 0.1 --out rows.csv --radius
+
+      certiforest certify model.json mnist26 --data-dir ~/data --eps 0.015 --require 0.9 --json
+
+    Rows are scaled by the scaling inside the model file, if it has one; eps, radius and witness are in
+    scaled units. Without --target there are predictions and stability but no verdicts.
+    """
+    _check_free(force, out, report)
+    if require is not None and not 0 <= require <= 1:
+        raise InputError(f"Expected --require between 0 and 1, got {require}.")
+    if witness and out is None:
+        raise InputError("Expected --out with --witness: changed rows are written there.")
+    ensemble = as_ensemble(model)
+    source = _Source(data, target, drop, kind, header, data_dir, download)
+    rows = source.load(ensemble, part)
+    if require is not None and rows.y is None:
+        raise InputError("Expected labels with --require, got none: name the label column by --target.")
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
+    _warn_of_units(attacker, rows)
+    start = time.perf_counter()
+    with _progress("Certifying", len(rows.X)) as advance:
+        found = certify(
+            ensemble,
+            rows.X,
+            rows.y,
+            attacker,
+            radius=radius,
+            witness=witness,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            progress=advance,
+        )
+    seconds = time.perf_counter() - start
+    if out is not None:
+        write_atomically(out, _rows_as_csv(found, rows))
+    if report is not None:
+        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), time_limit, jobs)))
+    summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
+    if as_json:
+        _say_json(summary)
+    else:
+        _show_summary(summary)
+        if out is not None:
+            _say(f"One line per row: {out}")
+        if report is not None:
+            _say(f"Report: {report}")
+    if require is not None and found.robust_accuracy < require:
+        _complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
+        raise typer.Exit(BELOW_REQUIRED)
+
+
+@app.command("spread")
+def spread_command(
+    model: ModelPath,
+    norm: Norm = "inf",
+    eps: Annotated[float | None, typer.Option(metavar="E", help="Also list what is too close for this eps.")] = None,
+    frozen: Frozen = None,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how far apart the thresholds of a model are, and for which eps that is far enough.
+
+    [bold]Examples[/bold]
+
+      certiforest spread model.json
+
+      certiforest spread forest.silva --eps 0.015
+
+    With large spread, more than 2 * eps, every verdict is exact in polynomial time: no row is UNKNOWN.
+    """
+    ensemble = as_ensemble(model)
+    frozen_features = _find_features(frozen, ensemble.feature_names, ensemble.n_features)
+    attacker = Attacker(norm, 0.0 if eps is None else eps, frozen=frozen_features, domain=domain)
+    width = spread(ensemble, attacker.norm, frozen=attacker.frozen, domain=attacker.domain)
+    largest = largest_certifiable_eps(ensemble, attacker)
+    summary: dict[str, Any] = {
+        "model": _describe_model(ensemble, str(model)),
+        "norm": _norm_name(attacker),
+        "spread": _finite(width),
+        "shares_features": exact_spread(ensemble, attacker) is not None,
+        "largest_eps": None if largest < 0 else _finite(largest),
+    }
+    if eps is not None:
+        pairs = overlaps(ensemble, attacker)
+        summary["eps"] = eps
+        summary["has_large_spread"] = has_large_spread(ensemble, attacker)
+        summary["n_overlaps"] = len(pairs.feature)
+        summary["overlapping_features"] = [
+            _feature_name(ensemble.feature_names, int(f)) for f in np.unique(pairs.feature)
+        ]
+    if as_json:
+        _say_json(summary)
+        return
+    table = _key_values(f"Spread of {model}")
+    table.add_row("Trees, nodes, features", f"{ensemble.n_trees}, {ensemble.n_nodes}, {ensemble.n_features}")
+    table.add_row(
+        f"Spread (L{_norm_name(attacker)})",
+        "no two trees share a feature" if math.isinf(width) else repr(width),
+    )
+    if math.isinf(largest):
+        table.add_row("Every verdict is exact for", "any eps")
+    else:
+        table.add_row("Every verdict is exact for", f"eps up to {largest!r}" if largest >= 0 else "no eps")
+    if eps is not None:
+        answer = (
+            "yes" if summary["has_large_spread"] else f"no: {summary['n_overlaps']} pairs of thresholds are too close"
+        )
+        table.add_row(f"Large spread for eps {eps}", answer)
+        if summary["overlapping_features"]:
+            table.add_row("On the features", _shortened(summary["overlapping_features"]))
+    _show(table)
+
+
+# --- train --------------------------------------------------------------------------------------------------
+
+
+class Trainer(NamedTuple):
+    """An estimator that ``train --model`` offers; imported when chosen."""
+
+    module: str
+    name: str
+
+
+TRAINERS = {"forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier")}
+
+
+@app.command()
+def train(
+    data: DataName,
+    eps: Eps,
+    out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
+    target: Target = None,
+    norm: Norm = "inf",
+    model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
+    ] = None,
+    trees: Annotated[int, typer.Option(metavar="N", help="Number of trees.")] = 25,
+    depth: Annotated[int, typer.Option(metavar="N", help="Largest depth of a tree.")] = 6,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Scale every feature to [0, 1]; saved inside the model file.")
+    ] = False,
+    part: Annotated[
+        str, typer.Option(metavar="PART", help="train (70% of the rows, the rest is held out), test or all.")
+    ] = "train",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Further parameter of the trainer; repeatable."),
+    ] = None,
+    frozen: Frozen = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Source of all randomness.")] = 0,
+    drop: Drop = None,
+    kind: Kind = None,
+    header: Header = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    jobs: Jobs = 1,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model whose robustness against an attacker can be proved for every row.
+
+    [bold]Examples[/bold]
+
+      certiforest train spam.csv --target label --scale --eps 0.02 --out model.json
+
+      certiforest train rows.parquet --target 0 --drop id --frozen age --norm 2 --eps 0.1 --out model.json
+
+      certiforest train mnist26 --data-dir ~/data --eps 0.015 --trees 101 --param n_partitions=4 --out
+      model.json
+
+    A stratified 70% of the rows is used; 'certify --part test' takes the other 30%, --part all uses all.
+    With --scale, eps is a share of each feature's range in the training rows.
+    """
+    _check_free(force, out)
+    _check_choice("--model", model, tuple(TRAINERS))
+    _check_choice("--part", part, PARTS)
+    source = _Source(data, target, drop, kind, header, data_dir, download)
+    table, rows_of, scaling = source.open()
+    if table.y is None:
+        raise InputError(f"Expected labels to learn, got none in {data}: name the label column by --target.")
+    chosen = rows_of(part)
+    if scale and scaling is None:
+        scaling = Scaling.of(table.X[chosen])
+    X = table.X if scaling is None else scaling.apply(table.X)
+    n_features = X.shape[1]
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, table.feature_names, n_features))
+    _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, data, part, scaling, None))
+    estimator = _make_estimator(
+        model,
+        {
+            "n_estimators": trees,
+            "max_depth": depth,
+            "norm": attacker.norm,
+            "eps": eps,
+            "frozen": attacker.frozen,
+            "random_state": seed,
+            "n_jobs": jobs,
+            **({} if method is None else {"method": method}),
+        },
+        param or (),
+    )
+    start = time.perf_counter()
+    with _progress("Training", trees) as advance:
+        _fit(estimator, X[chosen], table.y[chosen], advance)
+    seconds = time.perf_counter() - start
+    ensemble = as_ensemble(estimator).with_columns(table.feature_names, scaling)
+    summary: dict[str, Any] = {
+        "model": _describe_model(ensemble, str(out)),
+        "data": {"source": data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
+        "attacker": {"norm": _norm_name(attacker), "eps": eps},
+        "spread": _finite(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
+        "seconds": round(seconds, 3),
+    }
+    if part == "train":
+        held_out = rows_of("test")
+        found = certify(ensemble, X[held_out], table.y[held_out], attacker, n_jobs=jobs)
+        summary["held_out"] = {"n_rows": len(found), **_count(found)}
+    ensemble.save(out)
+    if as_json:
+        _say_json(summary)
+    else:
+        _show_training(summary)
+
+
+def _make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> Any:
+    trainer = TRAINERS[model]
+    estimator = getattr(import_module(trainer.module), trainer.name)()
+    known = estimator.get_params()
+    for entry in given:
+        name, equals, text = entry.partition("=")
+        if not equals or name not in known:
+            names = ", ".join(sorted(set(known) - {"callback"}))
+            raise InputError(f"Expected --param NAME=VALUE with a name among {names}, got {entry!r}.")
+        try:
+            params[name] = json.loads(text)
+        except json.JSONDecodeError:
+            params[name] = text
+    return estimator.set_params(**params)
+
+
+def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None]) -> None:
+    """Fit with a progress bar, and say warnings in one line each."""
+    done = 0
+
+    def report(n_done: int, _: int) -> None:
+        nonlocal done
+        advance(n_done - done)
+        done = n_done
+
+    if "callback" in estimator.get_params():
+        estimator.set_params(callback=report)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            estimator.fit(X, y)
+        except RuntimeError as error:  # fewer trees than asked for
+            raise InputError(f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)") from None
+    for warning in caught:
+        _complain(f"warning: {warning.message}")
+
+
+def _show_training(summary: dict[str, Any]) -> None:
+    model, data, attacker = summary["model"], summary["data"], summary["attacker"]
+    table = _key_values(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}")
+    unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
+    table.add_row("Rows, features", f"{data['n_rows']} ({data['part']} part), {model['n_features']} {unit}")
+    table.add_row("Trees, nodes", f"{model['n_trees']}, {model['n_nodes']}")
+    table.add_row("Spread", "no two trees share a feature" if summary["spread"] is None else repr(summary["spread"]))
+    table.add_row("Time", f"{summary['seconds']:.2f} s")
+    if "held_out" in summary:
+        held_out = summary["held_out"]
+        table.add_row("Held-out rows", f"{held_out['n_rows']} ('certify --part test' takes the same)")
+        table.add_row("  Accuracy", f"{held_out['accuracy']:.2%}")
+        table.add_row("  Robust accuracy", _interval(held_out["robust_accuracy_bounds"], digits=2))
+    table.add_row("Model file", model["path"])
+    _show(table)
+
+
+# --- datasets -----------------------------------------------------------------------------------------------
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one in detail.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the datasets known by name: source, licence, checksum, split and scaling.
+
+    [bold]Examples[/bold]
+
+      certiforest datasets
+
+      certiforest datasets mnist26
+
+    Nothing is downloaded unless --download is given where a dataset is used.
+    """
+    infos = list(DATASETS.values()) if name is None else [dataset_info(name)]
+    documents = [
+        {
+            "name": info.name,
+            "title": info.title,
+            "size": info.size,
+            "source": info.source,
+            "licence": info.licence,
+            "split": info.split_text,
+            "scaling": info.scaling_text,
+            "sha256": info.sha256,
+        }
+        for info in infos
+    ]
+    if as_json:
+        _say_json(documents if name is None else documents[0])
+    elif name is None:
+        table = TextTable("Name", "What it is", "Size", "Licence")
+        for info in infos:
+            table.add_row(info.name, info.title, info.size, info.licence)
+        _show(table)
+        _say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
+    else:
+        table = _key_values(name)
+        for key, value in documents[0].items():
+            table.add_row(key.capitalize(), value or "not recorded")
+        _show(table)
+
+
+# --- report and demo ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def report(
+    model: ModelPath,
+    data: DataName,
+    eps: Eps,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path("report.html"),
+    target: Target = None,
+    norm: Norm = "inf",
+    part: Part = None,
+    frozen: Frozen = None,
+    domain: Domain = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    header: Header = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    time_limit: TimeLimit = 1.0,
+    jobs: Jobs = 1,
+    force: Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
+) -> None:
+    """Certify and write a report to show: verdicts, certified curve, radii, fragile rows, features, spread.
+
+    [bold]Examples[/bold]
+
+      certiforest report model.json test.csv --target label --eps 0.02 --out report.html
+
+      certiforest report model.json mnist26 --data-dir ~/data --eps 0.015 --json
+
+    The HTML file is self-contained: no script, nothing fetched. Every figure's data is in the JSON.
+    """
+    if not as_json:
+        _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
+        _check_free(force, out)
+    ensemble = as_ensemble(model)
+    rows = _Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
+    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
+    _warn_of_units(attacker, rows)
+    findings = _find(ensemble, rows, attacker, str(model), time_limit, jobs)
+    if as_json:
+        _say_json(findings)
+        return
+    write_atomically(out, _render(out, findings))
+    _say(f"Report: {out}")
+
+
+def _find(
+    ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, time_limit: float, jobs: int
+) -> dict[str, Any]:
+    with _progress("Certifying for the report", len(rows.X)) as advance:
+        return find(
+            ensemble,
+            rows.X,
+            rows.y,
+            attacker,
+            model=Path(model).name,
+            data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
+            feature_names=rows.names,
+            scaling=rows.scaling,
+            image_shape=rows.image_shape,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            progress=advance,
+        )
+
+
+RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    ".html": as_html,
+    ".json": lambda findings: json.dumps(findings, indent=1, allow_nan=False) + "\n",
+    ".txt": as_text,
+}
+
+
+def _render(path: Path, findings: dict[str, Any]) -> str:
+    return RENDERERS.get(path.suffix.lower(), as_html)(findings)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option(metavar="HTML", help="Report; a new file in this directory if not given.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train, certify and report on data that ships with scikit-learn; takes under a minute.
+
+    [bold]Example[/bold]
+
+      certiforest demo
+    """
+    out = _first_free("certiforest-demo", ".html") if out is None else out
+    _check_free(force, out)
+    eps = 0.02
+    dataset = load_dataset("breast_cancer")
+    X_train, X_test, y_train, y_test = dataset.scaled_split()
+    estimator = _make_estimator("forest", {"n_estimators": 25, "max_depth": 4, "eps": eps, "random_state": 0}, ())
+    with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
+        estimator.fit(X_train, y_train)
+        advance(1)
+        ensemble = as_ensemble(estimator).with_columns(dataset.table.feature_names, dataset.scaling)
+        found = {}
+        for norm in DEMO_NORMS:
+            found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
+            advance(1)
+    rows = _Rows(X_test, y_test, dataset.table.feature_names, "breast_cancer", "test", dataset.scaling, None)
+    write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1.0, 1)))
+    if as_json:
+        _say_json(
+            {
+                "data": "breast_cancer",
+                "n_train": len(X_train),
+                "n_test": len(X_test),
+                "model": _describe_model(ensemble, None),
+                "spread": _finite(spread(ensemble)),
+                "eps": eps,
+                "norms": {norm: _count(certificates) for norm, certificates in found.items()},
+                "report": str(out),
+            }
+        )
+        return
+    table = TextTable(
+        title=f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {eps}"
+    )
+    table.add_column("Attacker")
+    for column in ("Accuracy", "Robust\naccuracy", *(verdict.name.capitalize() for verdict in Verdict)):
+        table.add_column(column, justify="right")
+    for norm, certificates in found.items():
+        shares = f"{certificates.accuracy:.1%}", _interval(certificates.robust_accuracy_bounds)
+        table.add_row(f"L{norm}", *shares, *map(str, certificates.counts.values()))
+    _show(table)
+    _say(f"Report: {out}")
+
+
+DEMO_NORMS = ("inf", "2", "1")
+
+
+def _first_free(stem: str, suffix: str) -> Path:
+    names = (f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2))))
+    return next(path for path in map(Path, names) if not path.exists())
+
+
+# --- reproduce ----------------------------------------------------------------------------------------------
+
+
+@app.command("reproduce")
+def reproduce_command(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="table3, table4, table5, figure3, figure4, figure5, tuning or importance.",
+        ),
+    ],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="mnist26, fashion03, rewema or webspam.")] = "mnist26",
+    out_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="Results, cell by cell; what is there is not run again.")
+    ] = Path("reproduction-results"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small version: few rows, small models.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
+    data_dir: DataDir = None,
+    download: Download = False,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat an experiment of the paper, with its printed numbers beside ours.
+
+    [bold]Examples[/bold]
+
+      certiforest reproduce table3 --dataset mnist26 --data-dir ~/data --quick
+
+      certiforest reproduce table4 --dataset fashion03 --download --markdown
+
+    table3: accuracy and robust accuracy; table4: by norm; table5: time and memory of verification; figure3: rows
+    decided within a time limit; figure4 and figure5: training time by trees and by depth; tuning: the grid search;
+    importance: permutation importance of the models side by side. A run that was stopped goes on where it stopped.
+    """
+    from certiforest.reproduction import as_markdown, reproduce
+
+    with _progress(f"{experiment}, {dataset}", 1) as advance:
+        outcome = reproduce(
+            experiment,
+            dataset,
+            out_dir=out_dir,
+            data_dir=data_dir,
+            download=download,
+            quick=quick,
+            progress=advance.show,
+        )
+    if as_json:
+        _say_json(asdict(outcome))
+    elif markdown:
+        _say(as_markdown(outcome))
+    else:
+        table = TextTable(*outcome.columns, title=f"{outcome.dataset}: {outcome.title}")
+        for row in outcome.rows:
+            table.add_row(*row)
+        _show(table)
+        for note in outcome.notes:
+            _say(f"- {note}")
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows as a model sees them, and where they come from."""
+
+    X: NDArray[np.float64]
+    y: NDArray | None
+    names: tuple[str, ...] | None
+    source: str
+    part: str
+    scaling: Scaling | None
+    image_shape: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What was typed about the data: a file or the name of a dataset, and how to read it."""
+
+    data: str
+    target: str | None
+    drop: list[str] | None
+    kind: str | None
+    header: bool | None
+    data_dir: Path | None
+    download: bool
+
+    @property
+    def is_named(self) -> bool:
+        return not Path(self.data).exists() and is_dataset(self.data)
+
+    def read(self, n_features: int | None = None) -> Table:
+        path = Path(self.data)
+        if not path.exists() and not path.suffix and os.sep not in self.data:
+            raise InputError(
+                f"Expected a data file or the name of a dataset, got {self.data!r}, which is neither."
+                " 'certiforest datasets' lists the names."
+            )
+        return read_table(
+            path, self.target, drop=self.drop or (), kind=self.kind, header=self.header, n_features=n_features
+        )
+
+    def open(self, n_features: int | None = None) -> tuple[Table, Callable[[str], NDArray[np.int64]], Scaling | None]:
+        """Return the whole table, what gives the rows of a part of it, and the dataset's own scaling."""
+        if self.is_named:
+            dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
+            return dataset.table, dataset.parts.__getitem__, dataset.scaling
+        table = self.read(n_features)
+        return table, lambda part: _rows_of_part(table, part), None
+
+    def load(self, ensemble: TreeEnsemble, part: str | None) -> _Rows:
+        """Return the rows that a model is to be certified on, in its units."""
+        _check_choice("--part", part, (None, *PARTS))
+        part = part or ("test" if self.is_named else "all")
+        table, rows_of, own_scaling = self.open(ensemble.n_features)
+        table = table.take(rows_of(part)).with_features(ensemble.feature_names, ensemble.n_features)
+        # A model without a scaling, of a dataset that has one, was trained on rows scaled in the documented
+        # way.
+        scaling = ensemble.scaling or own_scaling
+        X = table.X if scaling is None else scaling.apply(table.X)
+        names = ensemble.feature_names or table.feature_names
+        image_shape = dataset_info(self.data).image_shape if self.is_named else None
+        return _Rows(X, table.y, names, self.data, part, scaling, image_shape)
+
+
+def _rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
+    if part == "all":
+        return np.arange(len(table))
+    if table.y is None:
+        raise InputError("Expected labels to split the rows by, got none: name the label column by --target.")
+    train_rows, test_rows = split_rows(table.y)
+    return train_rows if part == "train" else test_rows
+
+
+def _find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:
+    if not wanted:
+        return None
+    found = []
+    for feature in wanted:
+        if names is not None and feature in names:
+            found.append(list(names).index(feature))
+        elif feature.isdecimal() and int(feature) < n_features:
+            found.append(int(feature))
+        else:
+            how = "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
+            raise InputError(f"Expected --frozen to be {how}, got {feature!r}.")
+    return found
+
+
+def _warn_of_units(attacker: Attacker, rows: _Rows) -> None:
+    """Warn where eps is so large that it is likely meant in other units."""
+    if attacker.norm == 0:
+        return
+    n_features = rows.X.shape[1]
+    # Scaled features have a range of 1, whatever part of it these rows fill.
+    width = np.ptp(rows.X, axis=0) if rows.scaling is None else np.ones(n_features)
+    doubtful = np.flatnonzero((width > 0) & (attacker.eps > width / 2) & ~attacker.is_frozen(n_features))
+    if doubtful.size == 0:
+        return
+    first = int(doubtful[width[doubtful].argmin()])
+    others = f" and of {doubtful.size - 1} others" if doubtful.size > 1 else ""
+    where, advice = "in these rows", "With train --scale, eps is a share of each feature's range."
+    if rows.scaling is not None:
+        where, advice = "after scaling", "The model is scaled: eps is a share of each feature's range."
+    _complain(
+        f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g} {where}) of feature"
+        f" {_feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
+    )
+
+
+def _check_choice(option: str, value: Any, choices: Sequence[Any]) -> None:
+    if value not in choices:
+        raise InputError(f"Expected {option} to be {' or '.join(str(c) for c in choices if c)}, got {value!r}.")
+
+
+def _check_free(force: bool, *paths: Path | None) -> None:
+    """Refuse, before any work is done, to write where a file is, or where none can be."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise InputError(f"Expected a file to write, got the directory {path}.")
+        if path.exists() and not force:
+            raise InputError(f"Expected a new file, got {path}, which exists. Add --force to replace it.")
+        folder = path.parent
+        if not folder.is_dir():
+            raise InputError(f"Expected an existing directory for {path}, got none at {folder}.")
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"Expected a directory that can be written to, got {folder}.")
+
+
+# --- saying -----------------------------------------------------------------------------------------------
+
+
+def _summarise(
+    ensemble: TreeEnsemble,
+    attacker: Attacker,
+    found: Certificates,
+    *,
+    model: str,
+    rows: _Rows,
+    seconds: float,
+) -> dict[str, Any]:
+    largest = largest_certifiable_eps(ensemble, attacker)
+    return {
+        "model": _describe_model(ensemble, model),
+        "data": {
+            "source": rows.source,
+            "part": rows.part,
+            "n_rows": len(found),
+            "scaled": rows.scaling is not None,
+        },
+        "attacker": {
+            "norm": _norm_name(attacker),
+            "eps": attacker.eps,
+            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
+        },
+        "has_large_spread": has_large_spread(ensemble, attacker),
+        "largest_eps": None if largest < 0 else _finite(largest),
+        **_count(found),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
+    return {
+        "path": path,
+        "n_trees": ensemble.n_trees,
+        "n_nodes": ensemble.n_nodes,
+        "n_features": ensemble.n_features,
+        "classes": ensemble.classes.tolist(),
+        "scaled": ensemble.scaling is not None,
+    }
+
+
+def _count(found: Certificates) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        "stable": int((found.stable == STABLE).sum()),
+        "unstable": int((found.stable == UNSTABLE).sum()),
+        "unknown": int((found.stable == UNDECIDED).sum()),
+    }
+    if found.label is not None:
+        counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
+        counts["accuracy"] = found.accuracy
+        counts["robust_accuracy"] = found.robust_accuracy
+        counts["robust_accuracy_bounds"] = list(found.robust_accuracy_bounds)
+    if found.radius is not None:
+        counts["median_radius"] = _finite(float(np.median(found.radius)))
+    return counts
+
+
+def _show_summary(summary: dict[str, Any]) -> None:
+    attacker, data = summary["attacker"], summary["data"]
+    table = _key_values(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}")
+    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part)" if data["part"] != "all" else ")")
+    table.add_row("Rows", rows)
+    if "verdicts" in summary:
+        table.add_row("Accuracy", f"{summary['accuracy']:.2%}")
+        table.add_row("Robust accuracy", _interval(summary["robust_accuracy_bounds"], digits=2))
+        for name, count in summary["verdicts"].items():
+            table.add_row(f"  {name}", str(count))
+    else:
+        for name in ("stable", "unstable", "unknown"):
+            table.add_row(name.capitalize(), str(summary[name]))
+    if "median_radius" in summary:
+        table.add_row("Median radius", str(summary["median_radius"]))
+    table.add_row("Large spread", "yes: every verdict is proved" if summary["has_large_spread"] else "no")
+    table.add_row("Time", f"{summary['seconds']:.2f} s")
+    _show(table)
+
+
+def _rows_as_csv(found: Certificates, rows: _Rows) -> str:
+    columns: dict[str, list] = {"row": list(range(len(found)))}
+    if found.label is not None:
+        columns["label"] = found.label.tolist()
+    columns["prediction"] = found.prediction.tolist()
+    columns["stable"] = found.stable.tolist()
+    columns["method"] = found.method.tolist()
+    if found.label is not None:
+        columns["verdict"] = [verdict.name for verdict in found.verdict]
+    if found.radius is not None and found.radius_is_exact is not None:
+        columns["radius"] = found.radius.tolist()
+        columns["radius_is_exact"] = found.radius_is_exact.tolist()
+    if found.witness is not None:
+        for index, column in enumerate(found.witness.T):
+            name = f"witness_{_feature_name(rows.names, index)}"
+            columns[name] = ["" if value != value else repr(value) for value in column.tolist()]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _feature_name(names: Sequence[str] | None, index: int) -> str:
+    return f"feature_{index}" if names is None else names[index]
+
+
+def _norm_name(attacker: Attacker) -> str:
+    return "inf" if math.isinf(attacker.norm) else str(int(attacker.norm))
+
+
+def _interval(bounds: Sequence[float], digits: int = 1) -> str:
+    low, high = bounds
+    if low == high:
+        return f"{low:.{digits}%}"
+    return f"{low:.{digits}%} to {high:.{digits}%}"
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity; null stands for it."""
+    return value if math.isfinite(value) else None
+
+
+def _shortened(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+
+
+def _key_values(title: str) -> TextTable:
+    table = TextTable(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    return table
+
+
+def _show(table: TextTable) -> None:
+    console = Console()
+    if not console.is_terminal:  # a file or pipe has no width to fit into
+        console = Console(width=160)
+    console.print(table)
+
+
+def _say(text: str) -> None:
+    Console(soft_wrap=True, highlight=False, markup=False).print(text)
+
+
+def _say_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"certiforest: {' '.join(text.split())}\n")
+
+
+class _Steps:
+    """Counts steps of a task on a progress bar."""
+
+    def __init__(self, bar: Progress, title: str, total: int) -> None:
+        self._bar, self._title = bar, title
+        self._task = bar.add_task(title, total=total)
+
+    def __call__(self, n_steps: int) -> None:
+        self._bar.advance(self._task, n_steps)
+
+    def show(self, n_done: int, total: int, step: str) -> None:
+        self._bar.update(self._task, completed=n_done, total=total, description=f"{self._title}: {step}")
+
+
+@contextmanager
+def _progress(title: str, total: int) -> Iterator[_Steps]:
+    """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield _Steps(bar, title, total)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        result = typer.main.get_command(app).main(
+            args=None if argv is None else list(argv), prog_name="certiforest", standalone_mode=False
+        )
+        code = result if isinstance(result, int) else DONE
+    except (typer.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except typer.Exit as exit_:
+        code = exit_.exit_code
+    except ClickError as error:
+        _complain(f"error: {error.format_message()}")
+        code = BAD_INPUT
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        if os.environ.get("CERTIFOREST_TRACEBACK"):
+            raise
+        _complain(f"error: {error or type(error).__name__}")
+        code = BAD_INPUT
+    if code == INTERRUPTED:  # some versions of typer turn Ctrl-C into this code themselves
+        _complain("Interrupted; nothing half done was written.")
+    return code

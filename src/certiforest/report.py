@@ -1,0 +1,320 @@
+"""Report: what certification found, as plain data first, then as HTML, text or JSON.
+
+`find` certifies and gathers every number a reader may want into one dictionary of lists, numbers and
+strings, which is what ``--json`` prints. `as_html` and `as_text` only draw it: whatever a figure shows is
+in the findings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attacker import Attacker
+from certiforest.certify import certify
+from certiforest.ensemble import TreeEnsemble
+from certiforest.report_html import as_html
+from certiforest.scaling import Scaling
+from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
+from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates
+
+__all__ = ["as_html", "as_text", "find"]
+
+N_CURVE_POINTS = 201
+N_BINS = 40
+N_FRAGILE_ROWS = 8
+N_FEATURES_SHOWN = 20
+
+
+def find(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.float64],
+    y: NDArray | None,
+    attacker: Attacker,
+    *,
+    model: str,
+    data: str,
+    feature_names: Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    image_shape: tuple[int, int] | None = None,
+    time_limit: float = 1.0,
+    n_jobs: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Certify rows with radius and witness, and gather the findings.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : ndarray of shape (n, n_features)
+        Rows in the units of the ensemble.
+    y : ndarray of shape (n,), or None
+        Labels; without them the findings are about stability only.
+    attacker : Attacker
+    model, data : str
+        What to call them.
+    feature_names : sequence of str, optional
+    scaling : Scaling, optional
+        Shows changed features in the units of the data as well.
+    image_shape : pair of int, optional
+        Rows are pictures of this many rows and columns of pixels.
+    time_limit, n_jobs, progress : optional
+        As in `certify`.
+
+    Returns
+    -------
+    dict
+        JSON-ready findings. Numbers that are infinite are null.
+    """
+    found = certify(
+        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
+    )
+    names = _names(feature_names, ensemble.n_features, image_shape)
+    largest = largest_certifiable_eps(ensemble, attacker)
+    width = exact_spread(ensemble, attacker)
+    return {
+        "model": {
+            "name": model,
+            "n_trees": ensemble.n_trees,
+            "n_nodes": ensemble.n_nodes,
+            "n_features": ensemble.n_features,
+            "classes": [str(label) for label in ensemble.classes.tolist()],
+            "spread": None if width is None else float(width),
+            "largest_eps": _finite(largest) if largest >= 0 else None,
+            "has_large_spread": has_large_spread(ensemble, attacker),
+        },
+        "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None},
+        "attacker": {
+            "norm": "inf" if math.isinf(attacker.norm) else str(int(attacker.norm)),
+            "eps": attacker.eps,
+            "frozen": [names[i] for i in np.flatnonzero(attacker.is_frozen(ensemble.n_features))],
+            "domain": attacker.domain is not None,
+        },
+        "stability": {
+            "stable": int((found.stable == STABLE).sum()),
+            "unstable": int((found.stable == UNSTABLE).sum()),
+            "unknown": int((found.stable == UNDECIDED).sum()),
+        },
+        **_verdicts(found),
+        "certified_curve": _curve(found, attacker.eps),
+        "radius_histogram": _histogram(found, attacker.eps),
+        "fragile_rows": _fragile_rows(ensemble, X, found, attacker, names, scaling, image_shape),
+        "attacked_features": _attacked_features(X, found, names, image_shape),
+        "spread_map": _spread_map(ensemble, attacker, names),
+    }
+
+
+def _names(feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None) -> list[str]:
+    if feature_names is not None:
+        return list(feature_names)
+    if image_shape is not None:
+        return [f"pixel_{i // image_shape[1]}_{i % image_shape[1]}" for i in range(n_features)]
+    return [f"feature_{i}" for i in range(n_features)]
+
+
+def _verdicts(found: Certificates) -> dict[str, Any]:
+    """Count verdicts, in all and class by class; nulls without labels."""
+    if found.label is None:
+        return {"verdicts": None, "accuracy": None, "robust_accuracy_bounds": None, "by_class": None}
+    by_class = []
+    for label in np.unique(found.label):
+        mine = found.label == label
+        right = found.correct[mine]
+        by_class.append(
+            {
+                "class": str(label),
+                "n_rows": int(mine.sum()),
+                "accuracy": float(right.mean()),
+                "robust_accuracy_bounds": [
+                    float((right & (found.stable[mine] == STABLE)).mean()),
+                    float((right & (found.stable[mine] != UNSTABLE)).mean()),
+                ],
+            }
+        )
+    return {
+        "verdicts": {verdict.name: count for verdict, count in found.counts.items()},
+        "accuracy": found.accuracy,
+        "robust_accuracy_bounds": list(found.robust_accuracy_bounds),
+        "by_class": by_class,
+    }
+
+
+def _counted(found: Certificates) -> NDArray[np.bool_]:
+    """Rows that curve and histogram are about: those predicted right, or all if there are no labels."""
+    return np.ones(len(found), bool) if found.label is None else found.correct
+
+
+def _reach_of_figures(found: Certificates, eps: float) -> float:
+    """Return the largest eps worth showing: most radii, but not so far that eps itself disappears."""
+    assert found.radius is not None
+    radius = found.radius[np.isfinite(found.radius)]
+    largest = float(np.quantile(radius, 0.98)) * 1.05 if radius.size else 0.0
+    return min(max(largest, 2 * eps), 12 * eps) if eps > 0 else max(largest, 1e-9)
+
+
+def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
+    """Robust accuracy against eps, read off the radii.
+
+    A row is robust below its radius. Where the radius is only a lower bound, nothing is known above it,
+    except that a row which is unstable at the attacker's eps stays so: the curve becomes an interval there.
+    """
+    assert found.radius is not None
+    assert found.radius_is_exact is not None
+    counted = _counted(found)
+    grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
+    low, high = [], []
+    for budget in grid:
+        proved = counted & (found.radius > budget)
+        broken = (found.radius_is_exact & (found.radius <= budget)) | ((found.stable == UNSTABLE) & (budget >= eps))
+        low.append(float(proved.mean()) if budget != eps else float((counted & (found.stable == STABLE)).mean()))
+        high.append(float((counted & ~broken).mean()))
+    return {"eps": grid.tolist(), "low": low, "high": high}
+
+
+def _histogram(found: Certificates, eps: float) -> dict[str, list]:
+    """Count radii: exact ones, and those known to be at least so large; the last bin has no end."""
+    assert found.radius is not None
+    assert found.radius_is_exact is not None
+    counted = _counted(found)
+    edges = np.linspace(0, _reach_of_figures(found, eps), N_BINS + 1)
+    place = np.minimum(np.searchsorted(edges, found.radius, side="right") - 1, N_BINS)
+    exact = np.bincount(place[counted & found.radius_is_exact], minlength=N_BINS + 1)
+    at_least = np.bincount(place[counted & ~found.radius_is_exact], minlength=N_BINS + 1)
+    return {"edges": edges.tolist(), "exact": exact.tolist(), "at_least": at_least.tolist()}
+
+
+def _fragile_rows(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.float64],
+    found: Certificates,
+    attacker: Attacker,
+    names: list[str],
+    scaling: Scaling | None,
+    image_shape: tuple[int, int] | None,
+) -> list[dict[str, Any]]:
+    """List the rows that are predicted right and changed most cheaply, each with such a change."""
+    assert found.radius is not None
+    assert found.radius_is_exact is not None
+    assert found.witness is not None
+    candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE))
+    rows = []
+    for row in candidates[np.argsort(found.radius[candidates], kind="stable")[:N_FRAGILE_ROWS]]:
+        x, z = X[row], found.witness[row]
+        if found.radius_is_exact[row]:  # the attack with the whole budget may change more than needed
+            smallest = certify(
+                ensemble, x[None], None, attacker.with_eps(float(found.radius[row])), witness=True
+            ).witness
+            if smallest is not None and not np.isnan(smallest).any():
+                z = smallest[0]
+        changed = np.flatnonzero(x != z)
+        changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+        entry: dict[str, Any] = {
+            "row": int(row),
+            "label": None if found.label is None else str(found.label[row]),
+            "prediction": str(found.prediction[row]),
+            "changed_prediction": str(ensemble.predict(z[None])[0]),
+            "radius": float(found.radius[row]),
+            "radius_is_exact": bool(found.radius_is_exact[row]),
+            "n_changed": len(changed),
+            "changes": [
+                {"feature": names[f], "from": float(x[f]), "to": float(z[f])} for f in changed[:N_FEATURES_SHOWN]
+            ],
+        }
+        if scaling is not None:
+            raw = scaling.invert(np.stack([x, z]))
+            for change, f in zip(entry["changes"], changed, strict=False):
+                change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
+        if image_shape is not None:
+            entry["original"] = x.reshape(image_shape).tolist()
+            entry["witness"] = z.reshape(image_shape).tolist()
+        rows.append(entry)
+    return rows
+
+
+def _attacked_features(
+    X: NDArray[np.float64], found: Certificates, names: list[str], image_shape: tuple[int, int] | None
+) -> dict[str, Any]:
+    """In how many of the witnesses each feature is changed."""
+    assert found.witness is not None
+    attacked = np.flatnonzero(found.stable == UNSTABLE)
+    attacked = attacked[~np.isnan(found.witness[attacked]).any(axis=1)]
+    counts = (X[attacked] != found.witness[attacked]).sum(axis=0)
+    order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
+    result: dict[str, Any] = {
+        "n_witnesses": len(attacked),
+        "n_features_used": int((counts > 0).sum()),
+        "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
+    }
+    if image_shape is not None:
+        result["picture"] = counts.reshape(image_shape).tolist()
+    return result
+
+
+def _spread_map(ensemble: TreeEnsemble, attacker: Attacker, names: list[str]) -> dict[str, Any]:
+    """Thresholds along the attackable features that have most of them, and the closest pair of two trees."""
+    feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
+    unit = attacker.scale_of(ensemble.n_features)
+    near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
+    closest = None
+    if near.size:
+        i = int(near[((value[near + 1] - value[near]) / unit[feature[near]]).argmin()])
+        closest = {
+            "feature": names[feature[i]],
+            "thresholds": [float(value[i]), float(value[i + 1])],
+            "trees": [int(tree[i]), int(tree[i + 1])],
+            "distance": float((value[i + 1] - value[i]) / unit[feature[i]]),
+        }
+    used, counts = np.unique(feature, return_counts=True)
+    shown = used[np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]].tolist()
+    if near.size and int(feature[i]) not in shown:
+        shown[-1] = int(feature[i])
+    return {
+        "closest_pair": closest,
+        "n_features_used": len(used),
+        "features": [
+            {
+                "feature": names[f],
+                "thresholds": value[feature == f].tolist(),
+                "trees": tree[feature == f].tolist(),
+            }
+            for f in shown
+        ],
+    }
+
+
+def as_text(findings: dict[str, Any]) -> str:
+    """Write the main findings as a page of plain text."""
+    model, data, attacker = findings["model"], findings["data"], findings["attacker"]
+    lines = [
+        f"{model['name']} on {data['name']} against L{attacker['norm']}, eps {attacker['eps']}",
+        f"{model['n_trees']} trees, {model['n_nodes']} nodes, {model['n_features']} features",
+        f"{data['n_rows']} rows",
+    ]
+    if findings["verdicts"] is None:
+        lines += [f"{name}: {count}" for name, count in findings["stability"].items()]
+    else:
+        low, high = findings["robust_accuracy_bounds"]
+        robust = f"{low:.2%}" if low == high else f"{low:.2%} to {high:.2%}"
+        lines.append(f"accuracy {findings['accuracy']:.2%}, robust accuracy {robust}")
+        lines += [f"{name}: {count}" for name, count in findings["verdicts"].items()]
+    closest = findings["spread_map"]["closest_pair"]
+    if closest is not None:
+        lines.append(f"closest thresholds of two trees: {closest['distance']:.6g} apart, on {closest['feature']}")
+    if findings["fragile_rows"]:
+        lines.append("most fragile rows:")
+    for row in findings["fragile_rows"]:
+        changes = ", ".join(f"{c['feature']} {c['from']:.6g} -> {c['to']:.6g}" for c in row["changes"][:3])
+        more = f" and {row['n_changed'] - 3} more" if row["n_changed"] > 3 else ""
+        lines.append(
+            f"  row {row['row']}: {row['prediction']} becomes {row['changed_prediction']} at eps"
+            f" {row['radius']:.6g} by {changes}{more}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

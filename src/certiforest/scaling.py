@@ -1,0 +1,89 @@
+"""Scaling: from the numbers in a data file to the numbers that an ensemble splits, and that eps refers to.
+
+A change of ``eps`` means little while one feature counts bytes and the next is a share. With a scaling,
+feature ``f`` enters the trees as ``(x[f] - offset[f]) / range[f]``, computed in float64 in this order, and
+every threshold, eps, radius and witness is in these scaled units: ``eps=0.01`` is one percent of a
+feature's range. The scaling travels inside the model file, so that this stays true wherever the model goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class ScalingError(ValueError):
+    """A scaling is not what it should be."""
+
+
+class Scaling:
+    """Shift and stretch of each feature.
+
+    Parameters
+    ----------
+    offset : array-like of shape (n_features,)
+        Subtracted first; finite.
+    range : array-like of shape (n_features,)
+        Divides the difference; finite and > 0.
+
+    Examples
+    --------
+    >>> from certiforest.scaling import Scaling
+    >>> scaling = Scaling.of([[0, 10], [4, 10]])
+    >>> scaling.apply([[1, 10], [4, 11]])
+    array([[0.25, 0.  ],
+           [1.  , 1.  ]])
+    """
+
+    def __init__(self, offset: ArrayLike, range: ArrayLike) -> None:
+        self.offset = _numbers(offset, "offset")
+        self.range = _numbers(range, "range")
+        if len(self.offset) != len(self.range):
+            raise ScalingError(f"Expected as many offsets as ranges, got {len(self.offset)} and {len(self.range)}.")
+        if not (self.range > 0).all():
+            raise ScalingError(f"Expected every range to be > 0, got {self.range[~(self.range > 0)][0]}.")
+
+    @classmethod
+    def of(cls, X: ArrayLike) -> Scaling:
+        """Return the scaling that takes each feature of some rows to [0, 1]; a constant one goes to 0."""
+        X = np.asarray(X, np.float64)
+        low, high = X.min(axis=0), X.max(axis=0)
+        return cls(low, np.where(high > low, high - low, 1.0))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.offset)
+
+    def apply(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return rows in scaled units, shape (n, n_features)."""
+        X = np.asarray(X, np.float64)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise ScalingError(f"Expected rows of {self.n_features} features, got shape {X.shape}.")
+        return (X - self.offset) / self.range
+
+    def invert(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return scaled rows in the units of the data, to the nearest few float64: for people to read."""
+        return np.asarray(X, np.float64) * self.range + self.offset
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scaling):
+            return NotImplemented
+        return np.array_equal(self.offset, other.offset) and np.array_equal(self.range, other.range)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ScalingError(f"Expected {name} to hold numbers, got something else.") from None
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise ScalingError(f"Expected {name} to hold one number per feature, got shape {numbers.shape}.")
+    if not np.isfinite(numbers).all():
+        raise ScalingError(f"Expected finite numbers in {name}, got {numbers[~np.isfinite(numbers)][0]}.")
+    numbers.flags.writeable = False
+    return numbers

@@ -1,0 +1,280 @@
+"""The grower: trees that have large spread by construction, each split chosen for what the attacker leaves of it.
+
+Trees grow together, level by level, so that no tree takes every good threshold first. One level:
+
+1. every node draws some features; `split_kernels` finds the best open threshold on each (in threads);
+2. nodes, in random order, claim their best split in the `ThresholdLedger`; a node whose threshold was claimed by
+   another tree meanwhile searches that one feature again, until its best split is open or nothing is left;
+3. the rows of the nodes that split are routed to the children, which form the next level.
+
+`grow_trees` knows nothing of votes: a `SplitScore` tells what a split is worth and what a leaf says.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from certiforest.attacker import Attacker
+from certiforest.ensemble import Nodes
+from certiforest.training import grower_kernels as kernels
+from certiforest.training.binning import Bins, bin_features
+from certiforest.training.threshold_ledger import ThresholdLedger
+
+MAX_CANDIDATES = 2_000_000  # splits remembered at a time: bounds the memory of a level
+ENTRIES_PER_TASK = 4096
+
+
+class Frontier(NamedTuple):
+    """The nodes of one level of all trees, and the training rows in them.
+
+    Attributes
+    ----------
+    node, tree : ndarray of int64, int32, shape (n_nodes,)
+        Place of each node in the node table, and the tree it belongs to.
+    start : ndarray of int64, shape (n_nodes + 1,)
+        Rows of node ``i`` are ``row[start[i]:start[i + 1]]``.
+    row, weight : ndarray of uint32, float64, shape (start[-1],)
+        Training rows and their weights.
+    """
+
+    node: NDArray[np.int64]
+    tree: NDArray[np.int32]
+    start: NDArray[np.int64]
+    row: NDArray[np.uint32]
+    weight: NDArray[np.float64]
+
+
+class Ground(NamedTuple):
+    """What all trees of one training share: the data they grow on and the thresholds they hold.
+
+    Attributes
+    ----------
+    bins : Bins
+    centre : ndarray of float64, shape (n_features, max_bins)
+        The value that stands for all values of a bin when rows in reach of a threshold are counted.
+    reach : ndarray of float64, shape (n_features,)
+        How far the attacker can move each feature.
+    ledger : ThresholdLedger
+    """
+
+    bins: Bins
+    centre: NDArray[np.float64]
+    reach: NDArray[np.float64]
+    ledger: ThresholdLedger
+
+    @classmethod
+    def of(cls, X: NDArray[np.float64], attacker: Attacker) -> Ground:
+        """Bin the rows and open a ledger for an attacker."""
+        bins, n_features = bin_features(X), X.shape[1]
+        with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
+            centre = bins.low + (bins.high - bins.low) / 2
+        reach = attacker.eps * attacker.scale_of(n_features)
+        # With norm 0 every threshold is in reach of every row. A score that counts rows in reach would find all
+        # splits worthless; what protects a forest then is only that each feature belongs to one tree.
+        reach[attacker.is_frozen(n_features) | (attacker.norm == 0)] = 0.0
+        return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
+
+
+class SplitScore(Protocol):
+    """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
+
+    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
+        """Return the totals of each node, shape (n_nodes, n_totals)."""
+
+    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
+        """Return what each node says as a leaf, and whether it need not be split further; (n_nodes,) each."""
+
+    def search(
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        block: slice, out_gain: NDArray, out_threshold: NDArray,
+    ) -> None:  # fmt: skip
+        """Write gain and threshold of the best open split of each entry (node, feature) of a block of entries."""
+
+
+class GrownTrees(NamedTuple):
+    """Nodes of all trees in the order in which they were made; a child comes after its parent.
+
+    Attributes
+    ----------
+    tree, feature, left, right : ndarray of int, shape (n_nodes,)
+        ``left == -1`` marks a leaf.
+    threshold : ndarray of float64, shape (n_nodes,)
+    leaf : ndarray, shape (n_nodes,)
+        What the node says as a leaf.
+    is_starved : ndarray of bool, shape (n_nodes,)
+        Leaves that were to be split, but no open threshold gained anything.
+    n_rows : ndarray of int64, shape (n_nodes,)
+        Training rows that can reach the node.
+    """
+
+    tree: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    leaf: NDArray
+    is_starved: NDArray[np.bool_]
+    n_rows: NDArray[np.int64]
+
+    @classmethod
+    def join(cls, batches: Sequence[GrownTrees]) -> GrownTrees:
+        """Put trees that grew one batch after the other into one table."""
+        offset = np.cumsum([0, *(len(batch.tree) for batch in batches)])
+        moved = [
+            batch._replace(
+                left=np.where(batch.left >= 0, batch.left + first, -1),
+                right=np.where(batch.right >= 0, batch.right + first, -1),
+            )
+            for batch, first in zip(batches, offset, strict=False)
+        ]
+        return cls(*map(np.concatenate, zip(*moved, strict=True)))
+
+    def roots(self) -> NDArray[np.int64]:
+        """Return the root of each tree, shape (n_trees,)."""
+        return np.unique(self.tree, return_index=True)[1]
+
+    def nodes(self, tree: int) -> Nodes:
+        """Return one tree with children as indices into itself."""
+        own = np.flatnonzero(self.tree == tree)
+        place = np.full(len(self.tree) + 1, -1)  # the last entry serves left == -1
+        place[own] = np.arange(len(own))
+        return Nodes(
+            place[self.left[own]], place[self.right[own]], self.feature[own], self.threshold[own], self.leaf[own]
+        )
+
+
+def grow_trees(
+    ground: Ground,
+    roots: Frontier,
+    score: SplitScore,
+    allowed: NDArray[np.bool_],
+    *,
+    max_depth: int,
+    max_features: int,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> GrownTrees:
+    """Grow some trees together, level by level.
+
+    A row that the attacker can move across a threshold goes to both children: it is in every leaf it can reach.
+
+    Parameters
+    ----------
+    ground : Ground
+        Its ledger gains the thresholds of the trees.
+    roots : Frontier
+        One node per tree.
+    score : SplitScore
+    allowed : ndarray of bool, shape (n_trees, n_features)
+        Features that each tree may use; ``roots.tree`` indexes its lines.
+    max_depth, max_features : int
+        Largest number of splits on a path, and of features that a node looks at first.
+    rng : Generator
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    """
+    levels: list[GrownTrees] = []
+    frontier, n_nodes = roots, len(roots.node)
+    with ThreadPoolExecutor(max_workers=effective_n_jobs(n_jobs)) as pool:
+        for depth in itertools.count():
+            totals = score.totals(frontier)
+            leaf, is_done = score.leaves(frontier, totals)
+            search = functools.partial(_search, ground, frontier, totals, score, pool)
+            is_open = ~is_done & (depth < max_depth)
+            feature, threshold = np.full(len(leaf), -1, np.int32), np.zeros(len(leaf))
+            for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
+                order = _draw_features(allowed, frontier.tree[chunk], rng)
+                _split_nodes(ground, frontier, chunk, order, max_features, search, feature, threshold)
+            split = np.flatnonzero(feature >= 0)
+            left, right = np.full((2, len(leaf)), -1)
+            left[split] = n_nodes + 2 * np.arange(len(split))
+            right[split] = left[split] + 1
+            n_rows = np.diff(frontier.start)
+            levels.append(
+                GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_open & (feature < 0), n_rows)
+            )
+            if len(split) == 0:
+                return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
+            children = np.arange(n_nodes, n_nodes + 2 * len(split))
+            frontier = _route(ground, frontier, split, feature[split], threshold[split], children)
+            n_nodes += 2 * len(split)
+    raise AssertionError("Levels end when no node splits.")
+
+
+def _split_nodes(
+    ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], out_feature: NDArray, out_threshold: NDArray,
+) -> None:  # fmt: skip
+    """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
+    # Nodes to which the features drawn first offer nothing look at all the others.
+    for drawn in (order[:, :max_features], order[:, max_features:]):
+        is_pending = out_feature[nodes] < 0
+        pending, feature = nodes[is_pending], drawn[is_pending]
+        gain, threshold = np.zeros(feature.shape), np.zeros(feature.shape)
+        asked = feature >= 0
+        while asked.any():
+            line, _ = np.nonzero(asked)
+            gain[asked], threshold[asked] = search(pending[line], feature[asked])
+            choice = np.full(len(pending), kernels.NOT_YET)
+            while (choice == kernels.NOT_YET).any():
+                ground.ledger.reserve(1)
+                kernels.claim_best(ground.ledger.claims, frontier.tree[pending], feature, threshold, gain, choice)
+            won = np.flatnonzero(choice >= 0)
+            out_feature[pending[won]] = feature[won, choice[won]]
+            out_threshold[pending[won]] = threshold[won, choice[won]]
+            again = choice == kernels.ASK_AGAIN
+            pending, feature, threshold, gain = pending[again], feature[again], threshold[again], gain[again]
+            asked = np.isnan(gain)
+
+
+def _search(
+    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
+    node: NDArray, feature: NDArray,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """Return gain and threshold of entries (node, feature), searched in threads."""
+    # Feature by feature: the codes of one feature stay in the processor's cache while all nodes look at them.
+    order = np.argsort(feature, kind="stable")
+    node, feature = node[order], feature[order]
+    found = np.empty((2, len(node)))
+    blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
+    list(pool.map(lambda block: score.search(ground, frontier, totals, node, feature, block, *found), blocks))
+    gain, threshold = np.empty_like(found)
+    gain[order], threshold[order] = found
+    return gain, threshold
+
+
+def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return the features that each node may use in random order, -1 after the last; (n_nodes, n_features)."""
+    key = rng.random((len(tree), allowed.shape[1]), dtype=np.float32)
+    key[~allowed[tree]] = 2.0
+    order = key.argsort(axis=1).astype(np.int32)
+    order[np.arange(order.shape[1]) >= allowed[tree].sum(axis=1)[:, None]] = -1
+    return order[:, : allowed.sum(axis=1).max()]
+
+
+def _route(
+    ground: Ground, frontier: Frontier, split: NDArray, feature: NDArray, threshold: NDArray, children: NDArray
+) -> Frontier:
+    """Return the children of the nodes that split as the next level."""
+    n_rows = 2 * int(np.diff(frontier.start)[split].sum())
+    row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
+    start = np.empty(2 * len(split) + 1, np.int64)
+    kernels.route(
+        ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
+        split, feature, threshold, row, weight, start,
+    )  # fmt: skip
+    tree = np.repeat(frontier.tree[split], 2)
+    return Frontier(children, tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy())
+
+
+def _chunks(values: NDArray, size: int) -> Iterator[NDArray]:
+    for start in range(0, len(values), max(1, size)):
+        yield values[start : start + max(1, size)]

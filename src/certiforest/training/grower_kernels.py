@@ -1,0 +1,67 @@
+"""Claim the best splits of a level and route the rows of its nodes to their children."""
+
+import numpy as np
+from numba import njit
+
+from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
+
+NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
+
+
+@njit(cache=True, nogil=True)
+def claim_best(claims, tree, feature, threshold, gain, choice):
+    """Let nodes whose choice is `NOT_YET` claim, one after the other, the best of their candidate splits.
+
+    ``feature``, ``threshold`` and ``gain`` have one line per node, one column per candidate. A node's choice becomes
+    a column, `NO_SPLIT` if no candidate gains anything, or `ASK_AGAIN` if another tree has claimed its best
+    threshold since the search: that candidate, and no other, must be searched anew, so its gain is set to NaN.
+    Stops early when a feature has no room for one more claim.
+    """
+    capacity = claims.value.shape[1]
+    for node in range(feature.shape[0]):
+        if choice[node] != NOT_YET:
+            continue
+        best = 0
+        for candidate in range(1, feature.shape[1]):
+            if gain[node, candidate] > gain[node, best]:
+                best = candidate
+        f, v = feature[node, best], threshold[node, best]
+        if not gain[node, best] > 0.0:
+            choice[node] = NO_SPLIT
+        elif closing_claim(claims, f, tree[node], v) >= 0:
+            gain[node, best] = np.nan
+            choice[node] = ASK_AGAIN
+        elif claims.n_claims[f] == capacity:
+            return
+        else:
+            claim_threshold(claims, f, tree[node], v)
+            choice[node] = best
+
+
+@njit(cache=True, nogil=True)
+def route(code, centre, reach, row, weight, node_start, node, feature, threshold, out_row, out_weight, out_start):
+    """Write the rows of the left and right child of each node, one child after the other.
+
+    ``reach`` is how far a value may be moved: a row that can be moved across the threshold goes to both children.
+    """
+    end = 0
+    out_start[0] = 0
+    for j in range(node.shape[0]):
+        f, v = feature[j], threshold[j]
+        for side in range(2):
+            for i in range(node_start[node[j]], node_start[node[j] + 1]):
+                value = centre[f, code[f, row[i]]]
+                goes = value - reach[f] <= v if side == 0 else value + reach[f] > v
+                if goes:
+                    out_row[end] = row[i]
+                    out_weight[end] = weight[i]
+                    end += 1
+            out_start[2 * j + side + 1] = end
+
+
+@njit(cache=True, nogil=True)
+def sum_class_weights(row, weight, node_start, class_index, out):
+    """Add up the weight of each class in each node, ``out`` of shape (n_nodes, n_classes)."""
+    for node in range(out.shape[0]):
+        for i in range(node_start[node], node_start[node + 1]):
+            out[node, class_index[row[i]]] += weight[i]

@@ -1,0 +1,251 @@
+"""Grow a forest with large spread: trees that vote, grown in rounds, each round turned to the rows in danger.
+
+1. Features are dealt out: each goes to as many trees as can hold a threshold on it without closing it to one
+   another, so that no tree starves however large eps is.
+2. Trees grow in rounds (`grower`), all trees of a round together. A row weighs the more, the smaller its worst-case
+   margin in the vote of the trees so far (`margin`).
+3. Finally each leaf says what helps most the rows that the attacker can move to it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from certiforest.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+from certiforest.spread import has_large_spread
+from certiforest.training import grower_kernels as kernels
+from certiforest.training.binning import Bins
+from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees
+from certiforest.training.margin import Margins
+from certiforest.training.split_kernels import search_gini
+
+N_RELABEL_SWEEPS = 2
+TRIMMED_SHARE = 0.1
+
+
+class GrowthWarning(UserWarning):
+    """A forest is smaller than asked for, or says always the same, because the attacker leaves no more."""
+
+
+class GiniScore:
+    """Votes: the worst-case gain in Gini impurity; a leaf says the class that weighs most.
+
+    Parameters
+    ----------
+    class_index : ndarray of int, shape (n_rows,)
+    n_classes : int
+    min_samples_leaf : int
+        Rows that each side of a split must have.
+    """
+
+    def __init__(self, class_index: NDArray, n_classes: int, min_samples_leaf: int) -> None:
+        self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
+        self.n_classes = n_classes
+        self.min_samples_leaf = min_samples_leaf
+
+    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
+        """Return the weight of each class in each node, shape (n_nodes, n_classes)."""
+        weights = np.zeros((len(frontier.node), self.n_classes))
+        kernels.sum_class_weights(frontier.row, frontier.weight, frontier.start, self.class_index, weights)
+        return weights
+
+    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
+        """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
+        is_small = np.diff(frontier.start) < 2 * self.min_samples_leaf
+        return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
+
+    def search(
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        block: slice, out_gain: NDArray, out_threshold: NDArray,
+    ) -> None:  # fmt: skip
+        """Search the entries of a block."""
+        bins = ground.bins
+        search_gini(
+            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, bins.common, ground.reach,
+            ground.ledger.claims, frontier.row, frontier.weight, frontier.start, frontier.tree, totals,
+            self.class_index, node, feature, block.start, block.stop, self.min_samples_leaf,
+            out_gain, out_threshold,
+        )  # fmt: skip
+
+
+def grow_forest(
+    X: NDArray[np.float64],
+    y_index: NDArray,
+    n_classes: int,
+    sample_weight: NDArray[np.float64] | None,
+    attacker: Attacker,
+    *,
+    n_estimators: int,
+    max_depth: int | None,
+    max_features: int,
+    min_samples_leaf: int = 1,
+    bootstrap: bool = False,
+    n_rounds: int = 10,
+    focus: float = 10.0,
+    random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> TreeEnsemble:
+    """Grow a forest that has large spread for an attacker.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (n_rows, n_features)
+        Finite values.
+    y_index : ndarray of int, shape (n_rows,)
+        Class index of each row.
+    n_classes : int
+    sample_weight : ndarray of float64, shape (n_rows,), or None
+        Weight of each row, >= 0.
+    attacker : Attacker
+    n_estimators : int
+        Number of trees.
+    max_depth : int or None
+        Largest number of splits on a path; None for no limit.
+    max_features : int
+        Features that a node looks at first; all others only if these offer nothing.
+    min_samples_leaf : int
+        Rows that each side of a split must have.
+    bootstrap : bool
+        Whether each tree sees a bootstrap sample of the rows.
+    n_rounds : int
+        Number of rounds in which the trees grow, at most one per tree.
+    focus : float
+        How strongly later rounds turn to the rows that are in danger; 0 makes all rows count alike.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    progress : callable, optional
+        Called as ``progress(n_grown, n_estimators)`` after each round.
+
+    Returns
+    -------
+    TreeEnsemble
+        ``n_estimators`` trees, labels ``0, ..., n_classes - 1``.
+
+    Warns
+    -----
+    GrowthWarning
+        If thresholds ran out so that trees stayed much smaller than asked for, or if every training row gets the
+        same class.
+    """
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    if not weight.all():
+        X, y_index, weight = X[weight > 0], y_index[weight > 0], weight[weight > 0]
+    ground = Ground.of(X, attacker)
+    score = GiniScore(y_index, n_classes, min_samples_leaf)
+    margins = Margins(X, score.class_index, n_classes, ground.reach)
+    allowed = _deal_features(ground, n_estimators, rng)
+    steepness = focus / n_estimators
+    rounds = []
+    for trees in np.array_split(np.arange(n_estimators, dtype=np.int32), min(n_rounds, n_estimators)):
+        roots = _roots(trees, weight * _trim(margins.weights(steepness), weight), bootstrap, rng)
+        grown = grow_trees(
+            ground, roots, score, allowed, max_depth=np.iinfo(np.int32).max if max_depth is None else max_depth,
+            max_features=max_features, rng=rng, n_jobs=n_jobs,
+        )  # fmt: skip
+        margins.add(grown)
+        rounds.append(grown)
+        if progress is not None:
+            progress(int(trees[-1]) + 1, n_estimators)
+    grown = GrownTrees.join(rounds)
+    if focus > 0:
+        margins.relabel(grown, weight, steepness, N_RELABEL_SWEEPS)
+    ensemble = TreeEnsemble.from_trees(
+        (grown.nodes(tree) for tree in range(n_estimators)), n_features=X.shape[1], classes=np.arange(n_classes)
+    )
+    if not has_large_spread(ensemble, attacker):
+        raise AssertionError("Growing broke its promise of large spread; please report this.")
+    if attacker.can_move and allowed.any():
+        _warn_if_starved(grown, attacker)
+        _warn_if_constant(ensemble, X, y_index, attacker)
+    return ensemble
+
+
+def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Deal each feature to as many trees as fit on it; return who may use what, shape (n_trees, n_features).
+
+    Trees fit on a feature if each can hold a threshold more than ``2 * eps`` from those of the others. Cards are
+    dealt round the table, features in random order, so that hands differ by one card at most:
+
+        feature 5 (room for 2): trees 0 1      feature 2 (room for 3): trees 2 3 0      feature 7 ...
+    """
+    n_fitting = _trees_that_fit(ground.bins, ground.ledger.claims.distance_high, n_trees)
+    order = rng.permutation(np.flatnonzero(n_fitting))
+    feature = np.repeat(order, n_fitting[order])
+    allowed = np.zeros((n_trees, len(n_fitting)), bool)
+    allowed[np.arange(len(feature)) % n_trees, feature] = True
+    return allowed
+
+
+def _trees_that_fit(bins: Bins, distance: NDArray[np.float64], n_trees: int) -> NDArray[np.int64]:
+    """Return to how many trees each feature has something to offer, shape (n_features,)."""
+    last = bins.n_bins - 1
+    width = bins.high[np.arange(len(last)), last] - bins.low[:, 0]
+    with np.errstate(divide="ignore"):
+        fitting = np.where(distance > 0, 1 + np.floor(width / np.abs(distance)), n_trees)
+    return np.where(last > 0, np.minimum(fitting, n_trees), 0).astype(np.int64)
+
+
+def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the importance of rows with the least important, which hold a small share of all, set to zero.
+
+    In later rounds these are many rows: those that are surely won. Rows of equal importance stay or go together.
+    """
+    place = np.unique(importance, return_inverse=True)[1]
+    held = np.cumsum(np.bincount(place, weights=importance * weight))
+    return np.where(held[place] <= TRIMMED_SHARE * held[-1], 0.0, importance)
+
+
+def _roots(
+    trees: NDArray[np.int32], weight: NDArray[np.float64], bootstrap: bool, rng: np.random.Generator
+) -> Frontier:
+    """Return the root of each tree with its rows: all of them, or those drawn, weighing as often as they were."""
+    rows, weights = [], []
+    for _ in trees:
+        n_draws = np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)) if bootstrap else 1
+        tree_weight = weight * n_draws
+        row = np.flatnonzero(tree_weight)
+        rows.append(row.astype(np.uint32))
+        weights.append(tree_weight[row])
+    start = np.cumsum([0, *map(len, rows)])
+    return Frontier(np.arange(len(trees)), trees, start, np.concatenate(rows), np.concatenate(weights))
+
+
+def _warn_if_starved(grown: GrownTrees, attacker: Attacker) -> None:
+    """Warn if more than half of the rows ended in leaves that should have been split."""
+    is_leaf = grown.left < 0
+    share = grown.n_rows[grown.is_starved].sum() / grown.n_rows[is_leaf].sum()
+    if share <= 0.5:
+        return
+    n_trees = len(grown.roots())
+    n_splits = np.count_nonzero(~is_leaf) / n_trees
+    fits = f"about n_estimators={max(1, int(n_trees * (1 - share)))}, eps={attacker.eps * (1 - share):.2g} or"
+    fits += f" max_depth={max(1, int(np.log2(n_splits + 1)))} would fit"
+    if share > 0.95:
+        fits = "a much smaller eps is needed"
+    warnings.warn(
+        f"Thresholds ran out: with eps={attacker.eps:g} the {n_trees} trees have {n_splits:.1f} splits on average"
+        f" and {share:.0%} of the rows ended in leaves that no open threshold could split; {fits}.",
+        GrowthWarning,
+        stacklevel=3,
+    )
+
+
+def _warn_if_constant(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, attacker: Attacker) -> None:
+    """Warn if every training row gets the same class although there are several."""
+    predicted = ensemble.predict(X)
+    if y_index.min() < y_index.max() and predicted.min() == predicted.max():
+        warnings.warn(
+            f"Nothing but the class {predicted[0]} was learned: with eps={attacker.eps:g} saying always the same"
+            " withstands the attacker best; lower eps, or freeze features that cannot be attacked.",
+            GrowthWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,82 @@
+"""Margins: how safely each training row wins the vote when every tree does its worst.
+
+A forest grown in rounds turns to the rows whose margin is small. The margin of a row is the number of trees that
+vote for its class whatever the attacker does, minus the number that can be made to vote for the strongest rival:
+with large spread and norm inf, the row is robust iff this is positive (or zero, if it wins the tie).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.training import margin_kernels as kernels
+from certiforest.training.grower import GrownTrees
+
+LARGEST_EXPONENT = 100.0  # keeps weights above zero
+
+
+class Margins:
+    """Worst-case votes for the training rows.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (n_rows, n_features)
+    class_index : ndarray of int, shape (n_rows,)
+    n_classes : int
+    reach : ndarray of float64, shape (n_features,)
+        How far the attacker moves each feature.
+    """
+
+    def __init__(
+        self, X: NDArray[np.float64], class_index: NDArray, n_classes: int, reach: NDArray[np.float64]
+    ) -> None:
+        self._X = X
+        self._class_index = class_index
+        self._reach = reach
+        self._own = np.zeros(len(X), np.int64)
+        self._rival = np.zeros((len(X), n_classes), np.int64)
+        self._start = np.empty(len(X) + 1, np.int64)
+        self._leaf = np.empty(2 * len(X), np.int64)
+
+    def add(self, grown: GrownTrees) -> None:
+        """Count the votes of some more trees."""
+        for root in grown.roots():
+            self._list_leaves(grown, root)
+            self._count(grown.leaf, 1)
+
+    def weights(self, focus: float) -> NDArray[np.float64]:
+        """Return how much each row still matters, from 1 (undecided) to 0 (surely won or lost), shape (n_rows,).
+
+        This is four times the slope of the logistic function of ``focus`` times the margin, in whole multiples of
+        2**-20: sums of such numbers are exact, so that no result depends on the order of rows.
+        """
+        margin = self._own - self._rival.max(axis=1)
+        slope = 1 / np.cosh(np.minimum(focus / 2 * np.abs(margin), LARGEST_EXPONENT)) ** 2
+        return np.ceil(slope * 2**20) / 2**20
+
+    def relabel(self, grown: GrownTrees, sample_weight: NDArray[np.float64], focus: float, n_sweeps: int) -> None:
+        """Let each leaf, tree after tree, say what helps most the rows that can reach it, given the other trees."""
+        weight = np.empty((len(grown.leaf), self._rival.shape[1]))
+        for _ in range(n_sweeps):
+            for root in grown.roots():
+                self._list_leaves(grown, root)
+                self._count(grown.leaf, -1)
+                reached = np.unique(self._leaf[: self._start[-1]])
+                weight[reached] = 0.0
+                kernels.sum_leaf_weights(
+                    self._start, self._leaf, self._class_index, sample_weight * self.weights(focus), weight
+                )
+                grown.leaf[reached] = weight[reached].argmax(axis=1)
+                self._count(grown.leaf, 1)
+
+    def _list_leaves(self, grown: GrownTrees, root: int) -> None:
+        nodes = grown.feature, grown.threshold, grown.left, grown.right
+        stack = np.empty(len(grown.feature) + 1, np.int64)
+        n_leaves = kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
+        if n_leaves > len(self._leaf):
+            self._leaf = np.empty(2 * n_leaves, np.int64)
+            kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
+
+    def _count(self, says: NDArray, sign: int) -> None:
+        kernels.count_worst_votes(self._start, self._leaf, says, self._class_index, sign, self._own, self._rival)

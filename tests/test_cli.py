@@ -1,0 +1,508 @@
+"""The command line: what it says, what it writes, and one sentence for everything a person gets wrong."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
+from certiforest.cli import TRAINERS, main
+from shared_data import needs_shared, shared
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def run(*argv):
+        code = main([str(word) for word in argv])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def refuse(run):
+    """Run a command that must be refused with exit code 2 and one line; return the line."""
+
+    def refuse(*argv):
+        code, out, err = run(*argv)
+        assert (code, out) == (2, "")
+        assert err.startswith("certiforest: error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return refuse
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Two stumps on two features, scaled: the file's numbers are 10 times the model's."""
+    ensemble = TreeEnsemble(
+        [0, -1, -1, 1, -1, -1, 0, -1, -1],
+        [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
+        [-1, 0, 1, -1, 0, 1, -1, 0, 1],
+        n_features=2,
+        classes=["ham", "spam"],
+        feature_names=["length", "links"],
+        scaling=Scaling([0, 0], [10, 10]),
+    )
+    path = tmp_path / "model.json"
+    ensemble.save(path)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("length,links,label\n1,1,ham\n4.5,4.5,ham\n9,9,spam\n9,9,ham\n")
+    return path
+
+
+def test_certify_scales_rows_by_the_model(run, model, data):
+    code, out, _ = run("certify", model, data, "--target", "label", "--eps", "0.1", "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["verdicts"] == {"ROBUST": 2, "FRAGILE": 1, "VULNERABLE": 1, "BROKEN": 0, "UNKNOWN": 0}
+    assert summary["accuracy"] == 0.75
+    assert summary["robust_accuracy"] == 0.5
+    assert summary["has_large_spread"] is True
+
+
+def test_certify_says_what_it_found(run, model, data):
+    code, out, err = run("certify", model, data, "--target", "label", "--eps", "0.05")
+    assert (code, err) == (0, "")
+    assert "Robust accuracy" in out
+    assert "75.00%" in out
+
+
+def test_certify_without_labels(run, model, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("length,links\n1,1\n")
+    code, out, _ = run("certify", model, path, "--eps", "0.01", "--json")
+    summary = json.loads(out)
+    assert (code, summary["stable"]) == (0, 1)
+    assert "verdicts" not in summary
+
+
+def test_certify_writes_one_line_per_row(run, model, data, tmp_path):
+    out = tmp_path / "found.csv"
+    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--out", out)
+    assert run(*arguments, "--radius", "--witness")[0] == 0
+    lines = list(csv.DictReader(out.open()))
+    assert [line["verdict"] for line in lines] == ["ROBUST", "FRAGILE", "ROBUST", "VULNERABLE"]
+    ensemble = TreeEnsemble.load(model)
+    found = certify(
+        ensemble,
+        ensemble.scaling.apply([[4.5, 4.5]]),
+        ["ham"],
+        Attacker("inf", 0.1),
+        radius=True,
+        witness=True,
+    )
+    assert float(lines[1]["radius"]) == found.radius[0]
+    assert [float(lines[1][f"witness_{name}"]) for name in ("length", "links")] == found.witness[0].tolist()
+    assert lines[0]["witness_links"] == ""
+    # An existing file stays as it is unless --force is given.
+    before = out.read_bytes()
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "--force" in err
+    assert out.read_bytes() == before
+    assert run(*arguments, "--force")[0] == 0
+    assert out.read_bytes() != before
+
+
+def test_require(run, model, data):
+    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--require")
+    assert run(*arguments, "0.5")[0] == 0
+    code, _, err = run(*arguments, "0.51")
+    assert code == 1
+    assert "below the required 0.51" in err
+
+
+def test_frozen_features_and_domain(run, model, data):
+    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--json")
+    frozen = run(*arguments, "--frozen", "length", "--frozen", "1")[1]
+    assert json.loads(frozen)["verdicts"]["ROBUST"] == 3
+    domain = run(*arguments, "--domain", "0", "1")[1]
+    assert json.loads(domain)["verdicts"]["ROBUST"] == 2
+
+
+def test_spread(run, model):
+    code, out, _ = run("spread", model, "--eps", "0.2", "--json")
+    summary = json.loads(out)
+    assert code == 0
+    assert summary["spread"] == pytest.approx(0.3)
+    assert summary["has_large_spread"] is False
+    assert summary["overlapping_features"] == ["length"]
+    assert "eps up to" in run("spread", model)[1]
+
+
+def test_spread_of_trees_that_share_nothing(run, tmp_path):
+    path = tmp_path / "stump.json"
+    TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1]).save(path)
+    assert json.loads(run("spread", path, "--json")[1])["spread"] is None
+    assert "any eps" in run("spread", path)[1]
+
+
+def test_demo_ends_in_a_table(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("demo")
+    assert code == 0
+    assert "Robust" in out
+    for norm in ("Linf", "L2", "L1"):
+        assert norm in out
+
+
+class TestBadInput:
+    def test_usage(self, refuse):
+        assert "MODEL" in refuse("certify")
+        assert "No such command" in refuse("certfy")
+        assert "--eps" in refuse("certify", "a", "b")
+        assert "valid" in refuse("certify", "a", "b", "--eps", "much")
+
+    def test_model_file(self, refuse, data, tmp_path, model):
+        arguments = (data, "--target", "label", "--eps", "0.1")
+        assert "does not exist" in refuse("certify", tmp_path / "none.json", *arguments)
+        assert "directory" in refuse("certify", tmp_path, *arguments)
+        assert "not a certiforest model" in refuse("certify", data, *arguments)
+        newer = tmp_path / "newer.json"
+        newer.write_text(model.read_text().replace('"version":1', '"version":2'))
+        assert "pip install --upgrade" in refuse("certify", newer, *arguments)
+        cut = tmp_path / "cut.json"
+        cut.write_text(model.read_text()[:-50])
+        assert "cut short" in refuse("certify", cut, *arguments)
+
+    def test_data_file(self, refuse, model, data, tmp_path):
+        rest = ("--target", "label", "--eps", "0.1")
+        assert "does not exist" in refuse("certify", model, tmp_path / "none.csv", *rest)
+        assert "neither" in refuse("certify", model, "nothing_like_it", *rest)
+        assert "directory" in refuse("certify", model, tmp_path, *rest)
+        empty = tmp_path / "empty.csv"
+        empty.touch()
+        assert "empty file" in refuse("certify", model, empty, *rest)
+        assert "'length', 'links', 'label'" in refuse("certify", model, data, "--target", "lable", "--eps", "0.1")
+        text = tmp_path / "text.csv"
+        text.write_text("length,links,label\n1,many,ham\n")
+        assert "got 'many' in line 2, column 'links'" in refuse("certify", model, text, *rest)
+        wide = tmp_path / "wide.csv"
+        wide.write_text("length,links,more,label\n1,1,1,ham\n")
+        assert "--drop 'more'" in refuse("certify", model, wide, *rest)
+        narrow = tmp_path / "narrow.csv"
+        narrow.write_text("length,label\n1,ham\n")
+        assert "got no 'links'" in refuse("certify", model, narrow, *rest)
+        unseen = tmp_path / "unseen.csv"
+        unseen.write_text("length,links,label\n1,1,eggs\n")
+        assert "got 'eggs'" in refuse("certify", model, unseen, *rest)
+
+    def test_attacker(self, refuse, model, data):
+        arguments = ("certify", model, data, "--target", "label")
+        assert "finite number >= 0" in refuse(*arguments, "--eps", "-1")
+        assert "norm" in refuse(*arguments, "--eps", "0.1", "--norm", "1.5")
+        assert "--frozen" in refuse(*arguments, "--eps", "0.1", "--frozen", "colour")
+        assert "domain" in refuse(*arguments, "--eps", "0.1", "--domain", "0", "0.5")
+        assert "--require" in refuse(*arguments, "--eps", "0.1", "--require", "90")
+        assert "--part" in refuse(*arguments, "--eps", "0.1", "--part", "some")
+
+    def test_output(self, refuse, model, data, tmp_path):
+        arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--out")
+        assert "directory" in refuse(*arguments, tmp_path)
+        assert "existing directory" in refuse(*arguments, tmp_path / "none" / "found.csv")
+
+    def test_eps_in_the_wrong_unit_is_warned_of(self, run, model, data):
+        code, _, err = run("certify", model, data, "--target", "label", "--eps", "5")
+        assert code == 0
+        assert "exceeds half the range" in err
+        assert err.count("\n") == 1
+        assert run("certify", model, data, "--target", "label", "--eps", "0.1")[2] == ""
+
+
+def test_scaling_in_the_model_file_is_checked(refuse, model, data, tmp_path):
+    document = json.loads(model.read_text())
+    for wrong, message in [
+        ([], "hold"),
+        ({"offset": [0, 0]}, "hold"),
+        ({"offset": [0, 0], "range": [1]}, "as many"),
+        ({"offset": [0], "range": [1]}, "scaling of 2"),
+        ({"offset": [0, 0], "range": [1, 0]}, "> 0"),
+        ({"offset": [0, 0], "range": [1, True]}, "plain values"),
+        ({"offset": [0, 0], "range": [1, 10**400]}, "numbers"),
+        ({"offset": [0, 0], "range": [1, "2"]}, "plain values"),
+    ]:
+        path = tmp_path / "wrong.json"
+        path.write_text(json.dumps({**document, "scaling": wrong}))
+        assert message in refuse("certify", path, data, "--target", "label", "--eps", "0.1")
+
+
+@needs_shared
+@pytest.mark.parametrize("norm", ["inf", "2", "1"])
+def test_published_model_on_a_named_dataset(run, norm):
+    """The counts of the authors' verifier for one of the models published with the paper."""
+    name = "lse_part_rand_25_4_0.015_100_0_m2_s1_mnpert0.0075_mxpert0.015.silva"
+    path = shared() / "models" / "mnist26" / name
+    arguments = (
+        "certify",
+        path,
+        "mnist26",
+        "--data-dir",
+        shared() / "data",
+        "--eps",
+        "0.015",
+        "--norm",
+        norm,
+    )
+    found = json.loads(run(*arguments, "--json")[1])
+    expected = json.loads((shared() / "expected" / "carve_mnist26.json").read_text())
+    (entry,) = (
+        entry
+        for entry in expected["mnist26"]
+        if (entry["trees"], entry["eps"], str(entry["norm"])) == (25, 0.015, norm)
+    )
+    assert found["verdicts"] == {verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict}
+
+
+class TestTrain:
+    @pytest.fixture
+    def table(self, tmp_path):
+        """Two hundred rows that a tree can tell apart, in units that need scaling."""
+        random = np.random.default_rng(0)
+        X = random.random((200, 4)) * [1, 1000, 10, 1]
+        path = tmp_path / "table.csv"
+        lines = [",".join(map(repr, row.tolist())) + (",yes" if row[1] > 500 else ",no") for row in X]
+        path.write_text("\n".join(["a,b,c,d,bought", *lines]) + "\n")
+        return path
+
+    def test_train_then_certify(self, run, table, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "5", "--depth", "2")
+        code, text, _ = run(*arguments, "--out", out, "--json")
+        trained = json.loads(text)
+        assert code == 0
+        assert trained["data"]["n_rows"] == 140
+        assert trained["held_out"]["n_rows"] == 60
+        ensemble = TreeEnsemble.load(out)
+        assert ensemble.feature_names == ("a", "b", "c", "d")
+        assert ensemble.classes.tolist() == ["no", "yes"]
+        assert 900 < ensemble.scaling.range[1] <= 1000
+        # What certify finds on the held-out part is what train said about it.
+        arguments = ("certify", out, table, "--target", "bought", "--eps", "0.01", "--part", "test", "--json")
+        certified = json.loads(run(*arguments)[1])
+        for fact in ("verdicts", "accuracy", "robust_accuracy"):
+            assert certified[fact] == trained["held_out"][fact]
+        assert certified["has_large_spread"]
+
+    def test_is_repeatable_and_scales_by_training_rows_only(self, run, table, tmp_path):
+        paths = [tmp_path / "one.json", tmp_path / "two.json"]
+        for path in paths:
+            arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "3")
+            assert run(*arguments, "--out", path)[0] == 0
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+    def test_every_trainer_and_method(self, run, table, tmp_path):
+        for number, (model, method) in enumerate((m, how) for m in TRAINERS for how in ("grow", "prune")):
+            out = tmp_path / f"{number}.json"
+            arguments = (
+                "train",
+                table,
+                "--target",
+                "bought",
+                "--scale",
+                "--eps",
+                "0.001",
+                "--trees",
+                "3",
+                "--depth",
+                "2",
+            )
+            assert run(*arguments, "--model", model, "--method", method, "--out", out)[0] == 0
+            assert TreeEnsemble.load(out).n_trees == 3
+
+    def test_named_dataset(self, run, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = (
+            "train",
+            "breast_cancer",
+            "--eps",
+            "0.01",
+            "--trees",
+            "5",
+            "--depth",
+            "3",
+            "--frozen",
+            "mean radius",
+        )
+        assert run(*arguments, "--out", out)[0] == 0
+        assert TreeEnsemble.load(out).scaling is not None
+        certified = json.loads(run("certify", out, "breast_cancer", "--eps", "0.01", "--json")[1])
+        assert certified["data"] == {"source": "breast_cancer", "part": "test", "n_rows": 171, "scaled": True}
+
+    def test_refusals(self, refuse, table, tmp_path):
+        out = tmp_path / "model.json"
+        rest = ("--eps", "0.01", "--out", out)
+        assert "--target" in refuse("train", table, *rest, "--drop", "bought")
+        assert "--drop bought" in refuse("train", table, *rest)
+        assert "boostings" in refuse("train", table, "--target", "bought", *rest, "--model", "boostings")
+        assert "method" in refuse("train", table, "--target", "bought", *rest, "--method", "guess")
+        assert "n_partitions" in refuse("train", table, "--target", "bought", *rest, "--param", "partitions=3")
+        assert "eps" in refuse("train", table, "--target", "bought", "--eps", "0", "--out", out)
+        assert not out.exists()
+        short = ("--eps", "0.2", "--scale", "--method", "prune", "--trees", "99", "--out", out)
+        assert "--param n_partitions" in refuse("train", table, "--target", "bought", *short)
+        assert list(tmp_path.iterdir()) == [table]
+
+    def test_shortfall_can_be_kept_with_a_warning(self, run, table, tmp_path):
+        out = tmp_path / "model.json"
+        arguments = (
+            "train",
+            table,
+            "--target",
+            "bought",
+            "--scale",
+            "--eps",
+            "0.1",
+            "--method",
+            "prune",
+            "--trees",
+            "50",
+        )
+        code, _, err = run(*arguments, "--param", "on_shortfall=keep", "--out", out)
+        assert code == 0
+        assert err.startswith("certiforest: warning: Expected 50 trees")
+
+
+@needs_shared
+def test_spambase_and_clamp(run, refuse, tmp_path):
+    folder = shared() / "data" / "tabular"
+    spam = tmp_path / "spam.json"
+    rest = ("--scale", "--eps", "0.005", "--trees", "9", "--depth", "4")
+    assert run("train", folder / "spambase.csv", "--target", "-1", *rest, "--out", spam)[0] == 0
+    report = tmp_path / "report.html"
+    arguments = ("certify", spam, folder / "spambase.csv", "--target", "-1", "--part", "test", "--eps", "0.005")
+    assert run(*arguments, "--report", report, "--require", "0.7")[0] == 0
+    assert "Most fragile rows" in report.read_text()
+    clamp = folder / "ClaMP_Integrated-5184.csv"
+    out = tmp_path / "clamp.json"
+    assert "--drop packer_type" in refuse("train", clamp, "--target", "class", *rest, "--out", out)
+    assert run("train", clamp, "--target", "class", "--drop", "packer_type", *rest, "--out", out)[0] == 0
+    assert TreeEnsemble.load(out).n_features == 68
+    missing = folder / "breast-cancer-wisconsin.data"
+    assert "missing value in line 24" in refuse(
+        "train", missing, "--target", "-1", "--eps", "1", "--out", tmp_path / "x"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
+def test_report(run, refuse, model, data, tmp_path, suffix):
+    out = tmp_path / f"report{suffix}"
+    arguments = ("report", model, data, "--target", "label", "--eps", "0.1")
+    code, text, _ = run(*arguments, "--out", out)
+    assert (code, text) == (0, f"Report: {out}\n")
+    assert "length" in out.read_text()
+    assert "--force" in refuse(*arguments, "--out", out)
+    assert ".html or .json or .txt" in refuse(*arguments, "--out", tmp_path / "report.pdf")
+    findings = json.loads(run(*arguments, "--json")[1])
+    assert findings["verdicts"]["FRAGILE"] == 1
+
+
+def test_datasets(run, refuse):
+    code, out, _ = run("datasets")
+    assert code == 0
+    assert "breast_cancer" in out
+    assert json.loads(run("datasets", "mnist26", "--json")[1])["licence"] == "CC BY-SA 3.0"
+    assert "stratified, seed 7" in run("datasets", "digits")[1]
+    assert "mnist26" in refuse("datasets", "mnits")
+
+
+class TestReproduce:
+    def test_refusals(self, refuse, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("CERTIFOREST_DATA", raising=False)
+        assert "table3" in refuse("reproduce", "table9")
+        assert "mnist26" in refuse("reproduce", "table3", "--dataset", "digits")
+        assert "--data-dir" in refuse("reproduce", "table3", "--quick")
+        assert list(tmp_path.iterdir()) == []
+
+    @needs_shared
+    def test_a_restarted_run_does_not_redo_finished_cells(self, run, tmp_path, monkeypatch):
+        from certiforest import reproduction
+
+        trained = []
+
+        def train(kind, original):
+            def counted(X, y, setting):
+                trained.append(kind)
+                if trained == ["traditional", "pruned"]:
+                    raise KeyboardInterrupt
+                return original(X[:300], y[:300], setting)
+
+            return counted
+
+        models = {kind: train(kind, original) for kind, original in reproduction.MODELS.items()}
+        monkeypatch.setattr(reproduction, "MODELS", models)
+        arguments = (
+            "reproduce",
+            "table3",
+            "--quick",
+            "--data-dir",
+            shared() / "data",
+            "--out-dir",
+            tmp_path / "results",
+        )
+        code, _, err = run(*arguments)
+        assert code == 130
+        assert "Interrupted" in err
+        code, out, _ = run(*arguments, "--json")
+        assert code == 0
+        assert trained == ["traditional", "pruned", "pruned", "grown"]
+        outcome = json.loads(out)
+        assert outcome["rows"][0][:3] == ["0.015", "25 x 4", "0.97"]
+        assert "| 0.015 | 25 x 4 | 0.97 |" in run(*arguments, "--markdown")[1]
+        assert len(trained) == 4
+
+
+def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("certiforest.cli.certify", interrupt)
+    before = sorted(tmp_path.iterdir())
+    code, _, err = run("certify", model, data, "--target", "label", "--eps", "0.1", "--out", tmp_path / "found.csv")
+    assert code == 130
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_killed_run_leaves_the_old_file_or_the_new_one(tmp_path):
+    """Kill training at moments spread over its whole duration; the model file is always whole."""
+    out = tmp_path / "model.json"
+    words = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"]
+    words += ["train", "breast_cancer", "--eps", "0.01", "--trees", "5", "--out", str(out), "--force", "--seed"]
+    start = time.perf_counter()
+    subprocess.run([*words, "0"], check=True, capture_output=True)
+    duration = time.perf_counter() - start
+    for seed, share in enumerate(np.linspace(0.6, 1.05, 6), start=1):
+        process = subprocess.Popen([*words, str(seed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(share * duration)
+        process.kill()
+        process.wait()
+        assert TreeEnsemble.load(out).n_trees == 5
+
+
+def test_starts_in_under_two_seconds():
+    """Help is there at once: nothing slow is imported before it is needed."""
+    words = [sys.executable, "-c", "from certiforest.cli import main; main(['--help'])"]
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run(words, check=True, capture_output=True, env=os.environ)
+        best = min(best, time.perf_counter() - start)
+    assert best < 2

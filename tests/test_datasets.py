@@ -1,0 +1,129 @@
+"""Datasets by name: what is promised about each is true, and what is not at hand is said in one sentence."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from certiforest.datasets import DATASETS, DatasetError, dataset_info, is_dataset, load_dataset, split_rows
+from shared_data import needs_shared, paper_split, shared
+
+
+@pytest.fixture(autouse=True)
+def _no_directory(monkeypatch):
+    monkeypatch.delenv("CERTIFOREST_DATA", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_rows", "n_features", "n_classes"), [("digits", 1797, 64, 10), ("breast_cancer", 569, 30, 2)]
+)
+def test_shipped_datasets(name, n_rows, n_features, n_classes):
+    dataset = load_dataset(name)
+    assert dataset.table.X.shape == (n_rows, n_features)
+    assert len(np.unique(dataset.table.y)) == n_classes
+    X_train, X_test, y_train, y_test = dataset.scaled_split()
+    assert len(X_train) + len(X_test) == n_rows
+    assert len(X_test) == len(y_test) == int(np.ceil(0.3 * n_rows))
+    assert len(y_train) == len(X_train)
+    assert X_train.min() == 0.0
+    assert X_train.max() == 1.0
+
+
+def test_every_dataset_is_described():
+    for info in DATASETS.values():
+        for text in (info.title, info.source, info.licence, info.size, info.scaling_text, info.split_text):
+            assert text
+
+
+def test_names():
+    assert is_dataset("mnist26")
+    assert is_dataset("fashion90")
+    assert not is_dataset("mnist22")
+    assert not is_dataset("mnist2")
+    assert dataset_info("mnist26").title == "MNIST digits: class 2 against 6"
+    with pytest.raises(DatasetError, match="mnist26"):
+        load_dataset("mnits")
+
+
+@pytest.mark.parametrize("name", ["mnist26", "fashion", "webspam", "rewema", "spambase"])
+def test_nothing_is_downloaded_unasked(name, tmp_path):
+    with pytest.raises(DatasetError, match="--data-dir or CERTIFOREST_DATA") as caught:
+        load_dataset(name)
+    assert ("--download" in str(caught.value)) == (DATASETS[name.rstrip("0123456789")].openml_id is not None)
+    with pytest.raises(DatasetError, match="got none in"):
+        load_dataset(name, data_dir=tmp_path)
+    with pytest.raises(DatasetError, match="which is none"):
+        load_dataset(name, data_dir=tmp_path / "nowhere")
+
+
+def test_a_network_that_fails_is_one_sentence(monkeypatch):
+    def fail(**_):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
+    with pytest.raises(DatasetError, match="got no answer"):
+        load_dataset("mnist26", download=True)
+
+
+def test_altered_contents_are_refused(tmp_path):
+    np.savez(tmp_path / "mnist.npz", X=np.zeros((20, 784), np.uint8), y=np.arange(20) % 10)
+    with pytest.raises(DatasetError, match="SHA-256"):
+        load_dataset("mnist26", data_dir=tmp_path)
+
+
+def test_the_split_is_a_stratified_partition():
+    y = np.repeat([0, 1], [300, 100])
+    train, test = split_rows(y)
+    assert sorted([*train, *test]) == list(range(400))
+    assert y[test].mean() == 0.25
+    with pytest.raises(DatasetError, match="--part all"):
+        split_rows(np.array([0, 1]))
+
+
+def test_webspam_and_rewema_from_files(tmp_path):
+    random = np.random.default_rng(0)
+    lines = [
+        f"{label} " + " ".join(f"{i + 1}:{v:.3f}" for i, v in enumerate(random.random(254))) for label in [1, -1] * 20
+    ]
+    (tmp_path / "webspam.svm").write_text("\n".join(lines) + "\n")
+    webspam = load_dataset("webspam", data_dir=tmp_path)
+    assert webspam.table.X.shape == (40, 254)
+    assert webspam.scaling is None
+    rows = np.column_stack([random.random((40, 5)), np.arange(40) % 2])
+    np.savetxt(tmp_path / "rewema.csv", rows, delimiter=",", header="a,b,c,d,e,class", comments="")
+    rewema = load_dataset("rewema", data_dir=tmp_path)
+    assert rewema.table.feature_names == ("a", "b", "c", "d", "e")
+    (tmp_path / "rewema.csv").write_text("a,class\nx,1\n")
+    with pytest.raises(DatasetError, match="cannot be read"):
+        load_dataset("rewema", data_dir=tmp_path)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["mnist26", "fashion03"])
+def test_image_pairs_are_split_and_scaled_as_the_paper_does(name, monkeypatch):
+    monkeypatch.setenv("CERTIFOREST_DATA", str(shared() / "data"))
+    for ours, papers in zip(load_dataset(name).scaled_split(), paper_split(name), strict=True):
+        np.testing.assert_array_equal(ours, papers)
+
+
+@needs_shared
+def test_original_idx_files(tmp_path):
+    with np.load(shared() / "data" / "mnist.npz") as arrays:
+        X, y = arrays["X"], arrays["y"].astype(np.uint8)
+    for part, rows in (("train", slice(0, 60000)), ("t10k", slice(60000, None))):
+        n = len(y[rows])
+        images = b"\0\0\x08\x03" + np.array([n, 28, 28], ">u4").tobytes() + X[rows].tobytes()
+        labels = b"\0\0\x08\x01" + np.array([n], ">u4").tobytes() + y[rows].tobytes()
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(images)
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels, 1))
+    assert len(load_dataset("mnist26", data_dir=tmp_path).table) == 13866
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(images[:-1])
+    with pytest.raises(DatasetError, match="cut short"):
+        load_dataset("mnist26", data_dir=tmp_path)
+
+
+@needs_shared
+def test_spambase():
+    dataset = load_dataset("spambase", data_dir=shared() / "data")
+    assert dataset.table.X.shape == (4601, 57)
+    assert dataset.table.y.sum() == 1813

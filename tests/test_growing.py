@@ -1,0 +1,153 @@
+"""Grown forests: large spread always, worst-case splits, the same for any number of threads."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certiforest import Attacker, certify, has_large_spread
+from certiforest.training.grower import Ground
+from certiforest.training.growing import GrowthWarning, _deal_features, grow_forest
+
+
+def grow(X, y, n_classes, sample_weight, attacker, **params):
+    return grow_forest(X, y, n_classes, sample_weight, attacker, **{"max_features": X.shape[1], **params})
+
+
+def blobs(n_rows=300, n_features=6, n_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n_rows)
+    centre = rng.random((n_classes, n_features))
+    return np.clip(centre[y] + rng.normal(0, 0.15, (n_rows, n_features)), 0, 1), y
+
+
+attackers = st.builds(
+    Attacker,
+    norm=st.sampled_from([0, 1, 2, np.inf]),
+    eps=st.sampled_from([0, 1, 2]),
+    scale=st.sampled_from([None, 0.01, 0.1]),
+    frozen=st.sampled_from([None, [0], [0, 1, 2, 3]]),
+)
+
+
+@pytest.mark.filterwarnings("ignore::certiforest.training.growing.GrowthWarning")
+@settings(max_examples=25, deadline=None)
+@given(attackers, st.integers(2, 4), st.integers(0, 10))
+def test_every_grown_forest_has_large_spread(attacker, n_classes, seed):
+    X, y = blobs(60, 4, n_classes, seed)
+    X = np.round(X * 8) / 8  # many ties
+    ensemble = grow(X, y, n_classes, None, attacker, n_estimators=5, max_depth=3, max_features=2, random_state=seed)
+    assert has_large_spread(ensemble, attacker)
+    assert ensemble.n_trees == 5
+    assert ensemble.n_nodes <= 5 * (2**4 - 1)
+
+
+def test_without_an_attacker_it_learns_as_a_forest_does():
+    X, y = blobs(n_rows=600, seed=1)
+    ensemble = grow(X[:400], y[:400], 3, None, Attacker(np.inf, 0), n_estimators=30, max_depth=6, random_state=0)
+    assert (ensemble.predict(X[400:]) == y[400:]).mean() > 0.9
+
+
+def test_the_split_is_placed_where_the_attacker_reaches_fewest_rows():
+    # Feature 0 parts the classes by a hair's breadth, feature 1 nearly as well and with a wide gap.
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    near = np.where(y == 1, 0.501, 0.499) + 0.0005 * rng.random(200)
+    wide = np.where(y == 1, 0.9, 0.1) + 0.01 * rng.random(200)
+    wide[:4] = 1 - wide[:4]
+    X = np.column_stack([near, wide])
+    for eps, feature in ((0, 0), (0.1, 1)):
+        stump = grow(X, y, 2, None, Attacker(np.inf, eps), n_estimators=1, max_depth=1, bootstrap=False, random_state=0)
+        assert stump.feature[0] == feature
+    assert stump.threshold[0] == pytest.approx(0.5, abs=0.01)
+
+
+def test_trees_share_a_gap():
+    # One feature, one gap [0, 1): at eps 0.1 three trees fit, more than 0.2 apart and out of all rows' reach.
+    X = np.repeat([[0.0], [1.0]], 50, axis=0)
+    y = np.repeat([0, 1], 50)
+    ensemble = grow(X, y, 2, None, Attacker(np.inf, 0.1), n_estimators=3, max_depth=1, bootstrap=False, random_state=0)
+    assert np.count_nonzero(ensemble.feature == 0) == 3
+    assert (ensemble.predict(X) == y).all()
+
+
+def test_sample_weights_count_as_repeated_rows():
+    X, y = blobs(200, seed=3)
+    weight = np.random.default_rng(0).integers(1, 4, 200)
+    options = {"n_estimators": 7, "max_depth": 4, "random_state": 0}
+    attacker = Attacker(np.inf, 0.01)
+    weighted = grow(X, y, 3, weight.astype(float), attacker, **options)
+    repeated = grow(np.repeat(X, weight, axis=0), np.repeat(y, weight), 3, None, attacker, **options)
+    assert weighted == repeated
+
+
+def test_rows_without_weight_play_no_role():
+    X, y = blobs(100, seed=4)
+    labels = np.concatenate([y, 2 - y])
+    weight = np.repeat([1.0, 0.0], 100)
+    options = {"n_estimators": 5, "max_depth": 3, "bootstrap": False, "random_state": 0}
+    attacker = Attacker(np.inf, 0.01)
+    weighted = grow(np.tile(X, (2, 1)), labels, 3, weight, attacker, **options)
+    assert weighted == grow(X, y, 3, None, attacker, **options)
+
+
+def test_the_result_does_not_depend_on_threads():
+    X, y = blobs(500, 30, seed=2)
+    attacker = Attacker(np.inf, 0.03)
+    options = {"n_estimators": 40, "max_depth": 5}
+    forests = [grow(X, y, 3, None, attacker, **options, random_state=7, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
+    assert forests[0] == forests[1] == forests[2]
+    assert grow(X, y, 3, None, attacker, **options, random_state=8) != forests[0]
+
+
+def test_constant_rows_and_one_class_make_single_leaves():
+    attacker = Attacker(np.inf, 0.1)
+    constant = grow(np.ones((10, 2)), np.arange(10) % 2, 2, None, attacker, n_estimators=3, max_depth=4)
+    assert constant.n_nodes == 3
+    X, y = np.arange(20.0).reshape(10, 2), np.zeros(10, int)
+    assert grow(X, y, 1, None, attacker, n_estimators=3, max_depth=4).n_nodes == 3
+
+
+def test_features_are_dealt_to_as_many_trees_as_fit():
+    X = np.column_stack([np.linspace(0, 1, 50), np.linspace(0, 0.3, 50), np.zeros(50), np.linspace(0, 1, 50)])
+    ground = Ground.of(X, Attacker(np.inf, 0.2, frozen=[3]))
+    allowed = _deal_features(ground, 10, np.random.default_rng(0))
+    assert allowed.sum(axis=0).tolist() == [3, 1, 0, 10]  # more than 0.4 apart on [0, 1]: three; constant: none
+    hands = allowed.sum(axis=1)
+    assert hands.max() - hands.min() <= 1
+
+
+def test_norm_0_gives_each_feature_to_one_tree():
+    X, y = blobs(300, 12, seed=5)
+    ensemble = grow(X, y, 3, None, Attacker(0, 1), n_estimators=4, max_depth=3, random_state=0)
+    used = [set(ensemble.feature[a:b]) - {-1} for a, b in itertools.pairwise(ensemble.tree_start)]
+    assert all(used)
+    assert sum(map(len, used)) == len(set().union(*used))
+
+
+def test_trees_that_stay_small_are_warned_of_with_what_would_fit():
+    X, y = blobs(300, 3, n_classes=2, seed=6)
+    with pytest.warns(GrowthWarning, match=r"eps=0\.1 the 30 trees.* about n_estimators=\d+, eps=.* or max_depth=\d"):
+        grow(X, y, 2, None, Attacker(np.inf, 0.1), n_estimators=30, max_depth=8, random_state=0)
+
+
+def test_a_forest_that_says_always_the_same_is_warned_of():
+    X = np.random.default_rng(0).random((200, 3))
+    y = (X[:, 0] > 0.7).astype(int)
+    with (
+        pytest.warns(GrowthWarning, match="much smaller eps"),
+        pytest.warns(GrowthWarning, match="Nothing but the class 0 was learned"),
+    ):
+        grow(X, y, 2, None, Attacker(np.inf, 0.9), n_estimators=3, max_depth=2, random_state=0)
+
+
+def test_later_rounds_save_rows_that_the_first_lose():
+    X, y = blobs(600, 10, n_classes=2, seed=7)
+    robust = []
+    for focus in (0.0, 10.0):
+        attacker = Attacker(np.inf, 0.03)
+        ensemble = grow(X[:400], y[:400], 2, None, attacker, n_estimators=15, max_depth=3, focus=focus, random_state=0)
+        robust.append(certify(ensemble, X[400:], y[400:], attacker).robust_accuracy)
+    assert robust[1] >= robust[0]

@@ -1,0 +1,247 @@
+"""The report: findings are right and plain, the page is whole, escaped and self-contained, and a browser shows it."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from certiforest import Attacker, Scaling, TreeEnsemble, certify
+from certiforest.report import as_html, as_text, find
+
+SPITEFUL = "<script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    return TreeEnsemble(
+        [0, -1, -1, 1, -1, -1, 0, -1, -1],
+        [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
+        [-1, 0, 1, -1, 0, 1, -1, 0, 1],
+        n_features=4,
+        classes=["ham", "spam"],
+        scaling=Scaling([0] * 4, [10] * 4),
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).random((60, 4))
+    return X, np.where(X[:, 0] + X[:, 1] > 1, "spam", "ham")
+
+
+def findings_of(ensemble, rows, **options):
+    settings = {"model": "model.json", "data": "rows.csv", "scaling": ensemble.scaling, **options}
+    return find(ensemble, *rows, Attacker("inf", 0.1), **settings)
+
+
+@pytest.fixture(scope="module")
+def findings(ensemble, rows):
+    return findings_of(ensemble, rows)
+
+
+def test_findings_agree_with_certify(ensemble, rows, findings):
+    found = certify(ensemble, *rows, Attacker("inf", 0.1), radius=True)
+    assert findings["verdicts"] == {verdict.name: count for verdict, count in found.counts.items()}
+    assert findings["accuracy"] == found.accuracy
+    assert findings["robust_accuracy_bounds"] == list(found.robust_accuracy_bounds)
+    fragile = np.sort(found.radius[found.correct & (found.stable == 0)])[:8]
+    np.testing.assert_array_equal([row["radius"] for row in findings["fragile_rows"]], fragile)
+
+
+def test_findings_are_json(findings):
+    assert json.loads(json.dumps(findings, allow_nan=False)) == findings
+
+
+def test_the_curve_meets_robust_accuracy_at_eps(findings):
+    curve = findings["certified_curve"]
+    at = curve["eps"].index(0.1)
+    assert [curve["low"][at], curve["high"][at]] == findings["robust_accuracy_bounds"]
+    assert curve["low"][0] == findings["accuracy"]
+    assert all(a >= b for a, b in zip(curve["high"], curve["high"][1:], strict=False))
+    assert all(low <= high for low, high in zip(curve["low"], curve["high"], strict=True))
+
+
+def test_every_counted_row_is_in_the_histogram(findings):
+    histogram = findings["radius_histogram"]
+    counted = findings["verdicts"]["ROBUST"] + findings["verdicts"]["FRAGILE"]
+    assert sum(histogram["exact"]) + sum(histogram["at_least"]) == counted
+    assert len(histogram["edges"]) == len(histogram["exact"])
+
+
+def test_fragile_rows_show_a_change_that_works(ensemble, rows, findings):
+    for entry in findings["fragile_rows"]:
+        z = rows[0][entry["row"]].copy()
+        for change in entry["changes"]:
+            z[int(change["feature"].removeprefix("feature_"))] = change["to"]
+            assert change["to_in_data"] == pytest.approx(10 * change["to"])
+        assert ensemble.predict(z[None])[0] == entry["changed_prediction"] != entry["prediction"]
+        assert np.abs(z - rows[0][entry["row"]]).max() <= entry["radius"]
+
+
+def test_the_closest_pair_is_the_spread(findings):
+    closest = findings["spread_map"]["closest_pair"]
+    assert closest["feature"] == "feature_0"
+    assert closest["thresholds"] == [0.5, 0.8]
+    assert closest["distance"] == pytest.approx(findings["model"]["spread"])
+
+
+class _Outline(HTMLParser):
+    """Checks that tags are closed in order, and gathers addresses."""
+
+    VOID = frozenset({"meta", "img", "br", "link", "input"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.addresses = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+
+def outline(page):
+    parser = _Outline()
+    parser.feed(page)
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_is_whole_and_fetches_nothing(findings):
+    page = as_html(findings)
+    parser = outline(page)
+    assert "script" not in parser.tags
+    assert "link" not in parser.tags
+    assert all(address.startswith("data:image/png;base64,") for address in parser.addresses)
+    assert not re.search(r"https?://|url\(|@import", page)
+    assert parser.tags.count("svg") >= 4
+    assert "nan" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", page).lower().replace("ordinance", "")
+
+
+def test_names_are_escaped(ensemble, rows):
+    names = [SPITEFUL, "b&b", "c", "d"]
+    page = as_html(findings_of(ensemble, rows, model=SPITEFUL, data=SPITEFUL, feature_names=names))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_rows_that_are_pictures(ensemble, rows):
+    page = as_html(findings_of(ensemble, rows, image_shape=(2, 2)))
+    pictures = [a for a in outline(page).addresses if a.startswith("data:image/png")]
+    n_fragile = len(findings_of(ensemble, rows, image_shape=(2, 2))["fragile_rows"])
+    assert len(pictures) == 3 * n_fragile + 1
+
+
+def test_without_labels(ensemble, rows):
+    findings = findings_of(ensemble, (rows[0], None))
+    assert findings["verdicts"] is None
+    outline(as_html(findings))
+    assert "unstable" in as_text(findings)
+
+
+@pytest.mark.parametrize("norm", ["0", "1", "2", "3", "inf"])
+@pytest.mark.parametrize("eps", [0, 1])
+def test_every_norm_and_extreme_budgets(ensemble, rows, norm, eps):
+    findings = find(ensemble, rows[0][:5], rows[1][:5], Attacker(norm, eps), model="m", data="d")
+    json.dumps(findings, allow_nan=False)
+    outline(as_html(findings))
+    as_text(findings)
+
+
+def test_a_single_stump_that_shares_nothing():
+    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    findings = find(stump, np.array([[0.1]]), np.array([0]), Attacker("inf", 0.1), model="m", data="d")
+    assert findings["spread_map"]["closest_pair"] is None
+    assert "No row that is predicted right can be changed" in as_html(findings)
+
+
+def test_a_constant_model():
+    constant = TreeEnsemble([-1], [0], [0], n_features=2, classes=[0, 1])
+    findings = find(constant, np.zeros((3, 2)), np.array([0, 0, 1]), Attacker("inf", 0.1), model="m", data="d")
+    assert findings["verdicts"]["ROBUST"] == 2
+    json.dumps(findings, allow_nan=False)
+    outline(as_html(findings))
+
+
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_shows_it(ensemble, rows, tmp_path, scheme):
+    """The page lays out without a sideways scrollbar or errors, and the picture of it is not blank."""
+    page = tmp_path / "report.html"
+    page.write_text(as_html(findings_of(ensemble, rows, image_shape=(2, 2))), encoding="utf-8")
+    common = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        f"--user-data-dir={tmp_path / 'profile'}", "--hide-scrollbars", "--window-size=900,1400",
+        f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
+    ]  # fmt: skip
+    picture = tmp_path / "page.png"
+    subprocess.run([*common, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=120)
+    pixels = _read_png(picture)
+    background = pixels[5, 5].astype(int)
+    assert (background.sum() > 600) == (scheme == "light")
+    differs = np.abs(pixels.astype(int) - background).sum(axis=2) > 60
+    assert 0.02 < differs.mean() < 0.7
+    assert not differs[:, -8:].any()  # nothing runs over the right edge
+    green = np.abs(pixels.astype(int) - ([0, 158, 115] if scheme == "light" else [31, 191, 143])).sum(axis=2) < 12
+    assert green.any()  # the bar of ROBUST rows
+
+
+def _read_png(path):
+    """Decode an 8-bit PNG, whatever filters it uses; enough for screenshots."""
+    import struct
+    import zlib
+
+    data, at, body = path.read_bytes(), 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        chunk = data[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", chunk[:10])
+        elif kind == b"IDAT":
+            body += chunk
+        at += length + 12
+    n = {2: 3, 6: 4}[colour]
+    assert depth == 8
+    lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + width * n)
+    image = np.zeros((height, width * n), np.uint8)
+    before = np.zeros(width * n, np.uint8)
+    for y, line in enumerate(lines):
+        image[y] = before = _unfilter(line[0], line[1:], before, n)
+    return image.reshape(height, width, n)[:, :, :3]
+
+
+def _unfilter(kind, line, above, n):
+    if kind == 0:
+        return line.copy()
+    if kind == 2:
+        return line + above
+    if kind == 1:
+        return np.cumsum(line.reshape(-1, n), axis=0, dtype=np.uint8).ravel()
+    out = [0] * len(line)
+    for i, value in enumerate(line.tolist()):
+        a = out[i - n] if i >= n else 0
+        b = int(above[i])
+        c = int(above[i - n]) if i >= n else 0
+        if kind == 3:
+            guess = (a + b) // 2
+        else:
+            p = a + b - c
+            guess = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+        out[i] = (value + guess) & 255
+    return np.array(out, np.uint8)
