@@ -238,9 +238,9 @@ class SumPricing:
         deadline = self._deadline()
         try:
             if tariff is not None:
-                price, rivals = self._weigh_rivals(x, y, tariff, deadline)
-                if not rivals:
-                    return never
+                price, rivals, change = self._weigh_rivals(x, y, tariff, deadline)
+                if not rivals or change is not None:
+                    return change or never
                 ceiling = tariff.ceiling(price)
             offers = Offers(self.ensemble, self.summing.whole_scores, attacker, x, ceiling)
             limit, best = offers.in_units(ceiling), never
@@ -255,11 +255,16 @@ class SumPricing:
         except UndecidedError:
             return Change(self._lower_bound(x, y, tariff), nothing, nothing[:, None], is_exact=False)
 
-    def _weigh_rivals(self, x: NDArray[np.float64], y: int, tariff: Tariff, deadline: float) -> tuple[float, list[int]]:
-        """Return about what the cheapest change costs, or a little more, and the rivals it may be in favour of."""
+    def _weigh_rivals(
+        self, x: NDArray[np.float64], y: int, tariff: Tariff, deadline: float
+    ) -> tuple[float, list[int], Change | None]:
+        """Return about what the cheapest change costs, or a little more, and the rivals it may be in favour of.
+
+        For L0, whose costs are whole, floats may know the change itself.
+        """
         band = self.summing.band
         self._list_leaves(x, tariff)
-        least, ceiling = {}, tariff.limit
+        least, ceiling, sure = {}, tariff.limit, None
         for rival in self._rivals(y):
             fronts, lead = self._fronts(y, rival), self._lead(y, rival)
             low, high = (
@@ -268,8 +273,13 @@ class SumPricing:
             )
             if low is not None:
                 least[rival] = low.cost
-                ceiling = ceiling if high is None else min(ceiling, high.cost * (1 + MARGIN))
-        return ceiling, [rival for rival, price in least.items() if price <= ceiling * (1 + MARGIN)]
+            if high is not None and high.cost * (1 + MARGIN) < ceiling:
+                ceiling, sure = high.cost * (1 + MARGIN), (fronts, high)
+        change = None
+        if tariff.norm == 0 and sure is not None and sure[1].cost <= min(least.values()):
+            leaf, target = self._bought(*sure)
+            change = Change(Fraction(sure[1].cost), target, leaf)
+        return ceiling, [rival for rival, price in least.items() if price <= ceiling * (1 + MARGIN)], change
 
     def _lower_bound(self, x: NDArray[np.float64], y: int, tariff: Tariff | None) -> Fraction:
         """Return what a change costs at least, as if leaves could be bought in parts."""
