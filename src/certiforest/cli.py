@@ -50,7 +50,6 @@ PARTS = ("train", "test", "all")
 
 app = typer.Typer(
     name="certiforest",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -111,6 +110,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 @app.callback(invoke_without_command=True)
 def _front(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Tree ensembles whose robustness against evasion attacks is proved.
@@ -134,6 +134,9 @@ def _front(
     """
     if version:
         _say(f"certiforest {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.get_help()
         raise typer.Exit
 
 
@@ -367,7 +370,7 @@ def train(
     X = table.X if scaling is None else scaling.apply(table.X)
     n_features = X.shape[1]
     attacker = Attacker(norm, eps, frozen=_find_features(frozen, table.feature_names, n_features))
-    _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, data, part, scaling, None))
+    _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, chosen, data, part, scaling, None))
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     estimator = _make_estimator(
         model,
@@ -569,6 +572,7 @@ def _find(
             model=Path(model).name,
             data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
             feature_names=rows.names,
+            row_numbers=rows.row_numbers,
             scaling=rows.scaling,
             image_shape=rows.image_shape,
             time_limit=time_limit,
@@ -616,7 +620,8 @@ def demo(
         for norm in DEMO_NORMS:
             found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
             advance(1)
-    rows = _Rows(X_test, y_test, dataset.table.feature_names, "breast_cancer", "test", dataset.scaling, None)
+    names = dataset.table.feature_names
+    rows = _Rows(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
     write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1.0, 1)))
     if as_json:
         _say_json(
@@ -719,11 +724,12 @@ def reproduce_command(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows as a model sees them, and where they come from."""
+    """Rows as a model sees them, and where they come from: which rows of which file, counted from 0."""
 
     X: NDArray[np.float64]
     y: NDArray | None
     names: tuple[str, ...] | None
+    row_numbers: NDArray[np.int64]
     source: str
     part: str
     scaling: Scaling | None
@@ -770,14 +776,15 @@ class _Source:
         _check_choice("--part", part, (None, *PARTS))
         part = part or ("test" if self.is_named else "all")
         table, rows_of, own_scaling = self.open(ensemble.n_features)
-        table = table.take(rows_of(part)).with_features(ensemble.feature_names, ensemble.n_features)
+        row_numbers = rows_of(part)
+        table = table.take(row_numbers).with_features(ensemble.feature_names, ensemble.n_features)
         # A model without a scaling, of a dataset that has one, was trained on rows scaled in the documented
         # way.
         scaling = ensemble.scaling or own_scaling
         X = table.X if scaling is None else scaling.apply(table.X)
         names = ensemble.feature_names or table.feature_names
         image_shape = dataset_info(self.data).image_shape if self.is_named else None
-        return _Rows(X, table.y, names, self.data, part, scaling, image_shape)
+        return _Rows(X, table.y, names, row_numbers, self.data, part, scaling, image_shape)
 
 
 def _rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
@@ -920,14 +927,14 @@ def _show_summary(summary: dict[str, Any]) -> None:
         for name in ("stable", "unstable", "unknown"):
             table.add_row(name.capitalize(), str(summary[name]))
     if "median_radius" in summary:
-        table.add_row("Median radius", str(summary["median_radius"]))
+        table.add_row("Median radius", f"{summary['median_radius']} (lower bounds counted)")
     table.add_row("Large spread", "yes: every verdict is proved" if summary["has_large_spread"] else "no")
     table.add_row("Time", f"{summary['seconds']:.2f} s")
     _show(table)
 
 
 def _rows_as_csv(found: Certificates, rows: _Rows) -> str:
-    columns: dict[str, list] = {"row": list(range(len(found)))}
+    columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
     if found.label is not None:
         columns["label"] = found.label.tolist()
     columns["prediction"] = found.prediction.tolist()
