@@ -1,6 +1,6 @@
 """Compare everything `certify` says about a case with the oracle; also a script for as many cases as you like.
 
-python tests/referee.py --cases 1000000 --seed 1
+python tests/referee.py --cases 1000000 --seed 1 --combine sum
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from certiforest import certify, has_large_spread
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a case (nothing, one hopes), and how the case came out.
 
-    With a time limit, rows at which trees meet go to the solver, and none may stay unknown.
+    With a time limit, rows at which trees that vote meet go to the solver, and none may stay unknown. Sums always get
+    the time they need.
     """
     ensemble, attacker = ensemble_of(case), attacker_of(case)
+    is_solved = time_limit > 0 and ensemble.combine == "vote"
+    time_limit = time_limit if ensemble.combine == "vote" else 600
     c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=time_limit)
-    own = oracle.predict(case.trees, case.n_classes, case.x)
+    own = oracle.predict(case, case.x)
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = []
@@ -34,7 +37,7 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
         wrong.append(f"predicted {c.prediction[0]}, should be {own}")
     if c.stable[0] == -1:
         outcome = "unknown"
-        if time_limit > 0 or has_large_spread(ensemble, attacker):
+        if is_solved or has_large_spread(ensemble, attacker):
             wrong.append("unknown in spite of large spread, or of the solver")
     else:
         outcome = "stable" if is_stable else "unstable"
@@ -62,7 +65,7 @@ def _judge_radius(case, best, radius, is_exact):
 
 def _judge_witness(case, own, z):
     wrong = []
-    if oracle.predict(case.trees, case.n_classes, z) == own:
+    if oracle.predict(case, z) == own:
         wrong.append("the witness does not change the prediction")
     if oracle.total(case, [oracle.price(case, f, v) for f, v in enumerate(z)]) > oracle.budget(case, case.eps):
         wrong.append("the witness is out of reach")
@@ -75,12 +78,14 @@ def _judge_witness(case, own, z):
     return wrong
 
 
-def run(n_cases: int, seed: int, time_limit: float = 0, report=lambda done, outcomes: None) -> Counter:
+def run(
+    n_cases: int, seed: int, combine: str = "vote", time_limit: float = 0, report=lambda done, outcomes: None
+) -> Counter:
     """Judge ``n_cases`` cases; raise on the first disagreement."""
     outcomes: Counter = Counter()
     for number in range(n_cases):
         rng = random.Random(f"{seed}-{number}")
-        case = random_case(rng)
+        case = random_case(rng, combine=combine)
         wrong, outcome = judge(case, time_limit)
         if wrong:
             raise AssertionError(f"seed {seed}, case {number}: {'; '.join(wrong)}\n{case}")
@@ -95,6 +100,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, default=0, help="seconds per row for the solver")
+    parser.add_argument("--combine", choices=["vote", "sum"], default="vote")
     options = parser.parse_args()
     began = time.monotonic()
 
@@ -103,7 +109,7 @@ def main() -> None:
         sys.stdout.write(f"{done:,} cases, 0 disagreements, {left / 60:.0f} min left\n")
         sys.stdout.flush()
 
-    outcomes = run(options.cases, options.seed, options.time_limit, report)
+    outcomes = run(options.cases, options.seed, options.combine, options.time_limit, report)
     for name, count in sorted(outcomes.items()):
         sys.stdout.write(f"{name}: {count:,}\n")
     sys.stdout.write(f"{options.cases:,} cases, 0 disagreements\n")

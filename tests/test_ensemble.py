@@ -42,7 +42,7 @@ def test_predictions_and_votes_agree_with_a_plain_walk():
         e = ensemble_of(case)
         cuts = [v for tree in case.trees for _, v in oracle.splits(tree)] or [0.0]
         rows = [[_value(rng, cuts, case.trees, f) for f in range(case.n_features)] for _ in range(5)]
-        own = [oracle.predict(case.trees, case.n_classes, x) for x in rows]
+        own = [oracle.predict(case, x) for x in rows]
         assert e.predict(rows).tolist() == own
         assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
         assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()
@@ -175,7 +175,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         ({"version": 2}, "format version 1, got 2.*pip install --upgrade"),
         ({"version": True}, "format version 1"),
         ({"format": "other"}, "format"),
-        ({"combine": "sum"}, "combine"),
+        ({"combine": "mean"}, '"vote" or "sum", got'),
+        ({"combine": ["sum"]}, '"vote" or "sum", got'),
+        ({"combine": "sum"}, '"scores" to be a list of lists, got None'),
         ({"feature": [0, -1]}, "of one length"),
         ({"feature": "0"}, "to be a list"),
         ({"feature": [0, -1, 10**30, -1, -1]}, "64 bits"),

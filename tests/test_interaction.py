@@ -22,7 +22,7 @@ def judge(case):
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = [] if answer == is_stable else [f"answered {answer}, should be {int(is_stable)}"]
     if answer == 0:
-        own = oracle.predict(case.trees, case.n_classes, case.x)
+        own = oracle.predict(case, case.x)
         wrong += referee._judge_witness(case, own, witness.tolist())
     return wrong
 

@@ -22,6 +22,7 @@ from certiforest.verdict import UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.composition import Composition, VisitOrder
 from certiforest.verification.interaction import Interaction
 from certiforest.verification.radius import Radii
+from certiforest.verification.summing import Summing
 
 
 class SpreadError(ValueError):
@@ -37,6 +38,7 @@ def certify(
     radius: bool = False,
     witness: bool = False,
     require_exact: bool = False,
+    margin: float = 0.0,
     time_limit: float = 1.0,
     total_time_limit: float = math.inf,
     n_jobs: int | None = None,
@@ -59,10 +61,15 @@ def certify(
     witness : bool, default=False
         Also give, for each unstable row, a changed row that is predicted otherwise.
     require_exact : bool, default=False
-        Raise unless the ensemble has large spread for the attacker, which rules out UNKNOWN.
+        Raise unless the ensemble has large spread for the attacker, which rules out trees that meet.
+    margin : float, default=0.0
+        For scores that add up: say stable, or unstable, only where what decides (the sum of a single output, or the
+        difference of two classes' sums) is further than this from zero, else UNKNOWN. With
+        ``ensemble.rounding_bound(np.float32)``, what is said holds for a deployment that adds up in float32, too.
     time_limit : float, default=1.0
-        Seconds that the solver may take for a row at which trees meet; 0 leaves such rows UNKNOWN where bounds do not
-        decide them. Rows of an ensemble of large spread never need it.
+        Seconds that may go into one row where the question is NP-hard: trees that vote and meet at the row (the
+        solver), or scores that add up in norms other than L-inf. A row that takes longer is UNKNOWN, and with 0 every
+        one that bounds do not decide.
     total_time_limit : float, default=inf
         Seconds after which no row goes to the solver any more.
     n_jobs : int, optional
@@ -84,7 +91,8 @@ def certify(
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
     have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
-    most others, and what it cannot decide in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
+    most others of trees that vote, and what is not decided in time is UNKNOWN. `has_large_spread` tells when that
+    cannot happen.
 
     Examples
     --------
@@ -103,11 +111,13 @@ def certify(
     label = None if y is None else _check_labels(y, len(rows), ensemble)
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
-    composition = Composition(ensemble, attacker)
-    radii = Radii(composition) if radius or not composition.has_large_spread else None
+    time_limit, margin = _check_time_limit(time_limit), _check_margin(margin, ensemble, radius)
+    composition = _compose(ensemble, attacker, margin, time_limit)
+    # A radius knows no margin, so with one it cannot settle rows.
+    radii = Radii(composition) if radius or not (composition.has_large_spread or margin > 0) else None
     n = len(rows)
     prediction, stable, method = np.empty(n, np.int64), np.empty(n, np.int8), np.full(n, Method.COMPOSED, np.int8)
-    interaction = Interaction(composition, _check_time_limit(time_limit))
+    interaction = Interaction(composition, time_limit) if ensemble.combine == "vote" else None
     deadline = time.monotonic() + _check_time_limit(total_time_limit)
     out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
     out_witness = np.full((n, ensemble.n_features), np.nan) if witness else None
@@ -115,27 +125,24 @@ def certify(
     def work(order: VisitOrder, block: slice) -> None:
         x = rows[block]
         _check_domain(x, block, attacker)
+        found = None if out_witness is None else out_witness[block]
         composition.decide(x, order, prediction[block], stable[block])
-        if out_witness is not None:
-            unstable = np.flatnonzero(stable[block] == UNSTABLE)
-            composition.write_witnesses(x, unstable, out_witness[block])
+        if found is not None:
+            composition.write_witnesses(x, np.flatnonzero(stable[block] == UNSTABLE), found)
+        method[block][stable[block] == UNDECIDED] = Method.BOUNDED
         if radii is not None:
-            own_witness = None if out_witness is None else out_witness[block]
-            undecided = np.flatnonzero(stable[block] == UNDECIDED)
-            method[block][undecided] = Method.BOUNDED
-            radii.settle(x, stable[block], own_witness)
+            radii.settle(x, stable[block], found)
             if out_radius is not None and out_is_exact is not None:
                 radii.measure(x, out_radius[block], out_is_exact[block])
-            undecided = np.flatnonzero(stable[block] == UNDECIDED)
-            report(len(x) - len(undecided))
-            for i in undecided:
+        undecided = np.flatnonzero(stable[block] == UNDECIDED)
+        report(len(x) - len(undecided))
+        for i in undecided:
+            if interaction is not None:
                 method[block][i] = Method.SOLVED
-                stable[block][i], found = interaction.decide(x[i], deadline)
-                if found is not None and own_witness is not None:
-                    own_witness[i] = found
-                report(1)
-        else:
-            report(len(x))
+                stable[block][i], z = interaction.decide(x[i], deadline)
+                if z is not None and found is not None:
+                    found[i] = z
+            report(1)
 
     def report(n_done: int) -> None:
         if progress is not None and n_done:
@@ -180,6 +187,22 @@ def _run(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _compose(ensemble: TreeEnsemble, attacker: Attacker, margin: float, time_limit: float) -> Composition:
+    if ensemble.combine == "vote":
+        return Composition(ensemble, attacker)
+    return Summing(ensemble, attacker, margin=margin, time_limit=time_limit)
+
+
+def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
+    if isinstance(margin, bool) or not isinstance(margin, (int, float, np.integer, np.floating)) or not margin >= 0:
+        raise ValueError(f"Expected margin to be a number >= 0, got {margin!r}.")
+    if margin > 0 and ensemble.combine == "vote":
+        raise ValueError(f"Expected margin=0 for trees that vote, got {margin!r}: votes are counted without rounding.")
+    if margin > 0 and radius:
+        raise ValueError(f"Expected margin=0 where a radius is asked for, got {margin!r}; ask for them one by one.")
+    return float(margin)
 
 
 def _check_labels(y: Any, n_rows: int, ensemble: TreeEnsemble) -> NDArray:

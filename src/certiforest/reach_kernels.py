@@ -80,6 +80,51 @@ def raised_cost(cost, x, bound, target, unit, norm):
 
 
 @njit(cache=True, nogil=True)
+def crossing_cost(cost, x, v, low, high, unit, norm):
+    """Return the cost of a path after crossing a threshold ``v`` to the side on which ``x`` is not.
+
+    ``cost`` is that of the path so far, which leaves ``(low, high]`` to the feature.
+    """
+    if x > v:
+        return raised_cost(cost, x, min(x, high), v, unit, norm)
+    return raised_cost(cost, x, x if x > low else successor(low), successor(v), unit, norm)
+
+
+@njit(cache=True, nogil=True)
+def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
+    """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
+
+    Return the new number of leaves listed, and whether trees meet; arguments as in `visit_priced`.
+    """
+    watch = owner.shape[0] > 0
+    meets = False
+    stride = trees.stride[tree]
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, high, stack, 0)
+    out_leaf[n], out_cost[n] = node, 0.0
+    n += 1
+    stack_cost[:depth] = 0.0
+    while depth > 0:
+        depth -= 1
+        split, cost = stack[depth], stack_cost[depth]
+        f, v = trees.feature[split], trees.threshold[split]
+        value = x[f]
+        if not other_side_is_near(value, v, high[f], low[f]):
+            continue
+        other = split + 1 if value > v else trees.right[split]
+        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
+        if cost > limit:
+            continue
+        if watch and claim(owner, f, tree):
+            meets = True
+        height = depth
+        node, depth = descend(trees, other, stride, x, high, stack, depth)
+        stack_cost[height:depth] = cost
+        out_leaf[n], out_cost[n] = node, cost
+        n += 1
+    return n, meets
+
+
+@njit(cache=True, nogil=True)
 def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
     """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
 
@@ -107,13 +152,8 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
         value = x[f]
         if not other_side_is_near(value, v, high[f], low[f]):
             continue
-        if value > v:
-            other = split + 1
-            cost = raised_cost(cost, value, min(value, trees.high[split]), v, unit[f], norm)
-        else:
-            other = trees.right[split]
-            bound = value if value > trees.low[split] else successor(trees.low[split])
-            cost = raised_cost(cost, value, bound, successor(v), unit[f], norm)
+        other = split + 1 if value > v else trees.right[split]
+        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
         if cost > limit or (cost >= dearest and not watch):
             continue
         if watch and claim(owner, f, tree):
