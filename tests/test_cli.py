@@ -162,6 +162,12 @@ def test_demo_ends_in_a_table(run, tmp_path, monkeypatch):
         assert norm in out
 
 
+def test_no_command_shows_the_help(run):
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "certiforest demo" in out
+
+
 class TestBadInput:
     def test_usage(self, refuse):
         assert "MODEL" in refuse("certify")
@@ -304,6 +310,12 @@ class TestTrain:
         certified = json.loads(run(*arguments)[1])
         for fact in ("verdicts", "accuracy", "robust_accuracy"):
             assert certified[fact] == trained["held_out"][fact]
+        # Lines of --out name the rows of the file.
+        found = tmp_path / "found.csv"
+        assert run(*arguments, "--out", found)[0] == 0
+        labels = [line.rsplit(",", 1)[1] for line in table.read_text().splitlines()[1:]]
+        for line in csv.DictReader(found.open()):
+            assert line["label"] == labels[int(line["row"])]
         assert certified["has_large_spread"]
 
     def test_is_repeatable_and_scales_by_training_rows_only(self, run, table, tmp_path):

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -34,23 +34,21 @@ from rich.table import Table as TextTable
 from certiforest import __version__
 from certiforest.attacker import Attacker
 from certiforest.certify import certify
-from certiforest.datasets import DATASETS, dataset_info, is_dataset, load_dataset, split_rows
+from certiforest.datasets import DATASETS, dataset_info, load_dataset
 from certiforest.ensemble import TreeEnsemble, write_atomically
 from certiforest.formats import as_ensemble
 from certiforest.report import as_html, as_text, find
 from certiforest.scaling import Scaling
+from certiforest.sources import Sample, Source, check_part, find_features
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
-from certiforest.tables import Table, read_table
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
 ClickError: Any = typer.BadParameter.__mro__[2]
 DONE, BELOW_REQUIRED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-PARTS = ("train", "test", "all")
 
 app = typer.Typer(
     name="certiforest",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -111,6 +109,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 @app.callback(invoke_without_command=True)
 def _front(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Tree ensembles whose robustness against evasion attacks is proved.
@@ -134,6 +133,9 @@ def _front(
     """
     if version:
         _say(f"certiforest {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.get_help()
         raise typer.Exit
 
 
@@ -188,11 +190,11 @@ def certify_command(
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     ensemble = as_ensemble(model)
-    source = _Source(data, target, drop, kind, header, data_dir, download)
+    source = Source(data, target, drop, kind, header, data_dir, download)
     rows = source.load(ensemble, part)
     if require is not None and rows.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
-    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
+    attacker = Attacker(norm, eps, frozen=find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
     start = time.perf_counter()
     with _progress("Certifying", len(rows.X)) as advance:
@@ -247,7 +249,7 @@ def spread_command(
     polynomial time: no row is UNKNOWN.
     """
     ensemble = as_ensemble(model)
-    frozen_features = _find_features(frozen, ensemble.feature_names, ensemble.n_features)
+    frozen_features = find_features(frozen, ensemble.feature_names, ensemble.n_features)
     attacker = Attacker(norm, 0.0 if eps is None else eps, frozen=frozen_features, domain=domain)
     width = spread(ensemble, attacker.norm, frozen=attacker.frozen, domain=attacker.domain)
     largest = largest_certifiable_eps(ensemble, attacker)
@@ -356,8 +358,8 @@ def train(
     """
     _check_free(force, out)
     _check_choice("--model", model, tuple(TRAINERS))
-    _check_choice("--part", part, PARTS)
-    source = _Source(data, target, drop, kind, header, data_dir, download)
+    check_part(part)
+    source = Source(data, target, drop, kind, header, data_dir, download)
     table, rows_of, scaling = source.open()
     if table.y is None:
         raise InputError(f"Expected labels to learn, got none in {data}: name the label column by --target.")
@@ -366,8 +368,8 @@ def train(
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
     n_features = X.shape[1]
-    attacker = Attacker(norm, eps, frozen=_find_features(frozen, table.feature_names, n_features))
-    _warn_of_units(attacker, _Rows(X[chosen], None, table.feature_names, data, part, scaling, None))
+    attacker = Attacker(norm, eps, frozen=find_features(frozen, table.feature_names, n_features))
+    _warn_of_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data, part, scaling, None))
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     estimator = _make_estimator(
         model,
@@ -546,8 +548,8 @@ def report(
         _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
         _check_free(force, out)
     ensemble = as_ensemble(model)
-    rows = _Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
-    attacker = Attacker(norm, eps, frozen=_find_features(frozen, rows.names, ensemble.n_features), domain=domain)
+    rows = Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
+    attacker = Attacker(norm, eps, frozen=find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
     findings = _find(ensemble, rows, attacker, str(model), time_limit, jobs)
     if as_json:
@@ -558,7 +560,7 @@ def report(
 
 
 def _find(
-    ensemble: TreeEnsemble, rows: _Rows, attacker: Attacker, model: str, time_limit: float, jobs: int
+    ensemble: TreeEnsemble, rows: Sample, attacker: Attacker, model: str, time_limit: float, jobs: int
 ) -> dict[str, Any]:
     with _progress("Certifying for the report", len(rows.X)) as advance:
         return find(
@@ -569,6 +571,7 @@ def _find(
             model=Path(model).name,
             data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
             feature_names=rows.names,
+            row_numbers=rows.row_numbers,
             scaling=rows.scaling,
             image_shape=rows.image_shape,
             time_limit=time_limit,
@@ -616,7 +619,8 @@ def demo(
         for norm in DEMO_NORMS:
             found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
             advance(1)
-    rows = _Rows(X_test, y_test, dataset.table.feature_names, "breast_cancer", "test", dataset.scaling, None)
+    names = dataset.table.feature_names
+    rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
     write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1.0, 1)))
     if as_json:
         _say_json(
@@ -714,97 +718,10 @@ def reproduce_command(
             _say(f"- {note}")
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- checking ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows as a model sees them, and where they come from."""
-
-    X: NDArray[np.float64]
-    y: NDArray | None
-    names: tuple[str, ...] | None
-    source: str
-    part: str
-    scaling: Scaling | None
-    image_shape: tuple[int, int] | None
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What was typed about the data: a file or the name of a dataset, and how to read it."""
-
-    data: str
-    target: str | None
-    drop: list[str] | None
-    kind: str | None
-    header: bool | None
-    data_dir: Path | None
-    download: bool
-
-    @property
-    def is_named(self) -> bool:
-        return not Path(self.data).exists() and is_dataset(self.data)
-
-    def read(self, n_features: int | None = None) -> Table:
-        path = Path(self.data)
-        if not path.exists() and not path.suffix and os.sep not in self.data:
-            raise InputError(
-                f"Expected a data file or the name of a dataset, got {self.data!r}, which is neither."
-                " 'certiforest datasets' lists the names."
-            )
-        return read_table(
-            path, self.target, drop=self.drop or (), kind=self.kind, header=self.header, n_features=n_features
-        )
-
-    def open(self, n_features: int | None = None) -> tuple[Table, Callable[[str], NDArray[np.int64]], Scaling | None]:
-        """Return the whole table, what gives the rows of a part of it, and the dataset's own scaling."""
-        if self.is_named:
-            dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
-            return dataset.table, dataset.parts.__getitem__, dataset.scaling
-        table = self.read(n_features)
-        return table, lambda part: _rows_of_part(table, part), None
-
-    def load(self, ensemble: TreeEnsemble, part: str | None) -> _Rows:
-        """Return the rows that a model is to be certified on, in its units."""
-        _check_choice("--part", part, (None, *PARTS))
-        part = part or ("test" if self.is_named else "all")
-        table, rows_of, own_scaling = self.open(ensemble.n_features)
-        table = table.take(rows_of(part)).with_features(ensemble.feature_names, ensemble.n_features)
-        # A model without a scaling, of a dataset that has one, was trained on rows scaled in the documented
-        # way.
-        scaling = ensemble.scaling or own_scaling
-        X = table.X if scaling is None else scaling.apply(table.X)
-        names = ensemble.feature_names or table.feature_names
-        image_shape = dataset_info(self.data).image_shape if self.is_named else None
-        return _Rows(X, table.y, names, self.data, part, scaling, image_shape)
-
-
-def _rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
-    if part == "all":
-        return np.arange(len(table))
-    if table.y is None:
-        raise InputError("Expected labels to split the rows by, got none: name the label column by --target.")
-    train_rows, test_rows = split_rows(table.y)
-    return train_rows if part == "train" else test_rows
-
-
-def _find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:
-    if not wanted:
-        return None
-    found = []
-    for feature in wanted:
-        if names is not None and feature in names:
-            found.append(list(names).index(feature))
-        elif feature.isdecimal() and int(feature) < n_features:
-            found.append(int(feature))
-        else:
-            how = "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
-            raise InputError(f"Expected --frozen to be {how}, got {feature!r}.")
-    return found
-
-
-def _warn_of_units(attacker: Attacker, rows: _Rows) -> None:
+def _warn_of_units(attacker: Attacker, rows: Sample) -> None:
     """Warn where eps is so large that it is likely meant in other units."""
     if attacker.norm == 0:
         return
@@ -855,7 +772,7 @@ def _summarise(
     found: Certificates,
     *,
     model: str,
-    rows: _Rows,
+    rows: Sample,
     seconds: float,
 ) -> dict[str, Any]:
     largest = largest_certifiable_eps(ensemble, attacker)
@@ -909,7 +826,8 @@ def _count(found: Certificates) -> dict[str, Any]:
 def _show_summary(summary: dict[str, Any]) -> None:
     attacker, data = summary["attacker"], summary["data"]
     table = _key_values(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}")
-    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part)" if data["part"] != "all" else ")")
+    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part" if data["part"] != "all" else "")
+    rows += ", scaled)" if data["scaled"] else ")"
     table.add_row("Rows", rows)
     if "verdicts" in summary:
         table.add_row("Accuracy", f"{summary['accuracy']:.2%}")
@@ -920,14 +838,14 @@ def _show_summary(summary: dict[str, Any]) -> None:
         for name in ("stable", "unstable", "unknown"):
             table.add_row(name.capitalize(), str(summary[name]))
     if "median_radius" in summary:
-        table.add_row("Median radius", str(summary["median_radius"]))
+        table.add_row("Median radius", f"{summary['median_radius']} (lower bounds counted)")
     table.add_row("Large spread", "yes: every verdict is proved" if summary["has_large_spread"] else "no")
     table.add_row("Time", f"{summary['seconds']:.2f} s")
     _show(table)
 
 
-def _rows_as_csv(found: Certificates, rows: _Rows) -> str:
-    columns: dict[str, list] = {"row": list(range(len(found)))}
+def _rows_as_csv(found: Certificates, rows: Sample) -> str:
+    columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
     if found.label is not None:
         columns["label"] = found.label.tolist()
     columns["prediction"] = found.prediction.tolist()

@@ -120,7 +120,7 @@ DATASETS = {
             licence="CC BY-SA 3.0",
             size="70,000 rows, 784 features (mnist26: 13,866 rows)",
             scaled_by="all rows",
-            files=("mnist.npz", "mnist"),
+            files=("mnist.npz",),
             openml_id=554,
             sha256="b3fe36794a3a345d09632e9d79f122d61ca91a07e5a22f8536973655bacf2a78",
             image_shape=(28, 28),
@@ -132,7 +132,7 @@ DATASETS = {
             licence="MIT",
             size="70,000 rows, 784 features (fashion03: 14,000 rows)",
             scaled_by="all rows",
-            files=("fashion.npz", "fashion"),
+            files=("fashion.npz",),
             openml_id=40996,
             sha256="75979490032625d6583ff7101de6f9243d07d0a8d33d3c9b3b7e79b4c59382af",
             image_shape=(28, 28),
@@ -262,7 +262,7 @@ def _find(info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: 
                     return _read_idx(info, place)
     if download and info.openml_id is not None:
         return _fetch_openml(info)
-    wanted = " or ".join(info.files[:2])
+    wanted = f"{info.files[0]} or idx files" if info.image_shape is not None else " or ".join(info.files[:2])
     where = f"in {directory}" if directory is not None else "anywhere"
     fetch = f", or add --download to fetch it from OpenML ({info.openml_id})" if info.openml_id else ""
     raise DatasetError(

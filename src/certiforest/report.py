@@ -39,6 +39,7 @@ def find(
     model: str,
     data: str,
     feature_names: Sequence[str] | None = None,
+    row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
     time_limit: float = 1.0,
@@ -58,6 +59,8 @@ def find(
     model, data : str
         What to call them.
     feature_names : sequence of str, optional
+    row_numbers : ndarray of shape (n,), optional
+        What to call the rows; 0, 1, ... if not given.
     scaling : Scaling, optional
         Shows changed features in the units of the data as well.
     image_shape : pair of int, optional
@@ -102,7 +105,16 @@ def find(
         **_verdicts(found),
         "certified_curve": _curve(found, attacker.eps),
         "radius_histogram": _histogram(found, attacker.eps),
-        "fragile_rows": _fragile_rows(ensemble, X, found, attacker, names, scaling, image_shape),
+        "fragile_rows": _fragile_rows(
+            ensemble,
+            X,
+            found,
+            attacker,
+            names,
+            np.arange(len(found)) if row_numbers is None else row_numbers,
+            scaling,
+            image_shape,
+        ),
         "attacked_features": _attacked_features(X, found, names, image_shape),
         "spread_map": _spread_map(ensemble, attacker, names),
     }
@@ -193,6 +205,7 @@ def _fragile_rows(
     found: Certificates,
     attacker: Attacker,
     names: list[str],
+    row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> list[dict[str, Any]]:
@@ -213,7 +226,7 @@ def _fragile_rows(
         changed = np.flatnonzero(x != z)
         changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
         entry: dict[str, Any] = {
-            "row": int(row),
+            "row": int(row_numbers[row]),
             "label": None if found.label is None else str(found.label[row]),
             "prediction": str(found.prediction[row]),
             "changed_prediction": str(ensemble.predict(z[None])[0]),

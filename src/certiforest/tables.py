@@ -243,7 +243,7 @@ def _find_column(column: str | int, names: tuple[str, ...] | None, n: int, path:
         index = int(column)
     except ValueError:
         has = f"the columns {_listed(names)}" if names is not None else f"{n} columns without names"
-        how = "one of these" if names is not None else f"an index from 0 to {n - 1} (or -1 for the last)"
+        how = "a column of the file" if names is not None else f"an index from 0 to {n - 1} (or -1 for the last)"
         raise TableError(f"Expected {option} to be {how}, got {column!r}; {path} has {has}.") from None
     if not -n <= index < n:
         raise TableError(f"Expected {option} between {-n} and {n - 1}, got {index}; {path} has {n} columns.")
