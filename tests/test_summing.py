@@ -235,21 +235,25 @@ def test_votes_and_scores_are_not_confused(tmp_path):
         certify(vote, [[0.1]], [0], Attacker("linf", 0.1), margin=0.1)
 
 
-@pytest.mark.parametrize("norm", [0, 1, 2, math.inf])
-def test_many_trees_apart_agree_with_each_other(norm):
-    """Votes written as scores of -1 and 1 get the verdicts of votes, at sizes the oracle cannot reach."""
+def many_trees(leaf_kinds, **options):
+    """41 trees of depth 2, each on two features of its own, and rows."""
     rng = np.random.default_rng(8)
-    n_trees, n_features = 41, 82
     feature, threshold, leaf = [], [], []
-    for t in range(n_trees):
+    for t in range(41):
         feature += [2 * t, 2 * t + 1, -1, -1, 2 * t + 1, -1, -1]
         threshold += [*rng.random(2), 0, 0, rng.random(), 0, 0]
-        leaf += [-1, -1, *rng.integers(0, 2, 2), -1, *rng.integers(0, 2, 2)]
-    X = rng.random((60, n_features))
-    vote = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1])
-    scores = [[-1.0], [1.0]]
-    summing = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1], scores=scores)
-    attacker = Attacker(norm, {0: 3, 1: 0.3, 2: 0.15}.get(norm, 0.05))
+        leaf += [-1, -1, *rng.integers(0, leaf_kinds, 2), -1, *rng.integers(0, leaf_kinds, 2)]
+    return TreeEnsemble(feature, threshold, leaf, n_features=82, **options), rng.random((60, 82))
+
+
+ATTACKERS = [Attacker(0, 3), Attacker(1, 0.3), Attacker(2, 0.15), Attacker(math.inf, 0.05)]
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_votes_written_as_scores_get_the_same_verdicts(attacker):
+    """At sizes that the oracle cannot reach, and where ties are many: a vote is a score of -1 or 1."""
+    vote, X = many_trees(2, classes=[0, 1])
+    summing, _ = many_trees(2, classes=[0, 1], scores=[[-1.0], [1.0]])
     a = certify(vote, X, attacker=attacker, radius=True)
     b = certify(summing, X, attacker=attacker, radius=True, witness=True)
     np.testing.assert_array_equal(a.prediction, b.prediction)
@@ -257,3 +261,22 @@ def test_many_trees_apart_agree_with_each_other(norm):
     np.testing.assert_array_equal(a.radius, b.radius)
     np.testing.assert_array_equal(a.radius_is_exact, b.radius_is_exact)
     assert 0 < a.stable.sum() < len(X)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
+    scores = np.random.default_rng(9).normal(size=(20, 3))
+    ensemble, X = many_trees(20, classes=["a", "b", "c"], scores=scores)
+    whole = certify(ensemble, X, attacker=attacker, radius=True, witness=True)
+    monkeypatch.setattr("certiforest.rows.BLOCK_BYTES", 8 * 82 * 7)
+    parts = certify(ensemble, X, attacker=attacker, radius=True, witness=True, n_jobs=2)
+    for name in ("prediction", "stable", "radius", "radius_is_exact", "witness"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    assert 0 < (whole.stable == 1).sum() < len(X)
+
+
+def test_a_single_class_is_stable():
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["a"], scores=[[-1.0], [1.0]])
+    for attacker in ATTACKERS:
+        c = certify(e, [[0.5]], ["a"], attacker, radius=True, witness=True)
+        assert (c.stable[0], c.radius[0], c.verdict[0]) == (1, math.inf, Verdict.ROBUST)
