@@ -12,7 +12,9 @@ import oracle
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
 from certiforest.scores import digits_of
+from certiforest.verification.composition import VisitOrder
 from certiforest.verification.knapsack import Fronts, UndecidedError, find_purchase, least_cost
+from certiforest.verification.summing import Summing
 
 PAIR = dict(n_features=1, classes=[0, 1])
 
@@ -280,3 +282,19 @@ def test_a_single_class_is_stable():
     for attacker in ATTACKERS:
         c = certify(e, [[0.5]], ["a"], attacker, radius=True, witness=True)
         assert (c.stable[0], c.radius[0], c.verdict[0]) == (1, math.inf, Verdict.ROBUST)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS[1:3], ids=str)
+def test_floats_and_whole_numbers_agree(attacker):
+    """Without trust in floats every row goes to whole numbers, with the same answer."""
+    scores = np.random.default_rng(10).normal(size=(20, 3)).round(1)
+    ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
+    trusting, doubting = Summing(ensemble, attacker), Summing(ensemble, attacker)
+    doubting.slack = math.inf
+    answers = []
+    for summing in (trusting, doubting):
+        prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
+        summing.decide(X, VisitOrder(ensemble.n_trees), prediction, stable)
+        answers.append(stable.tolist())
+    assert answers[0] == answers[1]
+    assert 0 < sum(answers[0]) < len(X)
