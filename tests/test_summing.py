@@ -12,7 +12,9 @@ import oracle
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
 from certiforest.scores import digits_of
+from certiforest.verification.composition import VisitOrder
 from certiforest.verification.knapsack import Fronts, UndecidedError, find_purchase, least_cost
+from certiforest.verification.summing import Summing
 
 PAIR = dict(n_features=1, classes=[0, 1])
 
@@ -139,7 +141,7 @@ def test_time_runs_out_honestly():
     assert 0 < c.radius[0] < 0.4 * float(ensemble.threshold.sum())
     # the same, small enough to be finished, agrees with trying everything
     ensemble = hard_ensemble(10, random.Random(5))
-    c = certify(ensemble, np.zeros((1, 10)), [1], Attacker("l1", 1.0), time_limit=None, radius=True)
+    c = certify(ensemble, np.zeros((1, 10)), [1], Attacker("l1", 1.0), time_limit=math.inf, radius=True)
     price = [Fraction(math.nextafter(v, 1)) for v in ensemble.threshold[ensemble.feature >= 0]]
     gain = [-Fraction(s) for s in ensemble.scores[:10, 0].tolist()]
     need = Fraction(float(ensemble.base[0]))
@@ -209,8 +211,8 @@ def _scores(tree):
         (dict(margin=-1.0), "margin to be a number >= 0, got -1.0"),
         (dict(margin=math.nan), "margin to be a number >= 0"),
         (dict(margin=0.1, radius=True), "margin=0 where a radius is asked for"),
-        (dict(time_limit=0), "time_limit to be None or a number of seconds > 0, got 0"),
-        (dict(time_limit=True), "time_limit to be None or a number"),
+        (dict(time_limit=-1), "a time limit in seconds >= 0, got -1"),
+        (dict(time_limit=True), "a time limit in seconds >= 0, got True"),
     ],
 )
 def test_bad_limits_are_named(options, message):
@@ -235,21 +237,25 @@ def test_votes_and_scores_are_not_confused(tmp_path):
         certify(vote, [[0.1]], [0], Attacker("linf", 0.1), margin=0.1)
 
 
-@pytest.mark.parametrize("norm", [0, 1, 2, math.inf])
-def test_many_trees_apart_agree_with_each_other(norm):
-    """Votes written as scores of -1 and 1 get the verdicts of votes, at sizes the oracle cannot reach."""
+def many_trees(leaf_kinds, **options):
+    """41 trees of depth 2, each on two features of its own, and rows."""
     rng = np.random.default_rng(8)
-    n_trees, n_features = 41, 82
     feature, threshold, leaf = [], [], []
-    for t in range(n_trees):
+    for t in range(41):
         feature += [2 * t, 2 * t + 1, -1, -1, 2 * t + 1, -1, -1]
         threshold += [*rng.random(2), 0, 0, rng.random(), 0, 0]
-        leaf += [-1, -1, *rng.integers(0, 2, 2), -1, *rng.integers(0, 2, 2)]
-    X = rng.random((60, n_features))
-    vote = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1])
-    scores = [[-1.0], [1.0]]
-    summing = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1], scores=scores)
-    attacker = Attacker(norm, {0: 3, 1: 0.3, 2: 0.15}.get(norm, 0.05))
+        leaf += [-1, -1, *rng.integers(0, leaf_kinds, 2), -1, *rng.integers(0, leaf_kinds, 2)]
+    return TreeEnsemble(feature, threshold, leaf, n_features=82, **options), rng.random((60, 82))
+
+
+ATTACKERS = [Attacker(0, 3), Attacker(1, 0.3), Attacker(2, 0.15), Attacker(math.inf, 0.05)]
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_votes_written_as_scores_get_the_same_verdicts(attacker):
+    """At sizes that the oracle cannot reach, and where ties are many: a vote is a score of -1 or 1."""
+    vote, X = many_trees(2, classes=[0, 1])
+    summing, _ = many_trees(2, classes=[0, 1], scores=[[-1.0], [1.0]])
     a = certify(vote, X, attacker=attacker, radius=True)
     b = certify(summing, X, attacker=attacker, radius=True, witness=True)
     np.testing.assert_array_equal(a.prediction, b.prediction)
@@ -257,3 +263,38 @@ def test_many_trees_apart_agree_with_each_other(norm):
     np.testing.assert_array_equal(a.radius, b.radius)
     np.testing.assert_array_equal(a.radius_is_exact, b.radius_is_exact)
     assert 0 < a.stable.sum() < len(X)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
+    scores = np.random.default_rng(9).normal(size=(20, 3))
+    ensemble, X = many_trees(20, classes=["a", "b", "c"], scores=scores)
+    whole = certify(ensemble, X, attacker=attacker, radius=True, witness=True)
+    monkeypatch.setattr("certiforest.rows.BLOCK_BYTES", 8 * 82 * 7)
+    parts = certify(ensemble, X, attacker=attacker, radius=True, witness=True, n_jobs=2)
+    for name in ("prediction", "stable", "radius", "radius_is_exact", "witness"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    assert 0 < (whole.stable == 1).sum() < len(X)
+
+
+def test_a_single_class_is_stable():
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["a"], scores=[[-1.0], [1.0]])
+    for attacker in ATTACKERS:
+        c = certify(e, [[0.5]], ["a"], attacker, radius=True, witness=True)
+        assert (c.stable[0], c.radius[0], c.verdict[0]) == (1, math.inf, Verdict.ROBUST)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS[1:3], ids=str)
+def test_floats_and_whole_numbers_agree(attacker):
+    """Without trust in floats every row goes to whole numbers, with the same answer."""
+    scores = np.random.default_rng(10).normal(size=(20, 3)).round(1)
+    ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
+    trusting, doubting = Summing(ensemble, attacker), Summing(ensemble, attacker)
+    doubting.slack = math.inf
+    answers = []
+    for summing in (trusting, doubting):
+        prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
+        summing.decide(X, VisitOrder(ensemble.n_trees), prediction, stable)
+        answers.append(stable.tolist())
+    assert answers[0] == answers[1]
+    assert 0 < sum(answers[0]) < len(X)

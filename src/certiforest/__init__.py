@@ -14,15 +14,16 @@ The house, from the front door down (imports go down only)::
     datasets.py        datasets by name: source, licence, checksum, split, scaling
     tables.py          rows and labels from CSV, Parquet, npz and LIBSVM files
     training/          trainers of large-spread ensembles
-    verification/      composition of trees, radius, witness, exact arithmetic
+    verification/      composition of votes, sums of scores, knapsacks, radius, witness, exact arithmetic
     formats/           doors for models: scikit-learn, .silva; as_ensemble(model)
     spread.py          how far apart thresholds are: spread, overlaps, has_large_spread
     reach_kernels.py   what one tree can be made to say, and at what cost
-    ensemble.py        TreeEnsemble: all trees as flat read-only arrays
+    ensemble.py        TreeEnsemble: all trees as flat read-only arrays; they vote, or their scores add up
     attacker.py        Attacker(norm, eps, scale, frozen, domain)
     scaling.py         Scaling: from the numbers in a file to those that eps refers to
     verdict.py         ROBUST, FRAGILE, VULNERABLE, BROKEN, UNKNOWN; Certificates
     rows.py            rows as they enter: checked, in blocks
+    scores.py          scores of leaves, made ready for exact sums
     rounding_kernels.py  the rounding rule: comparisons right to the last bit
 """
 
