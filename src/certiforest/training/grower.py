@@ -86,6 +86,8 @@ class Ground(NamedTuple):
 class SplitScore(Protocol):
     """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
 
+    class_index: NDArray
+
     def totals(self, frontier: Frontier) -> NDArray[np.float64]:
         """Return the totals of each node, shape (n_nodes, n_totals)."""
 
@@ -97,6 +99,15 @@ class SplitScore(Protocol):
         block: slice, out_gain: NDArray, out_threshold: NDArray,
     ) -> None:  # fmt: skip
         """Write gain and threshold of the best open split of each entry (node, feature) of a block of entries."""
+
+    def near_sides(
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
+        threshold: NDArray,
+    ) -> NDArray[np.int8]:  # fmt: skip
+        """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
+
+        `LEFT`, `RIGHT` or `BOTH` of `grower_kernels`.
+        """
 
 
 class GrownTrees(NamedTuple):
@@ -164,7 +175,7 @@ def grow_trees(
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
-    A row that the attacker can move across a threshold goes to both children: it is in every leaf it can reach.
+    A row that the attacker can move across a threshold goes to one child or to both, as the score says.
 
     Parameters
     ----------
@@ -204,7 +215,7 @@ def grow_trees(
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            frontier = _route(ground, frontier, split, feature[split], threshold[split], children)
+            frontier = _route(ground, frontier, totals, score, split, feature[split], threshold[split], children)
             n_nodes += 2 * len(split)
     raise AssertionError("Levels end when no node splits.")
 
@@ -261,15 +272,17 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
 
 
 def _route(
-    ground: Ground, frontier: Frontier, split: NDArray, feature: NDArray, threshold: NDArray, children: NDArray
-) -> Frontier:
+    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
+    threshold: NDArray, children: NDArray,
+) -> Frontier:  # fmt: skip
     """Return the children of the nodes that split as the next level."""
     n_rows = 2 * int(np.diff(frontier.start)[split].sum())
     row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
     start = np.empty(2 * len(split) + 1, np.int64)
+    near_side = score.near_sides(ground, frontier, totals, split, feature, threshold)
     kernels.route(
         ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
-        split, feature, threshold, row, weight, start,
+        score.class_index, split, feature, threshold, near_side, row, weight, start,
     )  # fmt: skip
     tree = np.repeat(frontier.tree[split], 2)
     return Frontier(children, tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy())
