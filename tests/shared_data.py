@@ -1,7 +1,7 @@
 """Where reference data that is no part of the product lives, and the paper's splits of it.
 
-It is looked for in the directory named by the environment variable CERTIFOREST_SHARED, else in ``shared`` beside
-the repository. Tests that need it are skipped where it is absent.
+It is looked for in the directory that the environment variable CERTIFOREST_SHARED names, else in ``shared``
+beside the repository. Tests that need it are skipped where it is absent.
 """
 
 import functools
@@ -29,7 +29,7 @@ needs_shared = pytest.mark.skipif(
 
 @functools.cache
 def paper_split(dataset: str):
-    """Return X_train, X_test, y_train, y_test of two classes as the paper splits them; the second class is 1."""
+    """Return X_train, X_test, y_train, y_test as the paper splits them; the second class is 1."""
     directory = shared()
     if directory is None:
         raise FileNotFoundError("Expected CERTIFOREST_SHARED to name the directory of reference data.")

@@ -76,8 +76,7 @@ def test_trees_share_a_gap():
 def test_sample_weights_count_as_repeated_rows():
     X, y = blobs(200, seed=3)
     weight = np.random.default_rng(0).integers(1, 4, 200)
-    # Without focus all weights are whole numbers: sums are exact in any order.
-    options = {"n_estimators": 7, "max_depth": 4, "focus": 0, "random_state": 0}
+    options = {"n_estimators": 7, "max_depth": 4, "random_state": 0}
     attacker = Attacker(np.inf, 0.01)
     weighted = grow(X, y, 3, weight.astype(float), attacker, **options)
     repeated = grow(np.repeat(X, weight, axis=0), np.repeat(y, weight), 3, None, attacker, **options)

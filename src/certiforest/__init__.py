@@ -6,6 +6,7 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The house, from the front door down (imports go down only)::
 
     cli.py             what people type
+    tuning.py          scorers that certify; a search that can be resumed
     certify.py         certify(model, X, y, attacker): the one front door
     training/          trainers of large-spread ensembles
     verification/      composition of trees, radius, witness, exact arithmetic
@@ -24,12 +25,14 @@ from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.formats import as_ensemble, save_silva
 from certiforest.spread import has_large_spread, overlaps, spread
+from certiforest.training.forest import LargeSpreadForestClassifier
 from certiforest.verdict import Certificates, Verdict
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
     "Certificates",
+    "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
     "TreeEnsemble",

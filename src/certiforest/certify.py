@@ -17,7 +17,7 @@ from certiforest.formats import as_ensemble
 from certiforest.rows import RowError, Rows
 from certiforest.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.verdict import UNSTABLE, Certificates
-from certiforest.verification.composition import Composition
+from certiforest.verification.composition import Composition, VisitOrder
 from certiforest.verification.radius import Radii
 
 
@@ -93,26 +93,27 @@ def certify(
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
     composition = Composition(ensemble, attacker)
-    radii = Radii(composition)
+    radii = Radii(composition) if radius or not composition.has_large_spread else None
     n = len(rows)
     prediction, stable = np.empty(n, np.int64), np.empty(n, np.int8)
     out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
     out_witness = np.full((n, ensemble.n_features), np.nan) if witness else None
 
-    def work(order: NDArray[np.int64], block: slice) -> None:
+    def work(order: VisitOrder, block: slice) -> None:
         x = rows[block]
         _check_domain(x, block, attacker)
         composition.decide(x, order, prediction[block], stable[block])
         if out_witness is not None:
             unstable = np.flatnonzero(stable[block] == UNSTABLE)
             composition.write_witnesses(x, unstable, out_witness[block])
-        radii.settle(x, stable[block], None if out_witness is None else out_witness[block])
-        if out_radius is not None and out_is_exact is not None:
-            radii.measure(x, out_radius[block], out_is_exact[block])
+        if radii is not None:
+            radii.settle(x, stable[block], None if out_witness is None else out_witness[block])
+            if out_radius is not None and out_is_exact is not None:
+                radii.measure(x, out_radius[block], out_is_exact[block])
         if progress is not None:
             progress(len(x))
 
-    _run(work, list(rows.blocks()), _check_n_jobs(n_jobs), composition.new_order)
+    _run(work, list(rows.blocks()), _check_n_jobs(n_jobs), lambda: VisitOrder(ensemble.n_trees))
     return Certificates(
         prediction=ensemble.classes[prediction],
         stable=stable,
@@ -124,10 +125,10 @@ def certify(
 
 
 def _run(
-    work: Callable[[NDArray[np.int64], slice], None],
+    work: Callable[[VisitOrder, slice], None],
     blocks: list[slice],
     n_jobs: int,
-    new_order: Callable[[], NDArray[np.int64]],
+    new_order: Callable[[], VisitOrder],
 ) -> None:
     """Do the blocks, each thread with an order of visits of its own."""
     if n_jobs == 1 or len(blocks) <= 1:

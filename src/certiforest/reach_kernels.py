@@ -84,9 +84,9 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
     """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
 
     Fills ``out_cost`` (n_classes,), inf where there is none, and ``out_leaf`` (n_classes,). Costs are powers of
-    norms in units of ``unit``, see `raised_cost`. Return the tree's own vote, how many classes it can be made to vote
-    for, and whether it has a split in reach on a feature that another tree has one on. ``owner`` (n_features,) starts
-    at -1 for each row; with length 0 the trees are not compared.
+    norms in units of ``unit``, see `raised_cost`. Return how many classes the tree can be made to vote for, and
+    whether it has a split in reach on a feature that another tree has one on. ``owner`` (n_features,) starts at -1
+    for each row; with length 0 the trees are not compared.
     """
     watch = owner.shape[0] > 0
     meets = False
@@ -129,7 +129,7 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
             out_leaf[c] = node
             if n_seen == out_cost.shape[0]:
                 dearest = out_cost.max()
-    return vote, n_seen, meets
+    return n_seen, meets
 
 
 @njit(cache=True, nogil=True)

@@ -266,6 +266,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 focus=self.focus,
                 random_state=random_state,
                 n_jobs=self.n_jobs,
+                progress=self._report_progress,
             )
         forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
@@ -388,9 +389,9 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             )
         if attacker.norm != 0 and self.n_partitions > min(n_movable, self.n_estimators):
             raise ValueError(
-                f"Expected at least one feature and one tree per partition, got {n_movable} features that are"
-                f" not frozen and {self.n_estimators} trees for {self.n_partitions} partitions;"
-                " lower n_partitions."
+                "Expected at least one tree and one feature that is not frozen for each partition, got"
+                f" n_partitions={self.n_partitions} for n_estimators={self.n_estimators} and"
+                f" n_features={n_movable}; lower n_partitions."
             )
 
     def _report_progress(self, n_kept: int, n_wanted: int) -> None:

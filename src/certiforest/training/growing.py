@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,7 @@ def grow_forest(
     focus: float = 10.0,
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> TreeEnsemble:
     """Grow a forest that has large spread for an attacker.
 
@@ -136,6 +138,8 @@ def grow_forest(
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; the result does not depend on it.
+    progress : callable, optional
+        Called as ``progress(n_grown, n_estimators)`` after each round.
 
     Returns
     -------
@@ -149,8 +153,10 @@ def grow_forest(
         same class.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    ground = Ground.of(X, attacker)
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    if not weight.all():
+        X, y_index, weight = X[weight > 0], y_index[weight > 0], weight[weight > 0]
+    ground = Ground.of(X, attacker)
     score = GiniScore(y_index, n_classes, min_samples_leaf)
     margins = Margins(X, score.class_index, n_classes, ground.reach)
     allowed = _deal_features(ground, n_estimators, rng)
@@ -164,6 +170,8 @@ def grow_forest(
         )  # fmt: skip
         margins.add(grown)
         rounds.append(grown)
+        if progress is not None:
+            progress(int(trees[-1]) + 1, n_estimators)
     grown = GrownTrees.join(rounds)
     if focus > 0:
         margins.relabel(grown, weight, steepness, N_RELABEL_SWEEPS)
@@ -221,7 +229,7 @@ def _roots(
     for _ in trees:
         n_draws = np.bincount(rng.integers(len(weight), size=len(weight)), minlength=len(weight)) if bootstrap else 1
         tree_weight = weight * n_draws
-        row = np.flatnonzero(tree_weight > 0)
+        row = np.flatnonzero(tree_weight)
         rows.append(row.astype(np.uint32))
         weights.append(tree_weight[row])
     start = np.cumsum([0, *map(len, rows)])

@@ -48,10 +48,12 @@ class Margins:
     def weights(self, focus: float) -> NDArray[np.float64]:
         """Return how much each row still matters, from 1 (undecided) to 0 (surely won or lost), shape (n_rows,).
 
-        This is four times the slope of the logistic function of ``focus`` times the margin.
+        This is four times the slope of the logistic function of ``focus`` times the margin, in whole multiples of
+        2**-20: sums of such numbers are exact, so that no result depends on the order of rows.
         """
         margin = self._own - self._rival.max(axis=1)
-        return 1 / np.cosh(np.minimum(focus / 2 * np.abs(margin), LARGEST_EXPONENT)) ** 2
+        slope = 1 / np.cosh(np.minimum(focus / 2 * np.abs(margin), LARGEST_EXPONENT)) ** 2
+        return np.ceil(slope * 2**20) / 2**20
 
     def relabel(self, grown: GrownTrees, sample_weight: NDArray[np.float64], focus: float, n_sweeps: int) -> None:
         """Let each leaf, tree after tree, say what helps most the rows that can reach it, given the other trees."""

@@ -65,7 +65,7 @@ def prune_forest(
     Parameters
     ----------
     forest : sequence of Nodes
-        The trees to choose from; they are not changed.
+        The trees to choose from, the preferred ones first; they are not changed.
     n_keep : int
         How many trees to keep, at least 1.
     attacker : Attacker
@@ -128,7 +128,9 @@ def prune_forest(
         groups = groups[is_overlapping[groups]]
         features = pool.group_feature[groups]
         segments = [
-            np.concatenate((kept[kept_start[f] : kept_start[f] + n_kept[f]], np.arange(*pool.group_start[g : g + 2])))
+            np.concatenate(
+                (kept[kept_start[f] : kept_start[f] + n_kept[f]], np.arange(*pool.group_start[g : g + 2]))
+            )
             for g, f in zip(groups, features, strict=True)
         ]
         members = np.concatenate([*segments, np.empty(0, np.int64)])
@@ -149,15 +151,15 @@ def prune_forest(
     first = int(generator.integers(len(forest)))
     is_available[first] = False
     keep(first, np.empty(0, np.int64))
-    while len(trees) < n_keep:
-        if progress is not None:
-            progress(len(trees), n_keep)
+    while len(trees) < n_keep and is_available.any():
         tree = kernels.find_best_tree(pool.tree_group_start, is_overlapping, is_available)
-        if tree < 0:
-            break
         is_available[tree] = False
         most_rounds = max(most_rounds, fit_in(tree))
-    return Pruned([_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds)
+        if progress is not None:
+            progress(len(trees), n_keep)
+    return Pruned(
+        [_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds
+    )
 
 
 def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
@@ -195,7 +197,9 @@ def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
 
 def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node: NDArray[np.int64]) -> Nodes:
     is_split = threshold_of_node >= 0
-    threshold = np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
+    threshold = (
+        np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
+    )
     return tree._replace(threshold=threshold)
 
 
@@ -244,6 +248,7 @@ def train_pruned_forest(
     """
     n_features = X.shape[1]
     is_frozen = attacker.is_frozen(n_features)
+    row_weight = np.ones(len(X)) if sample_weight is None else sample_weight
     shared, movable = np.flatnonzero(is_frozen), np.flatnonzero(~is_frozen)
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
@@ -251,6 +256,11 @@ def train_pruned_forest(
 
     trees: list[Nodes] = []
     n_rounds = 0
+
+    def report(n_kept: int, n_wanted: int) -> None:
+        if progress is not None:
+            progress(len(trees) + n_kept, n_estimators)
+
     for index, part in enumerate(np.array_split(random_state.permutation(movable), n_partitions)):
         n_keep = -((len(trees) - n_estimators) // (n_partitions - index))
         columns = np.sort(np.concatenate((part, shared)))
@@ -264,12 +274,9 @@ def train_pruned_forest(
         pool = [_as_nodes(tree.tree_, columns) for tree in forest.estimators_]
         if attacker.norm == 0:
             trees += pool
+            report(0, 1)
             continue
-        n_before = len(trees)
-
-        def report(n_kept: int, n_wanted: int, n_before: int = n_before) -> None:
-            if progress is not None:
-                progress(n_before + n_kept, n_estimators)
+        pool = _most_robust_first(pool, X, y_index, n_classes, row_weight, attacker)
 
         pruned = prune_forest(
             pool,
@@ -284,7 +291,7 @@ def train_pruned_forest(
         trees += pruned.trees
         n_rounds = max(n_rounds, pruned.n_rounds)
     ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=np.arange(n_classes))
-    return (_relabelled(ensemble, X, y_index, sample_weight) if relabel else ensemble), n_rounds
+    return (_relabelled(ensemble, X, y_index, row_weight) if relabel else ensemble), n_rounds
 
 
 def _as_nodes(tree: Any, columns: NDArray[np.int64]) -> Nodes:
@@ -299,10 +306,25 @@ def _as_nodes(tree: Any, columns: NDArray[np.int64]) -> Nodes:
     )
 
 
-def _relabelled(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, sample_weight: NDArray | None) -> TreeEnsemble:
+def _most_robust_first(
+    pool: list[Nodes], X: NDArray, y_index: NDArray, n_classes: int, row_weight: NDArray, attacker: Attacker
+) -> list[Nodes]:
+    """Sort trees by the weight of the training rows on which each alone withstands the attacker.
+
+    Of several trees with equally few overlaps the first is taken, and the order of a random forest means
+    nothing: so let it be one that counts. Moves within eps on every feature at once stand for every norm.
+    """
+    ensemble = TreeEnsemble.from_trees(pool, n_features=X.shape[1], classes=np.arange(n_classes))
+    stack = np.empty(int(np.diff(ensemble.tree_start).max()), np.int64)
+    weight = np.zeros(len(pool))
+    budgets = attacker.budgets(X.shape[1])
+    kernels.weigh_robust_rows(ensemble.trees, X, y_index, row_weight, *budgets, stack, weight)
+    return [pool[tree] for tree in np.argsort(-weight, kind="stable")]
+
+
+def _relabelled(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, row_weight: NDArray) -> TreeEnsemble:
     """Give each leaf the class with most weight among the rows that reach it; an empty leaf keeps its own."""
     weight = np.zeros((ensemble.n_nodes, ensemble.n_classes))
-    row_weight = np.ones(len(X)) if sample_weight is None else sample_weight
     kernels.weigh_leaves(ensemble.trees, X, y_index, row_weight, weight)
     leaf = np.where(weight.any(axis=1), weight.argmax(axis=1), ensemble.leaf)
     return TreeEnsemble(

@@ -42,16 +42,16 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
-                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
-            ):
+            if (
+                above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])
+            ) or (above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])):
                 out[g] = True
                 break
 
 
 @njit(cache=True, nogil=True)
 def find_best_tree(tree_group_start, is_overlapping, is_available):
-    """Return the available tree with fewest overlapping groups, the first of several; -1 if there is none."""
+    """Return the available tree with fewest overlapping groups, the first of several."""
     best, fewest = -1, 0
     for tree in range(is_available.shape[0]):
         if not is_available[tree]:
@@ -68,27 +68,26 @@ def find_best_tree(tree_group_start, is_overlapping, is_available):
 def list_pairs(order, value, tree, next_stranger, high, low, out_earlier, out_later):
     """Write the overlapping pairs of one segment as positions ``earlier < later``; return how many there are.
 
-    ``order`` sorts ``value``. Pairs beyond the length of the outputs are counted, not written.
+    ``value`` and ``tree`` are sorted by value, ``order`` tells their positions in the segment. Pairs beyond
+    the length of the outputs are counted, not written.
     """
     size = order.shape[0]
     # Jumping over the rest of the own tree's thresholds keeps the work proportional to the pairs found.
     for i in range(size - 1, -1, -1):
-        if i + 1 == size or tree[order[i + 1]] != tree[order[i]]:
+        if i + 1 == size or tree[i + 1] != tree[i]:
             next_stranger[i] = i + 1
         else:
             next_stranger[i] = next_stranger[i + 1]
     n_pairs = 0
     for i in range(size):
-        a = order[i]
         j = next_stranger[i]
-        while j < size and is_within(value[order[j]], value[a], high, low):
-            b = order[j]
-            if tree[b] == tree[a]:
+        while j < size and is_within(value[j], value[i], high, low):
+            if tree[j] == tree[i]:
                 j = next_stranger[j]
                 continue
             if n_pairs < out_earlier.shape[0]:
-                out_earlier[n_pairs] = min(a, b)
-                out_later[n_pairs] = max(a, b)
+                out_earlier[n_pairs] = min(order[i], order[j])
+                out_later[n_pairs] = max(order[i], order[j])
             n_pairs += 1
             j += 1
     return n_pairs
@@ -110,7 +109,9 @@ def sort_pairs(key, other, size, count, out_key, out_other):
 
 
 @njit(cache=True, nogil=True)
-def push_pairs(earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value):
+def push_pairs(
+    earlier, later, start, step, lowest, highest, first_shift, last_shift, generator, has_moved, value
+):
     """Push pairs apart: the lower threshold down, the upper one up, both by one draw.
 
     All moves of a round start from the values at its start, so each threshold moves once, for the first pair
@@ -156,7 +157,10 @@ def push_apart(
             start = value[here].copy()
             order = np.argsort(start, kind="mergesort")
             size = order.shape[0]
-            n_pairs = list_pairs(order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later)
+            neighbours = start[order], tree[here][order]
+            n_pairs = list_pairs(
+                order, *neighbours, next_stranger, budget_high[f], budget_low[f], earlier, later
+            )
             if n_pairs == 0:
                 continue
             if n_rounds == max_iter:
@@ -165,7 +169,7 @@ def push_apart(
                 n_room = 2 * n_pairs
                 earlier, later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
                 spare_earlier, spare_later = np.empty(n_room, np.int64), np.empty(n_room, np.int64)
-                list_pairs(order, start, tree[here], next_stranger, budget_high[f], budget_low[f], earlier, later)
+                list_pairs(order, *neighbours, next_stranger, budget_high[f], budget_low[f], earlier, later)
             sort_pairs(later[:n_pairs], earlier[:n_pairs], size, count, spare_later, spare_earlier)
             sort_pairs(spare_earlier[:n_pairs], spare_later[:n_pairs], size, count, earlier, later)
             has_moved[:size] = False
@@ -179,6 +183,40 @@ def push_apart(
         if n_active == 0:
             return n_rounds
     return -1
+
+
+@njit(cache=True, nogil=True)
+def is_robust_alone(trees, tree, x, label, budget_high, budget_low, stack):
+    """Tell whether every leaf of a tree that a row can be moved into, feature by feature, is of its class."""
+    stack[0] = trees.tree_start[tree]
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if trees.right[node] == node:
+            if trees.leaf[node] != label:
+                return False
+            continue
+        f, v = trees.feature[node], trees.threshold[node]
+        if x[f] <= v or is_within(x[f], v, budget_high[f], budget_low[f]):
+            stack[depth] = node + 1
+            depth += 1
+        if x[f] > v or is_within(v, x[f], budget_high[f], budget_low[f]):
+            stack[depth] = trees.right[node]
+            depth += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def weigh_robust_rows(trees, X, y_index, sample_weight, budget_high, budget_low, stack, out):
+    """Add the weight of each row to ``out[tree]`` for each tree that is robust on it all alone.
+
+    ``stack`` needs one entry per node of the largest tree.
+    """
+    for i in range(X.shape[0]):
+        for tree in range(out.shape[0]):
+            if is_robust_alone(trees, tree, X[i], y_index[i], budget_high, budget_low, stack):
+                out[tree] += sample_weight[i]
 
 
 @njit(cache=True, nogil=True)

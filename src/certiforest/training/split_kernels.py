@@ -16,7 +16,7 @@ from numba import njit
 from certiforest.training.threshold_ledger_kernels import open_threshold
 
 CLOSED = -1.0  # gain of an entry that has useful thresholds, none of them open
-LEAST_GAIN = 1e-9  # of the weight of a node: smaller gains are rounding errors
+LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
 
 @njit(cache=True, nogil=True)

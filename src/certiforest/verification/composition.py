@@ -64,28 +64,21 @@ class Composition:
             if self.unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 self.slack = math.inf
 
-    def new_order(self) -> NDArray[np.int64]:
-        """Return an order of visits to start from; each thread needs its own."""
-        return np.arange(self.ensemble.n_trees)
-
     def decide(
-        self, X: NDArray[np.float64], order: NDArray[np.int64], out_prediction: NDArray, out_stable: NDArray[np.int8]
+        self, X: NDArray[np.float64], order: VisitOrder, out_prediction: NDArray, out_stable: NDArray[np.int8]
     ) -> None:
-        """Write the predicted class index and 1, 0 or -1 (stable, unstable, unknown) for each row.
-
-        ``order`` is changed to one that suits the rows seen.
-        """
+        """Write the predicted class index and 1, 0 or -1 (stable, unstable, unknown) for each row."""
         trees, n_classes = self.ensemble.trees, self.ensemble.n_classes
         watch = not self.has_large_spread
+        results = order.place, order.moved, out_prediction, out_stable
         if self.is_box:
-            kernels.decide_within_box(trees, X, *self.budgets, n_classes, watch, order, out_prediction, out_stable)
-            return
-        kernels.decide_by_price(
-            trees, X, *self.budgets, self.unit, int(self.attacker.norm), self.limit, self.slack, n_classes, watch,
-            order, out_prediction, out_stable,
-        )  # fmt: skip
-        for i in np.flatnonzero(out_stable == kernels.BORDERLINE):
-            out_stable[i] = self.exact_change(X[i]).cost > exact_budget(self.attacker)
+            kernels.decide_within_box(trees, X, *self.budgets, n_classes, watch, *results)
+        else:
+            pricing = self.unit, int(self.attacker.norm), self.limit, self.slack
+            kernels.decide_by_price(trees, X, *self.budgets, *pricing, n_classes, watch, *results)
+            for i in np.flatnonzero(out_stable == kernels.BORDERLINE):
+                out_stable[i] = self.exact_change(X[i]).cost > exact_budget(self.attacker)
+        order.improve()
 
     def exact_change(self, x: NDArray[np.float64]) -> Change:
         """Return the cheapest change of one row up to the budget, in rational arithmetic."""
@@ -118,6 +111,30 @@ class Composition:
             raise AssertionError("A witness does not change the prediction: please report this as a defect.")
 
 
+class VisitOrder:
+    """In which order trees are visited: those that attackers seldom move come first.
+
+    A majority of trees that cannot be moved is then found sooner. It learns from each block of rows, and no verdict
+    depends on it. Each thread has its own.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (n_trees,)
+        Trees in the order of visits.
+    moved : ndarray of int64, shape (n_trees, 2)
+        How often each tree was visited, and how often it could be moved.
+    """
+
+    def __init__(self, n_trees: int) -> None:
+        self.place = np.arange(n_trees)
+        self.moved = np.zeros((n_trees, 2), np.int64)
+
+    def improve(self) -> None:
+        """Sort by how often each tree could be moved so far."""
+        visits, moves = self.moved.T
+        self.place = np.argsort(moves / np.maximum(visits, 1), kind="stable")
+
+
 class RowPricing:
     """Scratch space to price the cheapest change of one row after another."""
 
@@ -133,21 +150,17 @@ class RowPricing:
         self._stack_cost = np.empty(ensemble.n_nodes + 1)
         self._best = np.empty(n_trees + 2)
         self._choice = np.empty((n_trees, n_trees + 2), np.int8)
-        self._no_owner = np.empty(0, np.int64)
 
     def price(self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float) -> None:
         """Fill ``cost``, ``leaf`` and ``vote`` for a row (see `reach_kernels.visit_priced`)."""
         kernels.price_row(
-            self.trees, x, *budgets, unit, norm, limit, self._no_owner, self._stack, self._stack_cost,
-            self.cost, self.leaf, self.vote,
+            self.trees, x, *budgets, unit, norm, limit, self._stack, self._stack_cost, self.cost, self.leaf, self.vote,
         )  # fmt: skip
 
     def cheapest_change(self, *, is_max: bool) -> float:
         """Return the cost of the cheapest change and fill ``target``."""
-        votes = np.bincount(self.vote, minlength=self.n_classes)
-        return kernels.cheapest_change(
-            self.cost, self.vote, votes, votes.argmax(), is_max, self._best, self._choice, self.target
-        )
+        y = kernels.most_voted(self.vote, self.n_classes)
+        return kernels.cheapest_change(self.cost, self.vote, y, is_max, self._best, self._choice, self.target)
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:

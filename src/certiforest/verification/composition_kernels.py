@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
+from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
 
 STABLE, UNSTABLE, UNKNOWN, BORDERLINE = 1, 0, -1, 2
@@ -22,48 +23,48 @@ def holds_majority(count, n_trees, c):
 
 
 @njit(cache=True, nogil=True)
-def decide_within_box(trees, X, high, low, n_classes, watch, order, out_prediction, out_stable):
+def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
-    A tree that can say one thing only is fixed. Against rival c the worst case gives the predicted class y its
-    fixed trees and c every tree that can vote for it, so y is safe iff ``fixed[y] > reachable[c]``, or equal and
-    y wins ties. As soon as the fixed trees of one class hold the majority, the row is stable and predicted so.
-    ``order`` (n_trees,) is the order of visits. No verdict depends on it; trees that are seldom fixed drift to its
-    end, so that the majority is found sooner. With ``watch``, trees that meet leave a row UNKNOWN.
+    A tree that can say one thing only is fixed. As soon as the fixed trees of one class hold the majority, the row is
+    stable and predicted so. Otherwise, against rival c the worst case gives the predicted class y its fixed trees and
+    c every tree that can vote for it, so y is safe iff ``fixed[y] > reachable[c]``, or equal and y wins ties.
+
+    With ``watch``, trees that meet leave a row UNKNOWN. ``order`` (n_trees,) is the order of visits; no verdict depends
+    on it. ``out_moved`` (n_trees, 2) counts how often each tree was visited, and how often it was not fixed.
     """
-    # The visit of a tree stands here in full, on plain arrays: calls with many arrays would double the time.
+    # The visit of a tree stands here in full, on plain arrays and with few branches that the processor has to guess:
+    # this loop is where the time goes, and calls that pass many arrays would double it.
     feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
     tree_start, stride = trees.tree_start, trees.stride
     n_trees = tree_start.shape[0] - 1
     stack = np.empty(feature.shape[0] + 1, np.int64)
     owner = np.empty(X.shape[1] if watch else 0, np.int64)
     seen = np.empty(n_classes, np.int64)  # seen[c] == tree: class c was met in this tree
-    votes = np.empty(n_classes, np.int64)
+    vote = np.empty(n_trees, np.int64)
     fixed = np.empty(n_classes, np.int64)
     reachable = np.empty(n_classes, np.int64)
     for i in range(X.shape[0]):
         x = X[i]
         owner[:] = -1
         seen[:] = -1
-        votes[:] = 0
         fixed[:] = 0
         reachable[:] = 0
         meet = False
-        last_was_movable = False
-        out_stable[i] = UNKNOWN
+        is_stable = False
         for place in range(n_trees):
             tree = order[place]
             node, depth = tree_start[tree], 0
             while right[node] != node:
-                for _ in range(stride[tree]):  # as `descend`: down the row's own path, noting splits nearby
+                for _ in range(stride[tree]):  # down the row's own path; splits nearby stay on the stack
                     f, v = feature[node], threshold[node]
                     stack[depth] = node
                     depth += abs(x[f] - v) <= high[f]
                     node = node + 1 if x[f] <= v else right[node]
-            vote = leaf[node]
-            votes[vote] += 1
-            seen[vote] = tree
-            reachable[vote] += 1
+            own = leaf[node]
+            vote[tree] = own
+            seen[own] = tree
+            reachable[own] += 1
             n_seen = 1
             while depth > 0 and (n_seen < n_classes or watch):
                 depth -= 1
@@ -84,110 +85,129 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_predicti
                     seen[c] = tree
                     reachable[c] += 1
                     n_seen += 1
-            if n_seen == 1:
-                fixed[vote] += 1
-                if last_was_movable:  # both visited already: the fixed one goes before the movable one
-                    order[place - 1], order[place] = order[place], order[place - 1]
-                if holds_majority(fixed[vote], n_trees, vote):
-                    out_prediction[i] = vote
-                    out_stable[i] = STABLE
-                    break
-            last_was_movable = n_seen > 1
-        if out_stable[i] == STABLE:
-            continue
-        y = np.argmax(votes)
+            fixed[own] += n_seen == 1
+            out_moved[tree, 0] += 1
+            out_moved[tree, 1] += n_seen > 1
+            if holds_majority(fixed[own], n_trees, own):
+                is_stable = True
+                break
+        y = own if is_stable else most_voted(vote, n_classes)
         out_prediction[i] = y
-        safe = True
-        for c in range(n_classes):
-            if c != y and (fixed[y] < reachable[c] or (fixed[y] == reachable[c] and c < y)):
-                safe = False
-        if safe:  # each tree at its own worst: true whether or not trees meet
+        # Each tree at its own worst: a row that is safe then is stable whether or not trees meet.
+        if is_stable or is_safe(y, fixed, reachable):
             out_stable[i] = STABLE
-        elif not meet:
-            out_stable[i] = UNSTABLE
+        else:
+            out_stable[i] = UNKNOWN if meet else UNSTABLE
 
 
 @njit(cache=True, nogil=True)
-def price_row(trees, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf, out_vote):
-    """Find the cheapest leaf of each tree and class (see `visit_priced`); return whether trees meet at this row."""
-    owner[:] = -1
-    meet = False
-    for tree in range(trees.tree_start.shape[0] - 1):
-        vote, _, meets = visit_priced(
-            trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost[tree], out_leaf[tree]
-        )
-        out_vote[tree] = vote
-        meet = meet or meets
-    return meet
+def scan_row(trees, x, high, order, out_moved, out_vote, out_fixed, out_near):
+    """Let the trees vote, and see which of them have no split near the row's path: nobody can move those.
+
+    As soon as such trees of one class hold the majority, the row is stable: return that class and stop. Otherwise
+    return -1 and the number of trees with a split nearby, listed in ``out_near``; ``out_fixed`` counts the others by
+    class. ``order`` and ``out_moved`` as in `decide_within_box`.
+    """
+    feature, threshold, right = trees.feature, trees.threshold, trees.right
+    n_trees = trees.tree_start.shape[0] - 1
+    out_fixed[:] = 0
+    n_near = 0
+    for place in range(n_trees):
+        tree = order[place]
+        node = trees.tree_start[tree]
+        is_near = False
+        while right[node] != node:
+            for _ in range(trees.stride[tree]):
+                value, v = x[feature[node]], threshold[node]
+                is_near |= abs(value - v) <= high[feature[node]]
+                node = node + 1 if value <= v else right[node]
+        c = trees.leaf[node]
+        out_vote[tree] = c
+        out_near[n_near] = tree
+        n_near += is_near
+        out_fixed[c] += not is_near
+        out_moved[tree, 0] += 1
+        out_moved[tree, 1] += is_near
+        if holds_majority(out_fixed[c], n_trees, c):
+            return c, n_near
+    return -1, n_near
 
 
 @njit(cache=True, nogil=True)
-def decide_by_price(trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_prediction, out_stable):
+def is_safe(y, fixed, reachable):
+    """Tell whether class ``y`` wins against every rival at its best."""
+    for c in range(fixed.shape[0]):
+        if c != y and (fixed[y] < reachable[c] or (fixed[y] == reachable[c] and c < y)):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def most_voted(vote, n_classes):
+    """Return the class with most votes, the lowest on ties."""
+    return np.argmax(count_by_class(vote, n_classes))
+
+
+@njit(cache=True, nogil=True)
+def count_by_class(vote, n_classes):
+    """Return how many trees vote for each class."""
+    votes = np.zeros(n_classes, np.int64)
+    for tree in range(vote.shape[0]):
+        votes[vote[tree]] += 1
+    return votes
+
+
+@njit(cache=True, nogil=True)
+def decide_by_price(
+    trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_moved, out_prediction, out_stable
+):
     """Decide every row against an attacker whose costs add up.
 
     ``limit`` is the budget in the unit of the costs. A sum within ``slack`` of it is BORDERLINE: the exact sum may
-    lie on either side. ``order`` and ``watch`` as in `decide_within_box`.
+    lie on either side. The other arguments as in `decide_within_box`.
     """
-    feature, threshold, right = trees.feature, trees.threshold, trees.right
-    tree_start, stride = trees.tree_start, trees.stride
-    n_trees = tree_start.shape[0] - 1
-    stack = np.empty(feature.shape[0] + 1, np.int64)
-    stack_cost = np.empty(feature.shape[0] + 1)
+    n_trees = trees.tree_start.shape[0] - 1
+    stack = np.empty(trees.feature.shape[0] + 1, np.int64)
+    stack_cost = np.empty(trees.feature.shape[0] + 1)
     owner = np.empty(X.shape[1] if watch else 0, np.int64)
     cost = np.empty((n_trees, n_classes))
     leaf = np.empty((n_trees, n_classes), np.int64)
     vote = np.empty(n_trees, np.int64)
-    votes = np.empty(n_classes, np.int64)
+    near = np.empty(n_trees + 1, np.int64)
     fixed = np.empty(n_classes, np.int64)
     best = np.empty(n_trees + 2)
     choice = np.empty((n_trees, n_trees + 2), np.int8)
     target = np.empty(n_trees, np.int64)
     for i in range(X.shape[0]):
         x = X[i]
+        winner, n_near = scan_row(trees, x, high, order, out_moved, vote, fixed, near)
+        if winner >= 0:
+            out_prediction[i] = winner
+            out_stable[i] = STABLE
+            continue
         owner[:] = -1
-        votes[:] = 0
-        fixed[:] = 0
+        cost[:] = math.inf
+        for tree in range(n_trees):
+            cost[tree, vote[tree]] = 0.0
         meet = False
-        last_was_movable = False
-        out_stable[i] = UNKNOWN
-        for place in range(n_trees):
-            tree = order[place]
-            # Most trees have no split near the row's path: seen here at once, without a call.
-            node, is_near = tree_start[tree], False
-            while right[node] != node:
-                for _ in range(stride[tree]):
-                    f, v = feature[node], threshold[node]
-                    is_near |= abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-            c = trees.leaf[node]
-            n_seen, meets = 1, False
-            if is_near:
-                _, n_seen, meets = visit_priced(
-                    trees, tree, x, high, low, unit, norm, limit + slack, owner, stack, stack_cost, cost[tree],
-                    leaf[tree],
-                )  # fmt: skip
-            else:
-                cost[tree, :] = math.inf
-                cost[tree, c] = 0.0
-            vote[tree] = c
-            votes[c] += 1
+        winner = most_voted(vote, n_classes)
+        out_prediction[i] = winner
+        for k in range(n_near):
+            tree = near[k]
+            n_seen, meets = visit_priced(
+                trees, tree, x, high, low, unit, norm, limit + slack, owner, stack, stack_cost, cost[tree], leaf[tree]
+            )
             meet = meet or meets
-            if n_seen == 1:
-                fixed[c] += 1
-                if last_was_movable:  # both visited already: the fixed one goes before the movable one
-                    order[place - 1], order[place] = order[place], order[place - 1]
-                if holds_majority(fixed[c], n_trees, c):
-                    out_prediction[i] = c
-                    out_stable[i] = STABLE
-                    break
-            last_was_movable = n_seen > 1
-        if out_stable[i] == STABLE:
+            fixed[vote[tree]] += n_seen == 1
+            if holds_majority(fixed[winner], n_trees, winner):
+                break
+        if holds_majority(fixed[winner], n_trees, winner):
+            out_stable[i] = STABLE
             continue
-        y = np.argmax(votes)
-        out_prediction[i] = y
         if meet:
+            out_stable[i] = UNKNOWN
             continue
-        total = cheapest_change(cost, vote, votes, y, False, best, choice, target)
+        total = cheapest_change(cost, vote, winner, False, best, choice, target)
         if total > limit + slack:
             out_stable[i] = STABLE
         elif total <= limit - slack:
@@ -197,14 +217,26 @@ def decide_by_price(trees, X, high, low, unit, norm, limit, slack, n_classes, wa
 
 
 @njit(cache=True, nogil=True)
+def price_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_cost, out_leaf, out_vote):
+    """Find the cheapest leaf of each tree and class, see `visit_priced`, and what each tree votes."""
+    nobody = np.empty(0, np.int64)
+    for tree in range(trees.tree_start.shape[0] - 1):
+        out_vote[tree] = trees.leaf[find_leaf(trees, tree, x)]
+        visit_priced(
+            trees, tree, x, high, low, unit, norm, limit, nobody, stack, stack_cost, out_cost[tree], out_leaf[tree]
+        )
+
+
+@njit(cache=True, nogil=True)
 def votes_to_gain(votes, y, rival):
     """Return by how many votes the rival has to improve on ``y`` to overtake it: ties go to the lower class."""
     return votes[y] - votes[rival] + (1 if rival > y else 0)
 
 
 @njit(cache=True, nogil=True)
-def cheapest_change(cost, vote, votes, y, is_max, best, choice, out_target):
+def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     """Return the least cost at which some class overtakes ``y``, inf if there is none; see `cheapest_gain`."""
+    votes = count_by_class(vote, cost.shape[1])
     least = math.inf
     for rival in range(cost.shape[1]):
         if rival != y:

@@ -136,8 +136,8 @@ class Radii:
         change = exact_change(self.ensemble, x, self.attacker, ceiling)
         if change.cost == math.inf:
             return math.inf, False
-        votes = self.ensemble.votes(x[None])[0]
-        works = kernels.changes_vote(self.ensemble.trees, x, votes, change.leaf, change.target, out_witness)
+        y = self.ensemble.votes(x[None])[0].argmax()
+        works = kernels.changes_vote(self.ensemble.trees, x, y, change.leaf, change.target, out_witness)
         return ceil_root(Fraction(change.cost), self.attacker.norm), works
 
     def _span(self, x: NDArray[np.float64]) -> float:

@@ -7,7 +7,7 @@ from numba import njit
 
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.rounding_kernels import ceil_difference, successor
-from certiforest.verification.composition_kernels import cheapest_change, price_row, write_witness
+from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
 
 
 @njit(cache=True, nogil=True)
@@ -64,14 +64,14 @@ def meeting_radii(feature, feature_start, value, tree, scale, X, out):
 
 
 @njit(cache=True, nogil=True)
-def changes_vote(trees, x, votes, leaf, target, z):
-    """Write row ``x``, moved into the leaves of all its targets, to ``z``; tell whether that changes the vote."""
+def changes_vote(trees, x, y, leaf, target, z):
+    """Write row ``x``, moved into the leaves of all its targets, to ``z``; tell whether ``y`` no longer wins."""
     z[:] = x
     write_witness(trees, leaf, target, z)
-    after = np.zeros_like(votes)
+    vote = np.empty_like(target)
     for tree in range(target.shape[0]):
-        after[trees.leaf[find_leaf(trees, tree, z)]] += 1
-    return np.argmax(after) != np.argmax(votes)
+        vote[tree] = trees.leaf[find_leaf(trees, tree, z)]
+    return most_voted(vote, leaf.shape[1]) != y
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +83,6 @@ def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     stack_cost = np.empty(trees.feature.shape[0] + 1)
-    owner = np.empty(0, np.int64)
     cost = np.empty((n_trees, n_classes))
     leaf = np.empty((n_trees, n_classes), np.int64)
     vote = np.empty(n_trees, np.int64)
@@ -94,10 +93,7 @@ def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_
     low = np.zeros(X.shape[1])
     unit = np.ones(X.shape[1])
     for i in range(X.shape[0]):
-        price_row(trees, X[i], high, low, unit, norm, math.inf, owner, stack, stack_cost, cost, leaf, vote)
-        votes = np.zeros(n_classes, np.int64)
-        for tree in range(n_trees):
-            votes[vote[tree]] += 1
-        y = np.argmax(votes)
-        out_radius[i] = cheapest_change(cost, vote, votes, y, norm == -1, best, choice, target)
-        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], votes, leaf, target, out_witness[i])
+        price_row(trees, X[i], high, low, unit, norm, math.inf, stack, stack_cost, cost, leaf, vote)
+        y = most_voted(vote, n_classes)
+        out_radius[i] = cheapest_change(cost, vote, y, norm == -1, best, choice, target)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], y, leaf, target, out_witness[i])

@@ -103,7 +103,7 @@ def _price_tree(
             if value > v:
                 own, other, target = other, own, v
             if not frozen[f]:
-                price = _price_move(value, target, float(scale[f]), norm)
+                price = price_move(value, target, float(scale[f]), norm)
                 paid = moves.get(f, Fraction(0))
                 raised = max(cost, price) if norm == math.inf else cost - paid + price
                 if raised <= ceiling:
@@ -117,7 +117,8 @@ def _price_tree(
     return vote
 
 
-def _price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
+def price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
+    """Return the p-th power of a move of one feature (the move itself for L-inf, 1 for L0)."""
     if norm == 0:
         return Fraction(1)
     distance = abs(Fraction(target) - Fraction(value)) / Fraction(unit)

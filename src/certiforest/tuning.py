@@ -1,0 +1,284 @@
+"""Tuning: scorers that certify, the paper's grid, and a search that goes on where it was stopped.
+
+Every scorer is a plain function ``scorer(estimator, X, y)``, made to be given as ``scoring=`` to
+scikit-learn; ``functools.partial(scorer, attacker=...)`` scores against another attacker than the one trained for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
+
+from certiforest.attacker import Attacker
+from certiforest.certify import certify
+from certiforest.ensemble import write_atomically
+from certiforest.training.forest import ShortfallError
+from certiforest.verdict import Certificates
+
+#: The 72 combinations that the paper searches for each dataset, size and budget.
+PAPER_GRID: dict[str, list] = {
+    "max_iter": [100, 500],
+    "pool_factor": [2, 4, 6],
+    "shift_range": [(0.5, 1.0), (1.0, 1.5)],
+    "n_partitions": [1, 2, 3, 4, 5, 6],
+}
+JOURNAL_FORMAT = "certiforest-search"
+JOURNAL_VERSION = 1
+WITHOUT_EFFECT = ("callback", "verbose", "n_jobs")  # on the result of training
+
+
+class JournalError(ValueError):
+    """A journal is damaged, or belongs to another search."""
+
+
+def robust_accuracy(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> float:
+    """Return the share of rows that are proved robust.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of this library, or a Pipeline that ends in one
+        In a pipeline, rows are attacked as the forest sees them: behind all transformers.
+    X : array-like or data frame of shape (n, n_features)
+    y : array-like of shape (n,)
+    attacker : Attacker, optional
+        The one that the estimator was trained for, if not given.
+
+    Returns
+    -------
+    float
+        Rows for which nothing could be proved do not count as robust.
+    """
+    return _certificates(estimator, X, y, attacker).robust_accuracy
+
+
+def mean_accuracy(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> float:
+    """Return the mean of accuracy and robust accuracy, the paper's objective; see `robust_accuracy`."""
+    return certified_scores(estimator, X, y, attacker=attacker)["mean_accuracy"]
+
+
+def certified_scores(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> dict[str, float]:
+    """Return ``accuracy``, ``robust_accuracy`` and ``mean_accuracy``; see `robust_accuracy`.
+
+    As ``scoring=`` of a search it records all three; ``refit="mean_accuracy"`` then chooses as the paper
+    does.
+    """
+    found = _certificates(estimator, X, y, attacker)
+    accuracy, robust = found.accuracy, found.robust_accuracy
+    return {"accuracy": accuracy, "robust_accuracy": robust, "mean_accuracy": (accuracy + robust) / 2}
+
+
+def _certificates(estimator: Any, X: Any, y: Any, attacker: Attacker | None) -> Certificates:
+    if isinstance(estimator, Pipeline):
+        X, estimator = estimator[:-1].transform(X), estimator[-1]
+    if attacker is None:
+        attacker = getattr(estimator, "attacker_", None)
+    if attacker is None:
+        raise ValueError(
+            f"Expected an attacker, got none, and {type(estimator).__name__} was not trained for one;"
+            " use functools.partial(scorer, attacker=Attacker(...))."
+        )
+    return certify(estimator, X, y, attacker)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One combination of parameters, and what came of it.
+
+    ``scores`` is what `certified_scores` returned on the validation rows, None if training failed; ``error``
+    is then the reason.
+    """
+
+    params: dict[str, Any]
+    scores: dict[str, float] | None
+    error: str | None
+    seconds: float
+
+    @property
+    def objective(self) -> float:
+        """Mean of accuracy and robust accuracy; minus infinity if training failed."""
+        return -math.inf if self.scores is None else self.scores["mean_accuracy"]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """All trials in the order of the grid, the best of them, and the estimator it gives on all rows."""
+
+    trials: list[Trial]
+    best: Trial
+    best_estimator: BaseEstimator | None
+
+
+def search(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] = PAPER_GRID,
+    *,
+    journal: str | Path,
+    attacker: Attacker | None = None,
+    validation_share: float = 0.2,
+    random_state: int = 0,
+    refit: bool = True,
+    progress: Callable[[int, int, Trial], None] | None = None,
+) -> SearchResult:
+    """Try every combination of a grid on a stratified validation set, writing down each result at once.
+
+    A search that was stopped, in whatever way, goes on where it stopped when it is called again with the same
+    arguments: trials found in the journal are not run again. A longer grid goes on from a shorter one, too.
+
+    Parameters
+    ----------
+    estimator : estimator
+        `LargeSpreadForestClassifier` or a pipeline that ends in one; give it an int as ``random_state``.
+    X : array-like or data frame of shape (n, n_features)
+    y : array-like of shape (n,)
+    grid : dict of lists, or list of such, default=PAPER_GRID
+        As for `sklearn.model_selection.GridSearchCV`.
+    journal : path
+        JSON file that keeps the trials; written whole or not at all.
+    attacker : Attacker, optional
+        Whom the validation rows are certified against; the one trained for, if not given.
+    validation_share : float, default=0.2
+        Share of rows that trials are scored on and not trained on.
+    random_state : int, default=0
+        Which rows those are.
+    refit : bool, default=True
+        Whether to train the best combination on all rows in the end.
+    progress : callable, optional
+        Called as ``progress(n_done, n_trials, trial)`` after every trial, those from the journal included.
+
+    Returns
+    -------
+    SearchResult
+        The best trial has the highest mean of accuracy and robust accuracy, the first of several.
+
+    Raises
+    ------
+    JournalError
+        If the journal is damaged or was written by a search over other data, estimator or split.
+    ValueError
+        If no combination can be trained.
+    """
+    combinations = list(ParameterGrid(grid))
+    split = StratifiedShuffleSplit(n_splits=1, test_size=validation_share, random_state=random_state)
+    train, validate = next(split.split(np.zeros(len(y)), y))
+    fingerprint = _fingerprint(estimator, X, y, combinations, attacker, validation_share, random_state)
+    known = _read_journal(Path(journal), fingerprint)
+    rows = _rows(X, train), _rows(y, train), _rows(X, validate), _rows(y, validate)
+    trials = []
+    for n_done, params in enumerate(combinations, start=1):
+        key = _key(params)
+        if key not in known:
+            known[key] = _try(clone(estimator).set_params(**params), *rows, attacker)
+            _write_journal(Path(journal), fingerprint, known)
+        trials.append(replace(known[key], params=params))
+        if progress is not None:
+            progress(n_done, len(combinations), trials[-1])
+    best = max(trials, key=lambda trial: trial.objective)
+    if best.scores is None:
+        raise ValueError(
+            f"Expected a combination that can be trained, got {len(trials)} that cannot;"
+            f" the first says: {best.error}"
+        )
+    return SearchResult(trials, best, clone(estimator).set_params(**best.params).fit(X, y) if refit else None)
+
+
+def _try(
+    estimator: BaseEstimator, X: Any, y: Any, X_validate: Any, y_validate: Any, attacker: Attacker | None
+) -> Trial:
+    start = time.perf_counter()
+    scores, error = None, None
+    try:
+        scores = certified_scores(estimator.fit(X, y), X_validate, y_validate, attacker=attacker)
+    except (ShortfallError, ValueError) as failure:
+        error = str(failure)
+    return Trial({}, scores, error, time.perf_counter() - start)
+
+
+def _rows(table: Any, rows: NDArray[np.int64]) -> Any:
+    """Return some rows of an array, a list or a pandas or polars frame or series."""
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    return table[rows] if hasattr(table, "shape") else np.asarray(table)[rows]
+
+
+def _key(params: Mapping[str, Any]) -> str:
+    return json.dumps(params, sort_keys=True, default=repr)
+
+
+def _fingerprint(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    combinations: list[dict],
+    attacker: Attacker | None,
+    validation_share: float,
+    random_state: int,
+) -> str:
+    """Return a digest of all that the result of a trial depends on but its own parameters."""
+    searched = set().union(*combinations)
+    fixed = [
+        (name, _plain(value))
+        for name, value in sorted(estimator.get_params().items())
+        if name not in searched and name.split("__")[-1] not in WITHOUT_EFFECT
+    ]
+    described = [type(estimator).__name__, fixed, repr(attacker), validation_share, random_state]
+    digest = hashlib.sha256(json.dumps(described, default=repr).encode())
+    for table in (np.asarray(X), np.asarray(y)):
+        digest.update(f"{table.dtype}{table.shape}".encode())
+        digest.update(repr(table.tolist()).encode() if table.dtype == object else table.tobytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as text-like data that is the same in every process."""
+    if hasattr(value, "get_params"):  # its own parameters are listed, too
+        return type(value).__name__
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if isinstance(value, np.ndarray) else repr(value)
+
+
+def _read_journal(path: Path, fingerprint: str) -> dict[str, Trial]:
+    if not path.exists():
+        return {}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        is_journal = document["format"] == JOURNAL_FORMAT and document["version"] == JOURNAL_VERSION
+        known = {
+            key: Trial({}, entry["scores"], entry["error"], entry["seconds"])
+            for key, entry in document["trials"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_journal = False
+    if not is_journal:
+        raise JournalError(
+            f"Expected {path} to be the journal of a search, got something else; name another file."
+        )
+    if document["search"] != fingerprint:
+        raise JournalError(
+            f"Expected {path} to be the journal of this search, got one over other rows or parameters,"
+            " or with another split; name another file, or remove it to start anew."
+        )
+    return known
+
+
+def _write_journal(path: Path, fingerprint: str, known: dict[str, Trial]) -> None:
+    trials = {
+        key: {"scores": trial.scores, "error": trial.error, "seconds": trial.seconds}
+        for key, trial in known.items()
+    }
+    document = {"format": JOURNAL_FORMAT, "version": JOURNAL_VERSION, "search": fingerprint, "trials": trials}
+    write_atomically(path, json.dumps(document, indent=1))

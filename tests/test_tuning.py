@@ -1,0 +1,169 @@
+"""Scorers that certify, and a search that survives being stopped."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedShuffleSplit, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, minmax_scale
+
+from certiforest import Attacker, LargeSpreadForestClassifier, certify
+from certiforest.tuning import (
+    PAPER_GRID,
+    JournalError,
+    certified_scores,
+    mean_accuracy,
+    robust_accuracy,
+    search,
+)
+
+GRID = {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return minmax_scale(X), y
+
+
+def forest(**options):
+    defaults = {"n_estimators": 5, "max_depth": 3, "eps": 0.02, "method": "prune", "random_state": 0}
+    return LargeSpreadForestClassifier(**(defaults | options))
+
+
+def test_the_papers_grid_has_72_combinations():
+    assert len(ParameterGrid(PAPER_GRID)) == 72
+    assert set(PAPER_GRID) <= set(forest().get_params())
+
+
+def test_scorers_agree_with_certify(cancer):
+    fitted = forest().fit(*cancer)
+    found = certify(fitted, *cancer, fitted.attacker_)
+    assert robust_accuracy(fitted, *cancer) == found.robust_accuracy
+    assert mean_accuracy(fitted, *cancer) == (found.accuracy + found.robust_accuracy) / 2
+    assert certified_scores(fitted, *cancer)["accuracy"] == fitted.score(*cancer)
+
+
+def test_scorers_against_another_attacker(cancer):
+    fitted = forest().fit(*cancer)
+    weak = functools.partial(robust_accuracy, attacker=Attacker(np.inf, 0.001))
+    assert weak(fitted, *cancer) > robust_accuracy(fitted, *cancer)
+
+
+def test_scorers_name_what_is_missing(cancer):
+    with pytest.raises(ValueError, match=r"^Expected an attacker, got none, and RandomForestClassifier"):
+        robust_accuracy(RandomForestClassifier(2).fit(*cancer), *cancer)
+
+
+def test_scorers_as_scoring(cancer):
+    assert cross_val_score(forest(), *cancer, cv=2, scoring=robust_accuracy).mean() > 0.5
+    split = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    grid = GridSearchCV(forest(), GRID, scoring=certified_scores, refit="mean_accuracy", cv=split).fit(
+        *cancer
+    )
+    assert set(grid.cv_results_) >= {"mean_test_accuracy", "mean_test_robust_accuracy"}
+    assert grid.best_score_ == grid.cv_results_["mean_test_mean_accuracy"].max()
+
+
+def test_in_a_pipeline_rows_are_attacked_behind_the_transformers(cancer):
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(MinMaxScaler(), forest()).fit(X, y)
+    assert robust_accuracy(pipeline, X, y) == robust_accuracy(
+        pipeline[-1], MinMaxScaler().fit_transform(X), y
+    )
+
+
+def test_search_finds_what_grid_search_finds(cancer, tmp_path):
+    split = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    grid = GridSearchCV(forest(), GRID, scoring=mean_accuracy, cv=split).fit(*cancer)
+    result = search(forest(), *cancer, GRID, journal=tmp_path / "journal.json")
+    assert result.best.params == grid.best_params_
+    assert result.best.objective == grid.best_score_
+    assert result.best_estimator.ensemble_ == grid.best_estimator_.ensemble_
+    assert [trial.objective for trial in result.trials] == grid.cv_results_["mean_test_score"].tolist()
+
+
+def test_a_stopped_search_goes_on_where_it_stopped(cancer, tmp_path, monkeypatch):
+    journal = tmp_path / "journal.json"
+
+    def stop(n_done, n_trials, trial):
+        if n_done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(forest(), *cancer, GRID, journal=journal, progress=stop)
+    n_fits = []
+    fit = LargeSpreadForestClassifier.fit
+    monkeypatch.setattr(
+        LargeSpreadForestClassifier, "fit", lambda self, *rows: n_fits.append(1) or fit(self, *rows)
+    )
+    seen = []
+    report = lambda n_done, n_trials, trial: seen.append((n_done, n_trials))  # noqa: E731
+    result = search(forest(n_jobs=1, verbose=0), *cancer, GRID, journal=journal, progress=report, refit=False)
+    assert len(n_fits) == 1
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    whole = search(forest(), *cancer, GRID, journal=tmp_path / "other.json", refit=False)
+    assert [(t.params, t.scores) for t in result.trials] == [(t.params, t.scores) for t in whole.trials]
+
+
+def test_a_combination_that_cannot_be_trained_is_written_down(cancer, tmp_path):
+    grid = {"n_partitions": [1, 6]}  # five trees do not make six partitions
+    result = search(forest(), *cancer, grid, journal=tmp_path / "journal.json", refit=False)
+    assert result.best.params == {"n_partitions": 1}
+    assert result.trials[1].scores is None
+    assert "lower n_partitions" in result.trials[1].error
+
+
+def test_a_search_in_which_nothing_can_be_trained_says_why(cancer, tmp_path):
+    with pytest.raises(ValueError, match=r"^Expected a combination .*, got 2 that .* lower n_partitions"):
+        search(forest(), *cancer, {"n_partitions": [6, 7]}, journal=tmp_path / "journal.json")
+
+
+def in_pipeline():
+    return make_pipeline(MinMaxScaler(), forest())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "step", "parameter"),
+    [(forest(eps=0.03), 1, "pool_factor"), (forest(), -1, "pool_factor"),
+     (in_pipeline(), 1, "largespreadforestclassifier__pool_factor")],
+)  # fmt: skip
+def test_the_journal_of_another_search_is_refused(cancer, tmp_path, estimator, step, parameter):
+    X, y = cancer
+    journal = tmp_path / "journal.json"
+    search(forest(), X, y, {"pool_factor": [2]}, journal=journal, refit=False)
+    with pytest.raises(JournalError, match=r"^Expected .* to be the journal of this search, got one over"):
+        search(estimator, X[::step], y[::step], {parameter: [2]}, journal=journal)
+
+
+NO_TRIALS = '{"format": "certiforest-search", "version": 1, "trials": [], "search": ""}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", NO_TRIALS])
+def test_a_damaged_journal_is_refused(cancer, tmp_path, text):
+    journal = tmp_path / "journal.json"
+    journal.write_text(text)
+    with pytest.raises(JournalError, match=r"^Expected .* to be the journal of a search, got something else"):
+        search(forest(), *cancer, GRID, journal=journal)
+
+
+def test_a_longer_grid_goes_on_from_a_shorter_one(cancer, tmp_path):
+    journal = tmp_path / "journal.json"
+    search(forest(), *cancer, {"pool_factor": [2]}, journal=journal, refit=False)
+    search(forest(), *cancer, {"pool_factor": [2, 3]}, journal=journal, refit=False)
+    assert len(json.loads(journal.read_text())["trials"]) == 2
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_search_over_data_frames(cancer, tmp_path, library):
+    frames = pytest.importorskip(library)
+    X, y = cancer
+    frame = frames.DataFrame({f"x{i}": X[:, i] for i in range(30)})
+    result = search(
+        forest(), frame, frames.Series(y), {"pool_factor": [2]}, journal=tmp_path / "journal.json"
+    )
+    assert result.best_estimator.feature_names_in_[0] == "x0"
