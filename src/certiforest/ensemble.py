@@ -1,8 +1,9 @@
 """TreeEnsemble: the one representation that every trainer makes, every format enters and every verdict reads.
 
 Its semantics (``docs/verdicts.md``): all numbers are float64; a split sends a row left iff
-``x[feature] <= threshold``; each tree votes for the class of the leaf where the row ends; the class with most
-votes wins, the lowest class index on ties.
+``x[feature] <= threshold``. Trees vote, each for the class of the leaf where the row ends, and the class with most
+votes wins; or their scores add up, exactly, and the largest sum wins (a single sum: above zero or not). The lowest
+class index wins ties.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from certiforest import ensemble_kernels as kernels
+from certiforest import score_kernels
 from certiforest.rows import Rows
+from certiforest.scores import prepare_scores
 
 FORMAT = "certiforest"
 FORMAT_VERSION = 1
@@ -34,7 +38,7 @@ class ModelError(ValueError):
 class Nodes(NamedTuple):
     """One tree as most libraries hold it: children by index, in any order, node 0 the root.
 
-    ``left[i] == -1`` marks a leaf; ``leaf[i]`` is then its class index (ignored at splits).
+    ``left[i] == -1`` marks a leaf; ``leaf[i]`` is then its class index, or its row of scores (ignored at splits).
     """
 
     left: ArrayLike
@@ -45,7 +49,7 @@ class Nodes(NamedTuple):
 
 
 class TreeEnsemble:
-    """Trees that vote, as flat read-only arrays in preorder.
+    """Trees that vote, or whose scores add up, as flat read-only arrays in preorder.
 
     Parameters
     ----------
@@ -55,13 +59,18 @@ class TreeEnsemble:
     threshold : array-like of float, shape (n_nodes,)
         A row goes left iff ``x[feature] <= threshold``. Ignored at leaves.
     leaf : array-like of int, shape (n_nodes,)
-        Class index of each leaf. Ignored at splits.
+        Class index of each leaf, or its row of ``scores``. Ignored at splits.
     n_features : int
         Length of a row.
     classes : array-like, shape (n_classes,)
         Label of each class index.
     feature_names : sequence of str, optional
         Column names, compared with those of a data frame wherever rows enter.
+    scores : array-like of float, shape (n_scores, n_outputs), optional
+        What leaves add to the sums; without it the trees vote. One output for two classes: a sum above zero predicts
+        the second class. Else one per class: the largest sum wins, the lowest class index on ties.
+    base : array-like of float, shape (n_outputs,), optional
+        Where the sums begin; zeros if not given.
 
     Attributes
     ----------
@@ -78,6 +87,10 @@ class TreeEnsemble:
     >>> stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"])
     >>> stump.predict([[0.5], [0.6]])
     array(['ham', 'spam'], dtype='<U4')
+    >>> boosted = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"],
+    ...                        scores=[[-0.25], [0.75]], base=[-0.5])
+    >>> boosted.decision_function([[0.5], [0.6]])
+    array([-0.75,  0.25])
     """
 
     def __init__(
@@ -89,12 +102,18 @@ class TreeEnsemble:
         n_features: int,
         classes: ArrayLike,
         feature_names: Sequence[str] | None = None,
+        scores: ArrayLike | None = None,
+        base: ArrayLike | None = None,
     ) -> None:
         self.classes = _check_classes(classes)
         self.n_features = _check_n_features(n_features)
         self.feature_names = _check_feature_names(feature_names, self.n_features)
-        columns = _check_nodes(feature, threshold, leaf, self.n_features, len(self.classes))
+        self.scores, self.base = _check_scores(scores, base, len(self.classes))
+        n_values = len(self.classes) if self.scores is None else len(self.scores)
+        columns = _check_nodes(feature, threshold, leaf, self.n_features, n_values)
         self._trim(*columns, -np.inf, LARGEST)
+        if self.scores is not None and not 8 * self._largest_sum < np.inf:
+            raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
     def _trim(self, feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike) -> None:
         """Keep the nodes that rows in the box ``(low, high]`` reach and link them."""
@@ -145,8 +164,10 @@ class TreeEnsemble:
         n_features: int,
         classes: ArrayLike,
         feature_names: Sequence[str] | None = None,
+        scores: ArrayLike | None = None,
+        base: ArrayLike | None = None,
     ) -> TreeEnsemble:
-        """Build an ensemble from trees whose children are given by index.
+        """Build an ensemble from trees whose children are given by index; the other parameters as for the class.
 
         Raises
         ------
@@ -157,7 +178,10 @@ class TreeEnsemble:
         if not columns:
             raise ModelError("Expected at least one tree, got none.")
         feature, threshold, leaf = (np.concatenate(column) for column in zip(*columns, strict=True))
-        return cls(feature, threshold, leaf, n_features=n_features, classes=classes, feature_names=feature_names)
+        return cls(
+            feature, threshold, leaf,
+            n_features=n_features, classes=classes, feature_names=feature_names, scores=scores, base=base,
+        )  # fmt: skip
 
     def within(self, low: NDArray, high: NDArray) -> TreeEnsemble:
         """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches.
@@ -171,9 +195,13 @@ class TreeEnsemble:
         return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
 
     def without_idle_splits(self) -> TreeEnsemble:
-        """Return the ensemble that votes the same and has no split below which all leaves agree."""
+        """Return the ensemble that says the same and has no split below which all leaves agree."""
         agreed = np.empty(self.n_nodes, np.int32)
-        kernels.mark_agreement(self.feature, self.right, self.leaf, agreed)
+        leaf = self.leaf
+        if self.scores is not None:  # rows of equal scores agree: take the first of them
+            _, first, group = np.unique(self.scores, axis=0, return_index=True, return_inverse=True)
+            leaf = np.where(leaf >= 0, first[group.ravel()][leaf], -1).astype(np.int32)
+        kernels.mark_agreement(self.feature, self.right, leaf, agreed)
         split = np.flatnonzero(self.feature >= 0)
         parent = np.full(self.n_nodes, -1)
         parent[split + 1] = parent[self.right[split]] = split
@@ -184,6 +212,7 @@ class TreeEnsemble:
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
         other.classes, other.n_features, other.feature_names = self.classes, self.n_features, self.feature_names
+        other.scores, other.base = self.scores, self.base
         other._trim(*columns_and_box)
         return other
 
@@ -201,6 +230,11 @@ class TreeEnsemble:
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
+
+    @property
+    def combine(self) -> str:
+        """How trees combine: "vote" or "sum"."""
+        return "vote" if self.scores is None else "sum"
 
     @property
     def node_depth(self) -> NDArray[np.int64]:
@@ -225,15 +259,100 @@ class TreeEnsemble:
         -------
         ndarray of int64, shape (n, n_classes)
         """
+        if self.combine != "vote":
+            raise ModelError("Expected an ensemble whose trees vote, got one of scores; use decision_function instead.")
         rows = Rows(X, self.n_features, self.feature_names)
         votes = np.zeros((len(rows), self.n_classes), np.int64)
         for block in rows.blocks():
             kernels.count_votes(self.trees, rows[block], votes[block])
         return votes
 
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Add up the scores of each row in float64, base first, in the order of the trees.
+
+        `predict` follows the exact sums, from which these differ by less than ``rounding_bound(np.float64)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,) for one output, else (n, n_outputs)
+        """
+        scores, base = self._need_scores()
+        rows = Rows(X, self.n_features, self.feature_names)
+        sums = np.zeros((len(rows), scores.shape[1]))
+        value = np.vstack([scores, base])
+        for block in rows.blocks():
+            score_kernels.add_scores(self.trees, rows[block], value, sums[block])
+        return sums[:, 0] if sums.shape[1] == 1 else sums
+
+    def class_index(self, X: Any) -> NDArray[np.int64]:
+        """Return the index of the predicted class of each row, shape (n,)."""
+        if self.combine == "vote":
+            return self.votes(X).argmax(axis=1)
+        rows = Rows(X, self.n_features, self.feature_names)
+        index = np.empty(len(rows), np.int64)
+        scratch = np.empty(self.n_trees, np.int64), np.empty(self.n_classes)
+        for block in rows.blocks():
+            score_kernels.find_winners(self.trees, rows[block], *self.prepared_scores, *scratch, index[block])
+        return index
+
     def predict(self, X: Any) -> NDArray:
-        """Return the label with most votes for each row, shape (n,); the lowest class index wins ties."""
-        return self.classes[self.votes(X).argmax(axis=1)]
+        """Return the predicted label of each row, shape (n,).
+
+        It has most votes, or the largest exact sum of scores (a single sum: above zero or not); the lowest class
+        index wins ties.
+        """
+        return self.classes[self.class_index(X)]
+
+    def rounding_bound(self, dtype: DTypeLike = np.float32) -> float:
+        """Bound how far what decides can be from exact in a deployment that adds the scores up in ``dtype``.
+
+        What decides is the sum of a single output, or the difference of two classes' sums. The scores may be rounded
+        to ``dtype`` first and added in any order. Rows whose exact value is within the bound of zero may be predicted
+        otherwise there; ``certify(..., margin=bound)`` leaves such rows UNKNOWN.
+
+        Parameters
+        ----------
+        dtype : data-type, default=np.float32
+            A floating-point type.
+
+        Returns
+        -------
+        float
+            inf if sums can leave the range of ``dtype``.
+        """
+        scores, _ = self._need_scores()
+        kind = np.finfo(dtype)
+        n_terms = self.n_trees + 1
+        # One rounding to the type and n_terms - 1 additions; scores too small for it lose up to its smallest number.
+        error = n_terms * float(kind.eps) / 2
+        if error >= 0.5 or 2 * self._largest_sum > float(kind.max):
+            return float(np.inf)
+        bound = error / (1 - error) * self._largest_sum + n_terms * float(kind.smallest_subnormal)
+        return float(bound * (1 + 1e-12)) * (1 if scores.shape[1] == 1 else 2)
+
+    def _need_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self.scores is None or self.base is None:
+            raise ModelError("Expected an ensemble of scores, got one whose trees vote; use votes instead.")
+        return self.scores, self.base
+
+    @cached_property
+    def _largest_sum(self) -> float:
+        """About the largest absolute sum of one output: the largest score of every tree, and the base."""
+        scores, base = self._need_scores()
+        size = np.abs(scores).max(axis=1, initial=0.0)[self.leaf]
+        size[self.feature >= 0] = 0.0
+        with np.errstate(over="ignore"):
+            return float(np.maximum.reduceat(size, self.tree_start[:-1]).sum() + np.abs(base).max())
+
+    @cached_property
+    def prepared_scores(self) -> score_kernels.Scores:
+        """The scores as kernels take them, with exact digits."""
+        scores, base = self._need_scores()
+        return prepare_scores(scores, base, self.n_classes, self.n_nodes, self._largest_sum)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all."""
@@ -241,10 +360,10 @@ class TreeEnsemble:
         write_atomically(path, text)
 
     def _to_document(self) -> dict[str, Any]:
-        return {
+        document = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "combine": "vote",
+            "combine": self.combine,
             "n_features": self.n_features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "classes": self.classes.tolist(),
@@ -252,6 +371,9 @@ class TreeEnsemble:
             "threshold": self.threshold.tolist(),
             "leaf": self.leaf.tolist(),
         }
+        if self.scores is not None and self.base is not None:
+            document |= {"scores": self.scores.tolist(), "base": self.base.tolist()}
+        return document
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TreeEnsemble:
@@ -289,8 +411,9 @@ class TreeEnsemble:
                 f"Expected format version {FORMAT_VERSION}, got {_shown(version)}."
                 " A newer version of certiforest may read it: pip install --upgrade certiforest."
             )
-        if document.get("combine") != "vote":
-            raise ModelError(f'Expected "combine": "vote", got {_shown(document.get("combine"))}.')
+        combine = document.get("combine")
+        if combine not in ("vote", "sum"):
+            raise ModelError(f'Expected "combine": "vote" or "sum", got {_shown(combine)}.')
         names = document.get("feature_names")
         if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
             raise ModelError('Expected "feature_names" to be null or a list of strings.')
@@ -301,10 +424,12 @@ class TreeEnsemble:
             n_features=document.get("n_features"),  # type: ignore[arg-type]  # checked by the constructor
             classes=_column(document, "classes", (bool, int, float, str)),
             feature_names=names,
+            scores=_table(document, "scores") if combine == "sum" else None,
+            base=_column(document, "base", (int, float)) if combine == "sum" else None,
         )
 
     def __eq__(self, other: object) -> bool:
-        """Two ensembles are equal iff they have the same nodes, classes, number and names of features."""
+        """Two ensembles are equal iff they have the same nodes, scores, classes, number and names of features."""
         if not isinstance(other, TreeEnsemble):
             return NotImplemented
         return (
@@ -314,6 +439,9 @@ class TreeEnsemble:
             and np.array_equal(self.feature, other.feature)
             and np.array_equal(self.threshold, other.threshold)
             and np.array_equal(self.leaf, other.leaf)
+            and self.combine == other.combine
+            and (self.scores is None or other.scores is None or np.array_equal(self.scores, other.scores))
+            and (self.base is None or other.base is None or np.array_equal(self.base, other.base))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -321,7 +449,7 @@ class TreeEnsemble:
     def __repr__(self) -> str:
         return (
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
-            f" {self.n_classes} classes)"
+            f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
         )
 
 
@@ -359,7 +487,7 @@ def _link(feature: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _check_nodes(
-    feature: ArrayLike, threshold: ArrayLike, leaf: ArrayLike, n_features: int, n_classes: int
+    feature: ArrayLike, threshold: ArrayLike, leaf: ArrayLike, n_features: int, n_values: int
 ) -> tuple[NDArray, NDArray, NDArray]:
     feature, leaf = _integers(feature, "feature"), _integers(leaf, "leaf")
     threshold = np.array(threshold, dtype=np.float64)
@@ -380,9 +508,9 @@ def _check_nodes(
     is_leaf = feature < 0
     if not np.isfinite(threshold[~is_leaf]).all():
         raise ModelError("Expected finite thresholds, got NaN or infinity.")
-    if leaf[is_leaf].min(initial=0) < 0 or leaf[is_leaf].max(initial=0) >= n_classes:
+    if leaf[is_leaf].min(initial=0) < 0 or leaf[is_leaf].max(initial=0) >= n_values:
         raise ModelError(
-            f"Expected the class index of every leaf to be between 0 and {n_classes - 1},"
+            f"Expected the class index, or row of scores, of every leaf to be between 0 and {n_values - 1},"
             f" got {leaf[is_leaf].min()} to {leaf[is_leaf].max()}."
         )
     threshold[is_leaf] = 0.0
@@ -461,6 +589,34 @@ def _check_classes(classes: ArrayLike) -> NDArray:
     return _frozen(labels)
 
 
+def _check_scores(
+    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    if scores is None:
+        if base is not None:
+            raise ModelError("Expected scores wherever there is a base, got a base only.")
+        return None, None
+    table = _floats(scores, "scores")
+    outputs = {n_classes, 1} if n_classes == 2 else {n_classes}
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] not in outputs:
+        wanted = " or ".join(f"(n, {n})" for n in sorted(outputs))
+        raise ModelError(f"Expected scores of shape {wanted} for {n_classes} classes, got shape {table.shape}.")
+    start = np.zeros(table.shape[1]) if base is None else _floats(base, "base")
+    if start.shape != table.shape[1:]:
+        raise ModelError(f"Expected one base for each of {table.shape[1]} outputs, got shape {start.shape}.")
+    return _frozen(table), _frozen(start)
+
+
+def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"Expected {name} to hold numbers, in rows of one length, got something else.") from None
+    if not np.isfinite(array).all():
+        raise ModelError(f"Expected finite {name}, got NaN or infinity.")
+    return array
+
+
 def _check_n_features(n_features: Any) -> int:
     if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
         raise ModelError(f"Expected n_features to be an integer, got {_shown(n_features)}.")
@@ -492,6 +648,14 @@ def _column(document: dict[str, Any], name: str, kind: type | tuple[type, ...]) 
     except (OverflowError, ValueError):
         raise ModelError(f'Expected values of 64 bits in "{name}", got larger ones.') from None
     return column
+
+
+def _table(document: dict[str, Any], name: str) -> list[list]:
+    """Return a list of lists of plain numbers from a model file."""
+    table = document.get(name)
+    if not isinstance(table, list):
+        raise ModelError(f'Expected "{name}" to be a list of lists, got {_shown(table)}.')
+    return [_column({name: row}, name, (int, float)) for row in table]
 
 
 def _refuse_constant(name: str) -> float:

@@ -139,10 +139,12 @@ def save_silva(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     ensemble : TreeEnsemble
-        Its labels must not contain white space.
+        Trees that vote; its labels must not contain white space.
     path : path-like
         The file appears whole or not at all.
     """
+    if ensemble.combine != "vote":
+        raise ModelError("Expected trees that vote for a .silva file, got scores; save them with TreeEnsemble.save.")
     labels = [str(label) for label in ensemble.classes.tolist()]
     if any(label.split() != [label] for label in labels):
         raise ModelError(f"Expected labels without white space for a .silva file, got {labels}.")

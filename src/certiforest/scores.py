@@ -1,0 +1,66 @@
+"""Scores of leaves, made ready for exact sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.score_kernels import DIGIT_BITS, DIGIT_MASK, Scores
+
+
+def prepare_scores(
+    scores: NDArray[np.float64], base: NDArray[np.float64], n_classes: int, n_nodes: int, total: float
+) -> Scores:
+    """Return scores as kernels take them.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n_scores, n_outputs)
+    base : ndarray of float64, shape (n_outputs,)
+    n_classes : int
+    n_nodes : int
+        Number of nodes of the ensemble: no sum over its leaves has more terms.
+    total : float
+        The largest absolute sum that can occur.
+    """
+    value = np.vstack([scores, base])
+    if value.shape[1] < n_classes:
+        value = np.hstack([np.zeros_like(value), value])
+    # A difference of two classes between two leaves is at most four scores large and three roundings wrong; sums of
+    # n_nodes such terms, their differences and the sums they are compared with stay within this bound.
+    slack = 16.0 * (n_nodes + 4) * 2.0**-53 * total
+    return Scores(value, digits_of(value), slack)
+
+
+def digits_of(value: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Write finite floats as whole numbers of one unit, in digits of base 2**32, the lowest first.
+
+    Parameters
+    ----------
+    value : ndarray of float64, any shape
+
+    Returns
+    -------
+    ndarray of int64, shape (*value.shape, n_digits)
+        Every digit has the sign of its value; there are as many as the values need.
+    """
+    fraction, exponent = np.frexp(value)
+    whole = np.abs(fraction * 2.0**53).astype(np.int64)
+    exponent = exponent.astype(np.int64) - 53
+    used = whole != 0
+    if not used.any():
+        return np.zeros((*value.shape, 1), np.int64)
+    n_trailing = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # zeros at the end of each whole number
+    unit = (exponent + n_trailing)[used].min()
+    n_digits = int(-((unit - 53 - exponent[used].max()) // DIGIT_BITS))
+    shift = np.where(used, exponent - unit, 0)
+    whole >>= np.clip(-shift, 0, 63)  # zeros only
+    place, shift = np.divmod(np.maximum(shift, 0), DIGIT_BITS)
+    low, high = (whole & DIGIT_MASK) << shift, (whole >> DIGIT_BITS) << shift
+    middle = (low >> DIGIT_BITS) + (high & DIGIT_MASK)
+    parts = low & DIGIT_MASK, middle & DIGIT_MASK, (high >> DIGIT_BITS) + (middle >> DIGIT_BITS)
+    digits = np.zeros((*value.shape, n_digits + 2), np.int64)
+    sign = np.where(value < 0, -1, 1)
+    for offset, part in enumerate(parts):
+        np.put_along_axis(digits, (place + offset)[..., None], (sign * part)[..., None], axis=-1)
+    return np.ascontiguousarray(digits[..., :n_digits])
