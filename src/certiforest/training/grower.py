@@ -123,7 +123,9 @@ class GrownTrees(NamedTuple):
     is_starved : ndarray of bool, shape (n_nodes,)
         Leaves that were to be split, but no open threshold gained anything.
     n_rows : ndarray of int64, shape (n_nodes,)
-        Training rows that can reach the node.
+        Training rows in the node.
+    gain : ndarray of float64, shape (n_nodes,)
+        What the split was worth, 0 at leaves.
     """
 
     tree: NDArray[np.int32]
@@ -134,6 +136,7 @@ class GrownTrees(NamedTuple):
     leaf: NDArray
     is_starved: NDArray[np.bool_]
     n_rows: NDArray[np.int64]
+    gain: NDArray[np.float64]
 
     @classmethod
     def join(cls, batches: Sequence[GrownTrees]) -> GrownTrees:
@@ -172,6 +175,7 @@ def grow_trees(
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
+    thrift: float = 0.0,
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
@@ -191,6 +195,8 @@ def grow_trees(
     rng : Generator
     n_jobs : int or None
         Threads; the result does not depend on it.
+    thrift : float
+        How much less, as a share, a gain counts on a feature on which the tree holds no threshold yet.
     """
     levels: list[GrownTrees] = []
     frontier, n_nodes = roots, len(roots.node)
@@ -200,17 +206,21 @@ def grow_trees(
             leaf, is_done = score.leaves(frontier, totals)
             search = functools.partial(_search, ground, frontier, totals, score, pool)
             is_open = ~is_done & (depth < max_depth)
-            feature, threshold = np.full(len(leaf), -1, np.int32), np.zeros(len(leaf))
+            feature = np.full(len(leaf), -1, np.int32)
+            threshold, gain = np.zeros((2, len(leaf)))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(ground, frontier, chunk, order, max_features, search, feature, threshold)
+                _split_nodes(
+                    ground, frontier, chunk, order, max_features, search, thrift, feature, threshold, gain
+                )
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
             right[split] = left[split] + 1
             n_rows = np.diff(frontier.start)
+            is_starved = is_open & (feature < 0)
             levels.append(
-                GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_open & (feature < 0), n_rows)
+                GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_starved, n_rows, gain)
             )
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
@@ -222,7 +232,8 @@ def grow_trees(
 
 def _split_nodes(
     ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], out_feature: NDArray, out_threshold: NDArray,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: float,
+    out_feature: NDArray, out_threshold: NDArray, out_gain: NDArray,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
     # Nodes to which the features drawn first offer nothing look at all the others.
@@ -234,6 +245,8 @@ def _split_nodes(
         while asked.any():
             line, _ = np.nonzero(asked)
             gain[asked], threshold[asked] = search(pending[line], feature[asked])
+            if thrift > 0:
+                kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, 1 - thrift, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
                 ground.ledger.reserve(1)
@@ -241,6 +254,7 @@ def _split_nodes(
             won = np.flatnonzero(choice >= 0)
             out_feature[pending[won]] = feature[won, choice[won]]
             out_threshold[pending[won]] = threshold[won, choice[won]]
+            out_gain[pending[won]] = gain[won, choice[won]]
             again = choice == kernels.ASK_AGAIN
             pending, feature, threshold, gain = pending[again], feature[again], threshold[again], gain[again]
             asked = np.isnan(gain)

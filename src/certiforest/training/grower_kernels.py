@@ -40,6 +40,20 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
 
 
 @njit(cache=True, nogil=True)
+def discount_new(claims, tree, feature, asked, factor, gain):
+    """Multiply the gain of the candidates asked for by a factor where the node's tree has no claim on the feature."""
+    for node in range(feature.shape[0]):
+        for candidate in range(feature.shape[1]):
+            if asked[node, candidate] and gain[node, candidate] > 0.0:
+                f = feature[node, candidate]
+                is_new = True
+                for i in range(claims.n_claims[f]):
+                    is_new &= claims.tree[f, i] != tree[node]
+                if is_new:
+                    gain[node, candidate] *= factor
+
+
+@njit(cache=True, nogil=True)
 def route(
     code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side,
     out_row, out_weight, out_start,

@@ -87,8 +87,18 @@ def add_worst_case(start, leaf, value, class_index, sign, margin):
 
 
 @njit(cache=True, nogil=True)
-def weigh_rows(margin, class_index, is_exponential, out):
-    """Write how fast each row's loss falls with all its margins together; return nothing."""
+def sum_losses(margin, class_index, weight, is_exponential):
+    """Return the weighted sum of all rows' losses."""
+    slope = np.empty(margin.shape[1])
+    total = 0.0
+    for i in range(margin.shape[0]):
+        total += weight[i] * weigh_rivals(margin[i], class_index[i], is_exponential, slope)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def sum_rivals(margin, class_index, is_exponential, out):
+    """Write how fast each row's loss falls when its margins against all rivals rise together."""
     slope = np.empty(margin.shape[1])
     for i in range(margin.shape[0]):
         weigh_rivals(margin[i], class_index[i], is_exponential, slope)
