@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from certiforest.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
-from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees
+from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
 from certiforest.training.growing import GiniScore
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import GRID, WorstCase
@@ -91,6 +91,7 @@ def boost_trees(
     min_samples_leaf: int,
     l2: float,
     thrift: float,
+    min_gain: float,
     n_steps: int,
     n_refits: int,
     n_iter_no_change: int | None = None,
@@ -122,7 +123,9 @@ def boost_trees(
     l2, n_steps : float, int
         How leaf values are fitted, see `WorstCase.fit_values`.
     thrift : float
-        How much less a gain counts on a feature that is new to the tree.
+        How much less, as a share, a gain counts on a feature that is new to the tree.
+    min_gain : float
+        What it must be then, as a share of the weight of all rows.
     n_refits : int
         How often the values of all trees are fitted again in the end.
     n_iter_no_change, tol : int or None, float
@@ -146,10 +149,11 @@ def boost_trees(
     _record(curves, worst_cases)
     share = max_features
     while len(boosted.trees) < n_estimators:
-        tree = len(boosted.trees)
+        tree, weight = len(boosted.trees), train.row_weights()
         grown = grow_trees(
-            ground, _root(tree, train.row_weights()), score, _draw_features(ground, tree, share, rng),
-            max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs, thrift=thrift,
+            ground, _root(tree, weight), score, _draw_features(ground, tree, share, rng),
+            max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
+            thrift=Thrift(1.0 - thrift, min_gain * weight.sum()),
         )  # fmt: skip
         if grown.feature[0] < 0:
             if share == 1.0:  # thresholds have run out

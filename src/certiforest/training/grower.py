@@ -83,6 +83,24 @@ class Ground(NamedTuple):
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
 
 
+class Thrift(NamedTuple):
+    """How a gain counts on a feature on which the tree holds no threshold yet.
+
+    Attributes
+    ----------
+    factor : float
+        What it is multiplied with.
+    least_gain : float
+        What it must reach then, else it counts as nothing.
+    """
+
+    factor: float
+    least_gain: float
+
+
+NO_THRIFT = Thrift(1.0, 0.0)
+
+
 class SplitScore(Protocol):
     """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
 
@@ -175,7 +193,7 @@ def grow_trees(
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
-    thrift: float = 0.0,
+    thrift: Thrift = NO_THRIFT,
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
@@ -195,8 +213,8 @@ def grow_trees(
     rng : Generator
     n_jobs : int or None
         Threads; the result does not depend on it.
-    thrift : float
-        How much less, as a share, a gain counts on a feature on which the tree holds no threshold yet.
+    thrift : Thrift
+        How much is asked of a feature on which the tree holds no threshold yet.
     """
     levels: list[GrownTrees] = []
     frontier, n_nodes = roots, len(roots.node)
@@ -232,7 +250,7 @@ def grow_trees(
 
 def _split_nodes(
     ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: float,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: Thrift,
     out_feature: NDArray, out_threshold: NDArray, out_gain: NDArray,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
@@ -245,8 +263,8 @@ def _split_nodes(
         while asked.any():
             line, _ = np.nonzero(asked)
             gain[asked], threshold[asked] = search(pending[line], feature[asked])
-            if thrift > 0:
-                kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, 1 - thrift, gain)
+            if thrift != NO_THRIFT:
+                kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, *thrift, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
                 ground.ledger.reserve(1)

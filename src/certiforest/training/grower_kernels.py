@@ -40,8 +40,11 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
 
 
 @njit(cache=True, nogil=True)
-def discount_new(claims, tree, feature, asked, factor, gain):
-    """Multiply the gain of the candidates asked for by a factor where the node's tree has no claim on the feature."""
+def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
+    """Discount the gain of the candidates asked for where the node's tree has no claim on the feature.
+
+    It is multiplied by a factor, and becomes 0 if that is less than ``least_gain``.
+    """
     for node in range(feature.shape[0]):
         for candidate in range(feature.shape[1]):
             if asked[node, candidate] and gain[node, candidate] > 0.0:
@@ -51,6 +54,8 @@ def discount_new(claims, tree, feature, asked, factor, gain):
                     is_new &= claims.tree[f, i] != tree[node]
                 if is_new:
                     gain[node, candidate] *= factor
+                    if gain[node, candidate] < least_gain:
+                        gain[node, candidate] = 0.0
 
 
 @njit(cache=True, nogil=True)
