@@ -114,9 +114,7 @@ def larger_attackers(directory, seeds):
 
 def small_tables(directory, seeds):
     print(f"5 folds, {SMALL_TREES} trees of depth {SMALL_DEPTH}; accuracy / robust accuracy, sd of robust over folds")
-    print(
-        "table          eps   grown                  pruned (trees)               scikit-learn (robust: of its majority vote)"
-    )
+    print("table          eps   grown                  pruned (trees)               scikit-learn (its majority vote)")
     for name in TABLES:
         X, y = table(directory, name)
         folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))

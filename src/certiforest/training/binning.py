@@ -27,15 +27,12 @@ class Bins(NamedTuple):
         ``v`` with ``high[f, k] <= v < low[f, k + 1]`` parts bins up to ``k`` from the others.
     n_bins : ndarray of int32, shape (n_features,)
         Number of bins of each feature, at least 1.
-    common : ndarray of the type of ``code``, shape (n_features,)
-        The bin of each feature that holds most rows.
     """
 
     code: NDArray
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     n_bins: NDArray[np.int32]
-    common: NDArray
 
 
 def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
@@ -56,7 +53,7 @@ def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
     code = np.empty((n_features, n_rows), np.uint8 if max_bins <= 256 else np.uint16)
     low = np.full((n_features, max_bins), np.inf)
     high = np.full((n_features, max_bins), np.inf)
-    n_bins, common = np.empty(n_features, np.int32), np.empty(n_features, code.dtype)
+    n_bins = np.empty(n_features, np.int32)
     n_columns = max(1, BLOCK_BYTES // (8 * n_rows))
     for start in range(0, n_features, n_columns):
         # A block of columns, turned so that each lies side by side: memory stays flat, sorting stays in cache.
@@ -66,8 +63,7 @@ def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
             n_bins[feature] = len(first)
             low[feature, : len(first)], high[feature, : len(last)] = first, last
             code[feature] = np.searchsorted(last, values)
-            common[feature] = np.bincount(code[feature]).argmax()
-    return Bins(code, low, high, n_bins, common)
+    return Bins(code, low, high, n_bins)
 
 
 def _cut(ordered: NDArray[np.float64], max_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

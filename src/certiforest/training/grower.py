@@ -283,14 +283,10 @@ def _search(
     node: NDArray, feature: NDArray,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
     """Return gain and threshold of entries (node, feature), searched in threads."""
-    # Feature by feature: the codes of one feature stay in the processor's cache while all nodes look at them.
-    order = np.argsort(feature, kind="stable")
-    node, feature = node[order], feature[order]
-    found = np.empty((2, len(node)))
+    gain, threshold = np.empty((2, len(node)))
     blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
-    list(pool.map(lambda block: score.search(ground, frontier, totals, node, feature, block, *found), blocks))
-    gain, threshold = np.empty_like(found)
-    gain[order], threshold[order] = found
+    search = functools.partial(score.search, ground, frontier, totals, node, feature)
+    list(pool.map(lambda block: search(block, gain, threshold), blocks))
     return gain, threshold
 
 

@@ -70,7 +70,7 @@ class GiniScore:
         """Search the entries of a block."""
         bins = ground.bins
         search_gini(
-            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, bins.common, ground.reach,
+            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, ground.reach,
             ground.ledger.claims, frontier.row, frontier.weight, frontier.start, frontier.tree, totals,
             self.class_index, node, feature, block.start, block.stop, self.min_samples_leaf,
             self.moves_by_class, out_gain, out_threshold,

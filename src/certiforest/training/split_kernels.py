@@ -13,9 +13,8 @@ and so is asking again for the few entries whose threshold another tree has clai
 import numpy as np
 from numba import njit
 
-from certiforest.training.threshold_ledger_kernels import open_threshold
+from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
-CLOSED = -1.0  # gain of an entry that has useful thresholds, none of them open
 LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
 
@@ -41,6 +40,19 @@ def purity(part, whole, sign):
         total += weight
         squares += weight * weight
     return squares / total if total > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def is_purer(left, whole, bound):
+    """Tell whether a split is purer than a bound, without dividing."""
+    left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
+    for c in range(left.shape[0]):
+        right = whole[c] - left[c]
+        left_total += left[c]
+        right_total += right
+        left_squares += left[c] * left[c]
+        right_squares += right * right
+    return left_squares * right_total + right_squares * left_total > bound * left_total * right_total
 
 
 @njit(cache=True, nogil=True)
@@ -123,99 +135,111 @@ def mark_worse_sides(
 
 
 @njit(cache=True, nogil=True)
+def fill_histograms(code, row, weight, class_index, start, stop, feature, n_features, histogram):
+    """Add the rows of a node to the histograms of up to four features, by class, with the number of rows last.
+
+    Most rows of many features fall into one bin, and adding to one number again and again waits for each sum before
+    the next. Four features side by side wait at the same time.
+    """
+    n_classes = histogram.shape[2] - 1
+    if n_features == 4:
+        code_0, code_1, code_2, code_3 = code[feature[0]], code[feature[1]], code[feature[2]], code[feature[3]]
+        histogram_0, histogram_1, histogram_2, histogram_3 = histogram
+        for i in range(start, stop):
+            r, w = row[i], weight[i]
+            c = class_index[r]
+            k_0, k_1, k_2, k_3 = code_0[r], code_1[r], code_2[r], code_3[r]
+            histogram_0[k_0, c] += w
+            histogram_1[k_1, c] += w
+            histogram_2[k_2, c] += w
+            histogram_3[k_3, c] += w
+            histogram_0[k_0, n_classes] += 1.0
+            histogram_1[k_1, n_classes] += 1.0
+            histogram_2[k_2, n_classes] += 1.0
+            histogram_3[k_3, n_classes] += 1.0
+    else:
+        for j in range(n_features):
+            code_of_row, one = code[feature[j]], histogram[j]
+            for i in range(start, stop):
+                k = code_of_row[row[i]]
+                one[k, class_index[row[i]]] += weight[i]
+                one[k, n_classes] += 1.0
+
+
+@njit(cache=True, nogil=True)
 def search_gini(
-    code, centre, low, high, n_bins, common, reach, claims,
+    code, centre, low, high, n_bins, reach, claims,
     row, weight, node_start, node_tree, node_class_weight, class_index,
     entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class,
     out_gain, out_threshold,
 ):  # fmt: skip
     """Write the worst-case gain in weighted Gini impurity, and the threshold, of entries first_entry:last_entry.
 
-    A gain of 0 means that no threshold helps, `CLOSED` that none of those that help is open.
+    A gain of 0 means that no open threshold helps.
     """
     max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
-    histogram = np.zeros((max_bins, n_classes))
-    n_rows_in_bin = np.zeros(max_bins, np.int64)
+    histogram = np.zeros((4, max_bins, n_classes + 1))
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
-    present = np.empty(max_bins, np.int64)
-    value = np.empty(max_bins)
-    summed = np.zeros((max_bins + 1, n_classes))
-    rest, scratch = np.empty(n_classes), np.empty(n_classes)
-    for entry in range(first_entry, last_entry):
-        node, f = entry_node[entry], entry_feature[entry]
+    present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
+    value, summed = np.empty(max_bins), np.zeros((max_bins + 1, n_classes))
+    scratch = np.empty(n_classes)
+    entry = first_entry
+    while entry < last_entry:
+        node = entry_node[entry]
+        n_entries = 1
+        while n_entries < 4 and entry + n_entries < last_entry and entry_node[entry + n_entries] == node:
+            n_entries += 1
         start, stop = node_start[node], node_start[node + 1]
+        fill_histograms(
+            code, row, weight, class_index, start, stop, entry_feature[entry : entry + n_entries], n_entries, histogram
+        )
         whole = node_class_weight[node]
         total = whole.sum()
         unsplit = purity(whole, whole, 1.0)
-        # Rows in the commonest bin (the black pixels) are not counted but are what remains of the whole.
-        code_of_row, skipped = code[f], common[f]
-        for i in range(start, stop):
-            k = code_of_row[row[i]]
-            if k != skipped:
-                histogram[k, class_index[row[i]]] += weight[i]
-                n_rows_in_bin[k] += 1
-        n_present, n_counted = 0, 0
-        rest[:] = whole
-        for k in range(n_bins[f]):
-            if n_rows_in_bin[k] > 0:
-                present[n_present] = k
-                n_present += 1
-                n_counted += n_rows_in_bin[k]
-                for c in range(n_classes):
-                    rest[c] -= histogram[k, c]
-        if n_counted < stop - start:
-            n_rows_in_bin[skipped] = stop - start - n_counted
-            place = n_present
-            while place > 0 and present[place - 1] > skipped:
-                present[place] = present[place - 1]
-                place -= 1
-            present[place] = skipped
-            n_present += 1
-            for c in range(n_classes):
-                histogram[skipped, c] = max(0.0, rest[c])
-        for j in range(n_present):
-            k = present[j]
-            value[j] = centre[f, k]
-            for c in range(n_classes):
-                summed[j + 1, c] = summed[j, c] + histogram[k, c]
-                histogram[k, c] = 0.0
-        best = unsplit + LEAST_GAIN * total
-        best_threshold = np.nan
-        was_closed = False
-        n_left = 0
-        for j in range(n_present - 1):
-            n_left += n_rows_in_bin[present[j]]
-            if n_left < min_samples_leaf:
-                continue
-            if stop - start - n_left < min_samples_leaf:
-                break
-            # The worst case is at most the case where all stay, which is cheap: most thresholds end here.
-            left = summed[j + 1]
-            left_total, left_squares, right_squares = 0.0, 0.0, 0.0
-            for c in range(n_classes):
-                right_weight = whole[c] - left[c]
-                left_total += left[c]
-                left_squares += left[c] * left[c]
-                right_squares += right_weight * right_weight
-            right_total = total - left_total
-            if left_squares * right_total + right_squares * left_total <= best * left_total * right_total:
-                continue
-            threshold = open_threshold(claims, f, node_tree[node], high[f, present[j]], low[f, present[j + 1]])
-            if np.isnan(threshold):
-                was_closed = True
-                continue
-            first_near = min(first_value_above(value, n_present, threshold - reach[f]), j + 1)
-            last_near = max(first_value_above(value, n_present, threshold + reach[f]), j + 1)
-            if moves_by_class:
-                score = worst_purity_by_class(summed[first_near], summed[last_near], whole)
-            else:
-                score = worst_purity(summed[first_near], left, summed[last_near], whole, scratch)
-            if score > best:
-                best, best_threshold = score, threshold
-        for j in range(n_present):
-            n_rows_in_bin[present[j]] = 0
-        if np.isnan(best_threshold):
-            out_gain[entry] = CLOSED if was_closed else 0.0
-        else:
-            out_gain[entry] = best - unsplit
-        out_threshold[entry] = best_threshold
+        for e in range(n_entries):
+            f, bins = entry_feature[entry + e], histogram[e]
+            n_present, n_so_far = 0, 0
+            for k in range(n_bins[f]):
+                if bins[k, n_classes] > 0.0:
+                    n_so_far += int(bins[k, n_classes])
+                    bins[k, n_classes] = 0.0
+                    present[n_present] = k
+                    value[n_present] = centre[f, k]
+                    n_left[n_present] = n_so_far
+                    for c in range(n_classes):
+                        summed[n_present + 1, c] = summed[n_present, c] + bins[k, c]
+                        bins[k, c] = 0.0
+                    n_present += 1
+            best = unsplit + LEAST_GAIN * total
+            best_threshold = np.nan
+            first_near, last_near = 0, 0
+            for j in range(n_present - 1):
+                if min(n_left[j], stop - start - n_left[j]) < min_samples_leaf:
+                    continue
+                # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
+                left = summed[j + 1]
+                if not is_purer(left, whole, best):
+                    continue
+                threshold = middle_of(high[f, present[j]], low[f, present[j + 1]])
+                while value[first_near] <= threshold - reach[f]:
+                    first_near += 1
+                while last_near < n_present and value[last_near] <= threshold + reach[f]:
+                    last_near += 1
+                if not is_purer(summed[min(first_near, j + 1)], whole, best):
+                    continue
+                if not is_purer(summed[max(last_near, j + 1)], whole, best):
+                    continue
+                threshold = open_threshold(claims, f, node_tree[node], high[f, present[j]], low[f, present[j + 1]])
+                if np.isnan(threshold):
+                    continue
+                before = summed[min(first_value_above(value, n_present, threshold - reach[f]), j + 1)]
+                after = summed[max(first_value_above(value, n_present, threshold + reach[f]), j + 1)]
+                if moves_by_class:
+                    score = worst_purity_by_class(before, after, whole)
+                else:
+                    score = worst_purity(before, left, after, whole, scratch)
+                if score > best:
+                    best, best_threshold = score, threshold
+            out_threshold[entry + e] = best_threshold
+            out_gain[entry + e] = 0.0 if np.isnan(best_threshold) else best - unsplit
+        entry += n_entries

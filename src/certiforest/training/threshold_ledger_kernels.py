@@ -73,11 +73,16 @@ def step_past(claims, feature, claim, direction):
 
 
 @njit(cache=True, nogil=True)
+def middle_of(low, high):
+    """Return the middle of ``[low, high)``, or ``low`` if rounding leaves nothing between."""
+    middle = low + (high - low) / 2.0
+    return middle if middle < high else low
+
+
+@njit(cache=True, nogil=True)
 def open_threshold(claims, feature, tree, low, high):
     """Return the threshold in ``[low, high)`` open to a tree that is nearest to the middle, NaN if none is."""
-    middle = low + (high - low) / 2.0
-    if not middle < high:
-        middle = low
+    middle = middle_of(low, high)
     claim = closing_claim(claims, feature, tree, middle)
     if claim < 0:
         return middle
