@@ -25,6 +25,7 @@ from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.formats import as_ensemble, save_silva
 from certiforest.spread import has_large_spread, overlaps, spread
+from certiforest.training.boosting import LargeSpreadBoostingClassifier
 from certiforest.training.forest import LargeSpreadForestClassifier
 from certiforest.verdict import Certificates, Verdict
 
@@ -32,6 +33,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
     "Certificates",
+    "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",

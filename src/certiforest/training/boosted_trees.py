@@ -22,8 +22,8 @@ from sklearn.utils import check_random_state
 
 from certiforest.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
+from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
-from certiforest.training.growing import GiniScore
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import GRID, WorstCase
 
@@ -36,6 +36,10 @@ class LabelledRows(NamedTuple):
     X: NDArray[np.float64]
     y_index: NDArray
     weight: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> LabelledRows:
+        """Return some of the rows."""
+        return LabelledRows(self.X[rows], self.y_index[rows], self.weight[rows])
 
 
 class BoostedTrees(NamedTuple):
@@ -58,6 +62,14 @@ class BoostedTrees(NamedTuple):
     base: NDArray[np.float64]
     train_loss: list[float]
     validation_loss: list[float]
+
+    def importances(self, n_features: int) -> NDArray[np.float64]:
+        """Return the share of each feature in the gains of all splits, shape (n_features,); zeros without splits."""
+        gain = np.zeros(n_features)
+        for tree in self.trees:
+            split = tree.feature >= 0
+            np.add.at(gain, tree.feature[split], tree.gain[split])
+        return gain / gain.sum() if gain.any() else gain
 
     def ensemble(self, n_features: int, classes: NDArray, feature_names: NDArray | None = None) -> TreeEnsemble:
         """Return the trees as an ensemble; two classes share one output, the second's sum minus the first's."""
