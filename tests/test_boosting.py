@@ -20,6 +20,12 @@ from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, h
 from certiforest.training.boosted_trees import LabelledRows, boost_trees
 from certiforest.training.worst_case import WorstCase
 
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "rows are put aside for early stopping, as in HistGradientBoostingClassifier: not the same ones"
+    ),
+}
+
 
 @parametrize_with_checks(
     [
@@ -27,7 +33,8 @@ from certiforest.training.worst_case import WorstCase
         LargeSpreadBoostingClassifier(n_estimators=5, eps=1e-3, loss="log_loss", n_iter_no_change=2, n_refits=1),
         LargeSpreadBoostingClassifier(n_estimators=5),
         LargeSpreadBoostingClassifier(n_estimators=5, norm=0, eps=1),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: {} if estimator.n_iter_no_change is None else EXPECTED_FAILURES,
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
@@ -191,11 +198,15 @@ def test_same_seed_same_trees_whatever_the_number_of_jobs(cancer):
     assert first != small(random_state=1).fit(*cancer).ensemble_
 
 
-def test_weights_in_other_units_change_nothing(cancer):
+def test_weights_count_as_repeated_rows(cancer):
     X, y = cancer
-    ones = small().fit(X, y, np.ones(len(y))).ensemble_
-    assert ones == small().fit(X, y, np.full(len(y), 8.0)).ensemble_ == small().fit(X, y).ensemble_
-    assert ones != small(class_weight="balanced").fit(X, y).ensemble_
+    X = np.round(X, 2)  # one bin per value: bins of equal shares of the rows would not be the same
+    assert small().fit(X, y, np.ones(len(y))).ensemble_ == small().fit(X, y).ensemble_
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    weighted = small().fit(X, y, weight)
+    repeated = small().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
+    assert small(class_weight="balanced").fit(X, y).ensemble_ != small().fit(X, y).ensemble_
 
 
 def test_importance_is_of_features_that_are_used(cancer):

@@ -74,7 +74,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     min_samples_leaf : int or float, default=1
         Number, or share, of the rows that each side of a split must have.
     l2_regularization : float, default=1.0
-        Weight of half the sum of squared leaf values of a tree, in rows.
+        Weight of half the sum of squared leaf values of a tree, in units of row weights.
     thrift : float, default=0.7
         How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree. A feature claimed is
         closed to other trees, wholly or in part: the larger eps, the more a thrifty tree leaves to those that follow.
@@ -229,8 +229,6 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         rows = LabelledRows(X, y_index, np.ones(len(X)) if weight is None else weight)
         if not rows.weight.all():
             rows = rows.take(np.flatnonzero(rows.weight))
-        # In units of the mean weight: what l2_regularization means must not depend on the unit of weights.
-        rows = rows._replace(weight=rows.weight / rows.weight.mean())
         validation = None
         if self.n_iter_no_change is not None:
             train, aside = self._put_aside(rows.y_index, random_state)
@@ -315,12 +313,14 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         self, y_index: NDArray, random_state: np.random.RandomState
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows to train on and those to validate on, with equal shares of classes where possible."""
-        is_rare = np.bincount(y_index).min() < 2
+        n_aside, n_of_class = count_share(self.validation_fraction, len(y_index)), np.bincount(y_index)
+        n_of_class = n_of_class[n_of_class > 0]
+        has_shares = n_of_class.min() > 1 and len(n_of_class) <= min(n_aside, len(y_index) - n_aside)
         train, aside = train_test_split(
             np.arange(len(y_index)),
-            test_size=self.validation_fraction,
+            test_size=n_aside,
             random_state=random_state,
-            stratify=None if is_rare else y_index,
+            stratify=y_index if has_shares else None,
         )
         return np.sort(train), np.sort(aside)
 
@@ -338,7 +338,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
             check_integer("max_depth", self.max_depth, alternative="None")
         check_number("learning_rate", self.learning_rate, "in (0, 1]", lambda rate: 0 < rate <= 1)
         check_choice("loss", self.loss, LOSSES)
-        for name in ("max_features", "min_samples_leaf"):
+        for name in ("max_features", "min_samples_leaf", "validation_fraction"):
             value = getattr(self, name)
             if isinstance(value, Integral):
                 check_integer(name, value)
