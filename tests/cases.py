@@ -2,20 +2,24 @@
 
 Thresholds, rows and budgets come from one coarse grid, and then move a float step up or down now and then: half of
 all rows sit on or right beside a threshold, half of all budgets are exactly, or nearly, the price of some attack.
+Scores are few and round, or one float beside that, and the base often brings some sum to a tie, or nearly.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 from certiforest import Attacker, Nodes, TreeEnsemble
-from oracle import Case, price, splits
+from oracle import Case, exact_sums, leaf_of, price, splits
 
 NORMS = [0, 1, 2, 3, math.inf]
 
 
-def random_case(rng: random.Random, *, norm: float | None = None, apart: bool | None = None) -> Case:
+def random_case(
+    rng: random.Random, *, norm: float | None = None, apart: bool | None = None, combine: str = "vote"
+) -> Case:
     """Draw a case; ``apart`` keeps the features of different trees apart, which large spread does in the extreme."""
     norm = rng.choice(NORMS) if norm is None else norm
     apart = rng.random() < 0.4 if apart is None else apart
@@ -41,7 +45,31 @@ def random_case(rng: random.Random, *, norm: float | None = None, apart: bool | 
             [max(b, v) for b, v in zip(domain[1], x, strict=True)],
         )
     case = Case(trees, n_features, n_classes, x, norm, 0.0, scale, frozen, domain)
-    return Case(trees, n_features, n_classes, x, norm, _eps(rng, case), scale, frozen, domain)
+    case = replace(case, eps=_eps(rng, case))
+    return case if combine == "vote" else _with_scores(rng, case)
+
+
+def _with_scores(rng, case):
+    n_outputs = 1 if case.n_classes == 2 and rng.random() < 0.7 else case.n_classes
+    grid = rng.choice([
+        [-1.0, 1.0], [i / 4 for i in range(-4, 5)], [i / 10 for i in range(-5, 6)],
+        [-1e16, -3.0, -0.1, 1e-20, 0.3, 2.0, 1e16], [-1e-300, 5e-324, 1e-300, 3e-300],
+    ])  # fmt: skip
+
+    def scored(tree):
+        if isinstance(tree, tuple):
+            return (*tree[:2], scored(tree[2]), scored(tree[3]))
+        return [_step(rng, rng.choice(grid), 0.1) for _ in range(n_outputs)]
+
+    trees = [scored(tree) for tree in case.trees]
+    base = [rng.choice([0.0, *grid]) for _ in range(n_outputs)]
+    if rng.random() < 0.6:
+        # Bring the sums at some place to a tie, as nearly as floats can, or one float beside.
+        cuts = [v for tree in trees for _, v in splits(tree)] or [0.0]
+        place = [rng.choice([v, math.nextafter(rng.choice(cuts), math.inf)]) for v in case.x]
+        sums = exact_sums([0.0] * n_outputs, [leaf_of(tree, place) for tree in trees])
+        base = [_step(rng, float(-total), 0.3) for total in sums]
+    return replace(case, trees=trees, base=base)
 
 
 def _tree(rng, depth, features, grid, n_classes):
@@ -87,11 +115,13 @@ def _eps(rng, case):
 
 
 def ensemble_of(case: Case) -> TreeEnsemble:
-    trees = [_nodes(tree) for tree in case.trees]
-    return TreeEnsemble.from_trees(trees, n_features=case.n_features, classes=list(range(case.n_classes)))
+    scores = None if case.base is None else []
+    trees = [_nodes(tree, scores) for tree in case.trees]
+    shape = {"n_features": case.n_features, "classes": list(range(case.n_classes))}
+    return TreeEnsemble.from_trees(trees, **shape, scores=scores, base=case.base)
 
 
-def _nodes(tree) -> Nodes:
+def _nodes(tree, scores) -> Nodes:
     left, right, feature, threshold, leaf = [], [], [], [], []
 
     def add(node):
@@ -101,8 +131,11 @@ def _nodes(tree) -> Nodes:
         if isinstance(node, tuple):
             feature[index], threshold[index] = node[0], node[1]
             left[index], right[index] = add(node[2]), add(node[3])
-        else:
+        elif scores is None:
             leaf[index] = node
+        else:
+            leaf[index] = len(scores)
+            scores.append(node)
         return index
 
     add(tree)

@@ -1,8 +1,9 @@
 """The referee: brute force over every cell of a small ensemble, in exact rationals.
 
-Nothing here shares code with the package. Trees are nested tuples ``(feature, threshold, left, right)`` or a class
-index. The thresholds of all trees cut each feature into intervals on which nothing changes; the best an attacker can
-do within an interval is to go to its float nearest to the row. All combinations of intervals are tried.
+Nothing here shares code with the package. Trees are nested tuples ``(feature, threshold, left, right)``, and leaves are
+a class index, or a list of scores where a case has a base to add them to. The thresholds of all trees cut each feature
+into intervals on which nothing changes; the best an attacker can do within an interval is to go to its float nearest to
+the row. All combinations of intervals are tried.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Case:
     scale: list[float] | None = None
     frozen: list[int] | None = None
     domain: tuple[list[float], list[float]] | None = None
+    base: list[float] | None = None
 
 
 def leaf_of(tree, x):
@@ -37,11 +39,17 @@ def leaf_of(tree, x):
     return tree
 
 
-def predict(trees, n_classes, x):
-    votes = [0] * n_classes
-    for tree in trees:
-        votes[leaf_of(tree, x)] += 1
-    return votes.index(max(votes))
+def predict(case: Case, x):
+    leaves = [leaf_of(tree, x) for tree in case.trees]
+    if case.base is None:
+        votes = [leaves.count(c) for c in range(case.n_classes)]
+        return votes.index(max(votes))
+    sums = exact_sums(case.base, leaves)
+    return int(sums[0] > 0) if len(sums) == 1 < case.n_classes else sums.index(max(sums))
+
+
+def exact_sums(base, leaves) -> list[Fraction]:
+    return [sum(map(Fraction, column), Fraction(0)) for column in zip(base, *leaves, strict=True)]
 
 
 def splits(tree):
@@ -89,7 +97,7 @@ def budget(case: Case, eps: float) -> Fraction:
 
 def cheapest_change(case: Case) -> Fraction | None:
     """The least price (p-th power of a norm) at which the prediction changes, None if it never does."""
-    own = predict(case.trees, case.n_classes, case.x)
+    own = predict(case, case.x)
     used = sorted({f for tree in case.trees for f, _ in splits(tree)})
     best = None
     z = list(case.x)
@@ -99,6 +107,6 @@ def cheapest_change(case: Case) -> Fraction | None:
             continue
         for f, (value, _) in zip(used, choice, strict=True):
             z[f] = value
-        if predict(case.trees, case.n_classes, z) != own:
+        if predict(case, z) != own:
             best = cost
     return best

@@ -1,6 +1,6 @@
 """Compare everything `certify` says about a case with the oracle; also a script for as many cases as you like.
 
-python tests/referee.py --cases 1000000 --seed 1
+python tests/referee.py --cases 1000000 --seed 1 --combine sum
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def judge(case: oracle.Case) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a case (nothing, one hopes), and how the case came out."""
     ensemble, attacker = ensemble_of(case), attacker_of(case)
     c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True)
-    own = oracle.predict(case.trees, case.n_classes, case.x)
+    own = oracle.predict(case, case.x)
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = []
@@ -59,7 +59,7 @@ def _judge_radius(case, best, radius, is_exact):
 
 def _judge_witness(case, own, z):
     wrong = []
-    if oracle.predict(case.trees, case.n_classes, z) == own:
+    if oracle.predict(case, z) == own:
         wrong.append("the witness does not change the prediction")
     if oracle.total(case, [oracle.price(case, f, v) for f, v in enumerate(z)]) > oracle.budget(case, case.eps):
         wrong.append("the witness is out of reach")
@@ -72,12 +72,12 @@ def _judge_witness(case, own, z):
     return wrong
 
 
-def run(n_cases: int, seed: int, report=lambda done, outcomes: None) -> Counter:
+def run(n_cases: int, seed: int, combine: str = "vote", report=lambda done, outcomes: None) -> Counter:
     """Judge ``n_cases`` cases; raise on the first disagreement."""
     outcomes: Counter = Counter()
     for number in range(n_cases):
         rng = random.Random(f"{seed}-{number}")
-        case = random_case(rng)
+        case = random_case(rng, combine=combine)
         wrong, outcome = judge(case)
         if wrong:
             raise AssertionError(f"seed {seed}, case {number}: {'; '.join(wrong)}\n{case}")
@@ -91,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--combine", choices=["vote", "sum"], default="vote")
     options = parser.parse_args()
     began = time.monotonic()
 
@@ -99,7 +100,7 @@ def main() -> None:
         sys.stdout.write(f"{done:,} cases, 0 disagreements, {left / 60:.0f} min left\n")
         sys.stdout.flush()
 
-    outcomes = run(options.cases, options.seed, report)
+    outcomes = run(options.cases, options.seed, options.combine, report)
     for name, count in sorted(outcomes.items()):
         sys.stdout.write(f"{name}: {count:,}\n")
     sys.stdout.write(f"{options.cases:,} cases, 0 disagreements\n")

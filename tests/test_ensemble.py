@@ -42,7 +42,7 @@ def test_predictions_and_votes_agree_with_a_plain_walk():
         e = ensemble_of(case)
         cuts = [v for tree in case.trees for _, v in oracle.splits(tree)] or [0.0]
         rows = [[_value(rng, cuts, case.trees, f) for f in range(case.n_features)] for _ in range(5)]
-        own = [oracle.predict(case.trees, case.n_classes, x) for x in rows]
+        own = [oracle.predict(case, x) for x in rows]
         assert e.predict(rows).tolist() == own
         assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
         assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()

@@ -19,6 +19,7 @@ from certiforest.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.verdict import UNSTABLE, Certificates
 from certiforest.verification.composition import Composition, VisitOrder
 from certiforest.verification.radius import Radii
+from certiforest.verification.summing import Summing
 
 
 class SpreadError(ValueError):
@@ -34,6 +35,8 @@ def certify(
     radius: bool = False,
     witness: bool = False,
     require_exact: bool = False,
+    margin: float = 0.0,
+    time_limit: float | None = 10.0,
     n_jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Certificates:
@@ -54,7 +57,14 @@ def certify(
     witness : bool, default=False
         Also give, for each unstable row, a changed row that is predicted otherwise.
     require_exact : bool, default=False
-        Raise unless the ensemble has large spread for the attacker, which rules out UNKNOWN.
+        Raise unless the ensemble has large spread for the attacker, which rules out UNKNOWN but for the two below.
+    margin : float, default=0.0
+        For scores that add up: say stable, or unstable, only where what decides (the sum of a single output, or the
+        difference of two classes' sums) is further than this from zero, else UNKNOWN. With
+        ``ensemble.rounding_bound(np.float32)``, what is said holds for a deployment that adds up in float32, too.
+    time_limit : float or None, default=10.0
+        Seconds for one row, None for no limit. Only scores that add up, in norms other than L-inf, can take that long
+        (the problem is NP-hard); the row is then UNKNOWN.
     n_jobs : int, optional
         Number of threads; None means 1 and -1 all cores.
     progress : callable, optional
@@ -73,7 +83,8 @@ def certify(
     Notes
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. A row is UNKNOWN only where two trees
-    meet, that is, both have a split in reach on one feature; `has_large_spread` tells when that cannot happen.
+    meet, that is, both have a split in reach on one feature; `has_large_spread` tells when that cannot happen. Where
+    scores add up it also is if time runs out, or if a ``margin`` says so.
 
     Examples
     --------
@@ -92,8 +103,9 @@ def certify(
     label = None if y is None else _check_labels(y, len(rows), ensemble)
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
-    composition = Composition(ensemble, attacker)
-    radii = Radii(composition) if radius or not composition.has_large_spread else None
+    composition = _compose(ensemble, attacker, _check_margin(margin, ensemble, radius), _check_time_limit(time_limit))
+    # A radius knows no margin, so with one it cannot settle rows.
+    radii = Radii(composition) if radius or not (composition.has_large_spread or margin > 0) else None
     n = len(rows)
     prediction, stable = np.empty(n, np.int64), np.empty(n, np.int8)
     out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
@@ -151,6 +163,31 @@ def _run(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _compose(ensemble: TreeEnsemble, attacker: Attacker, margin: float, time_limit: float | None) -> Composition:
+    if ensemble.combine == "vote":
+        return Composition(ensemble, attacker)
+    return Summing(ensemble, attacker, margin=margin, time_limit=time_limit)
+
+
+def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
+    if isinstance(margin, bool) or not isinstance(margin, (int, float, np.integer, np.floating)) or not margin >= 0:
+        raise ValueError(f"Expected margin to be a number >= 0, got {margin!r}.")
+    if margin > 0 and ensemble.combine == "vote":
+        raise ValueError(f"Expected margin=0 for trees that vote, got {margin!r}: votes are counted without rounding.")
+    if margin > 0 and radius:
+        raise ValueError(f"Expected margin=0 where a radius is asked for, got {margin!r}; ask for them one by one.")
+    return float(margin)
+
+
+def _check_time_limit(time_limit: Any) -> float | None:
+    if time_limit is None:
+        return None
+    is_number = isinstance(time_limit, (int, float, np.integer, np.floating)) and not isinstance(time_limit, bool)
+    if not is_number or not time_limit > 0:
+        raise ValueError(f"Expected time_limit to be None or a number of seconds > 0, got {time_limit!r}.")
+    return float(time_limit)
 
 
 def _check_labels(y: Any, n_rows: int, ensemble: TreeEnsemble) -> NDArray:

@@ -80,6 +80,51 @@ def raised_cost(cost, x, bound, target, unit, norm):
 
 
 @njit(cache=True, nogil=True)
+def cross(trees, split, x, unit, norm, cost):
+    """Return the side of a split on which the row is not, and the cost of a path after going there.
+
+    ``x`` is the row's value of the feature that the split tests, ``cost`` what the path costs so far.
+    """
+    v = trees.threshold[split]
+    if x > v:
+        return split + 1, raised_cost(cost, x, min(x, trees.high[split]), v, unit, norm)
+    bound = x if x > trees.low[split] else successor(trees.low[split])
+    return trees.right[split], raised_cost(cost, x, bound, successor(v), unit, norm)
+
+
+@njit(cache=True, nogil=True)
+def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
+    """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
+
+    Return the new number of leaves listed, and whether trees meet; arguments as in `visit_priced`.
+    """
+    watch = owner.shape[0] > 0
+    meets = False
+    stride = trees.stride[tree]
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, high, stack, 0)
+    out_leaf[n], out_cost[n] = node, 0.0
+    n += 1
+    stack_cost[:depth] = 0.0
+    while depth > 0:
+        depth -= 1
+        split, cost = stack[depth], stack_cost[depth]
+        f = trees.feature[split]
+        if not other_side_is_near(x[f], trees.threshold[split], high[f], low[f]):
+            continue
+        other, cost = cross(trees, split, x[f], unit[f], norm, cost)
+        if cost > limit:
+            continue
+        if watch and claim(owner, f, tree):
+            meets = True
+        height = depth
+        node, depth = descend(trees, other, stride, x, high, stack, depth)
+        stack_cost[height:depth] = cost
+        out_leaf[n], out_cost[n] = node, cost
+        n += 1
+    return n, meets
+
+
+@njit(cache=True, nogil=True)
 def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
     """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
 
@@ -107,13 +152,7 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
         value = x[f]
         if not other_side_is_near(value, v, high[f], low[f]):
             continue
-        if value > v:
-            other = split + 1
-            cost = raised_cost(cost, value, min(value, trees.high[split]), v, unit[f], norm)
-        else:
-            other = trees.right[split]
-            bound = value if value > trees.low[split] else successor(trees.low[split])
-            cost = raised_cost(cost, value, bound, successor(v), unit[f], norm)
+        other, cost = cross(trees, split, value, unit[f], norm, cost)
         if cost > limit or (cost >= dearest and not watch):
             continue
         if watch and claim(owner, f, tree):

@@ -3,12 +3,14 @@
 A `Composition` prepares one ensemble against one attacker; it then decides blocks of rows, prices their cheapest
 change and writes witnesses. Two trees *meet* at a row if both have a split on one feature that the attacker can
 turn there. An ensemble of large spread has no such row; in any other one, the rows without such a pair are decided
-all the same, and what is left is UNKNOWN.
+all the same, and what is left is UNKNOWN. Here trees vote; `summing` does the same for scores.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,34 @@ from certiforest.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.spread import has_large_spread
 from certiforest.verification import composition_kernels as kernels
+from certiforest.verification import radius_kernels
 from certiforest.verification.rationals import Change, exact_budget, exact_change
 
+# How much larger than its float price a leaf may be and still matter, and the price below which floats vanish.
+MARGIN, VANISHING = 1e-9, 1e-290
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
+
+
+class Tariff(NamedTuple):
+    """How leaves are priced in floats: moves in multiples of ``unit``, to the power of the norm, added up.
+
+    A ``norm`` of -1 stands for L-inf, where the largest move counts. Leaves above ``limit`` are left out. ``budget`` is
+    the norm that costs 1.
+    """
+
+    budgets: Budgets
+    unit: NDArray[np.float64]
+    norm: int
+    limit: float
+    budget: float
+
+    def ceiling(self, price: float) -> Fraction | float:
+        """Return a bound, exact and in powers of norms, on what costs about ``price`` or less."""
+        if price == math.inf:
+            return math.inf
+        exponent = max(self.norm, 1)
+        return (Fraction(float(price)) * Fraction(1 + MARGIN) + Fraction(VANISHING)) * Fraction(self.budget) ** exponent
 
 
 class Composition:
@@ -106,9 +132,38 @@ class Composition:
                 change = self.exact_change(X[i])
                 leaf, target = change.leaf, change.target
             kernels.write_witness(self.ensemble.trees, leaf, target, out[i])
-        before, after = self.ensemble.votes(X[unstable]), self.ensemble.votes(out[unstable])
-        if (before.argmax(axis=1) == after.argmax(axis=1)).any():
+        self.check_witnesses(X[unstable], out[unstable])
+
+    def check_witnesses(self, X: NDArray[np.float64], witness: NDArray[np.float64]) -> None:
+        """Raise AssertionError if a witness is predicted as its row is."""
+        if (self.ensemble.class_index(X) == self.ensemble.class_index(witness)).any():
             raise AssertionError("A witness does not change the prediction: please report this as a defect.")
+
+    def pricing(self) -> Pricing:
+        """Return scratch space to price rows; each thread needs its own."""
+        return RowPricing(self.ensemble)
+
+    @property
+    def has_float_costs(self) -> bool:
+        """Whether `change_radii` can price changes: L0, and L-inf without scale."""
+        scale = self.attacker.scale_of(self.ensemble.n_features)
+        return self.attacker.norm == 0 or (self.attacker.norm == math.inf and bool((scale == 1).all()))
+
+    def change_radii(
+        self,
+        X: NDArray[np.float64],
+        movable: NDArray[np.bool_],
+        out_radius: NDArray[np.float64],
+        out_works: NDArray[np.bool_],
+        out_witness: NDArray[np.float64],
+    ) -> None:
+        """Price the cheapest composed change of each row in a norm whose costs are floats.
+
+        Writes its cost (inf if there is none), whether it works as a whole, and its result.
+        """
+        norm = -1 if self.attacker.norm == math.inf else 0
+        trees, n_classes = self.ensemble.trees, self.ensemble.n_classes
+        radius_kernels.change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness)
 
 
 class VisitOrder:
@@ -135,12 +190,19 @@ class VisitOrder:
         self.place = np.argsort(moves / np.maximum(visits, 1), kind="stable")
 
 
+class Pricing(Protocol):
+    """What prices rows in exact arithmetic."""
+
+    def exact_change(self, x: NDArray[np.float64], attacker: Attacker, tariff: Tariff | None) -> Change:
+        """Return the cheapest change; floats, unless there is no tariff, find what matters."""
+
+
 class RowPricing:
     """Scratch space to price the cheapest change of one row after another."""
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
         n_trees, n_classes = ensemble.n_trees, ensemble.n_classes
-        self.trees = ensemble.trees
+        self.ensemble, self.trees = ensemble, ensemble.trees
         self.n_classes = n_classes
         self.cost = np.empty((n_trees, n_classes))
         self.leaf = np.empty((n_trees, n_classes), np.int64)
@@ -156,6 +218,17 @@ class RowPricing:
         kernels.price_row(
             self.trees, x, *budgets, unit, norm, limit, self._stack, self._stack_cost, self.cost, self.leaf, self.vote,
         )  # fmt: skip
+
+    def exact_change(self, x: NDArray, attacker: Attacker, tariff: Tariff | None) -> Change:
+        """Return the cheapest change in rational arithmetic; floats, unless there is no tariff, find what matters."""
+        ceiling: list[Fraction | float] = [math.inf] * len(self.vote)
+        if tariff is not None:
+            self.price(x, tariff.budgets, tariff.unit, tariff.norm, tariff.limit)
+            if self.cheapest_change(is_max=tariff.norm == -1) == math.inf:
+                return Change(math.inf, self.target, self.leaf)
+            dearest = np.where(np.isfinite(self.cost), self.cost, 0.0).max(axis=1)
+            ceiling = [tariff.ceiling(price) for price in dearest]
+        return exact_change(self.ensemble, x, attacker, ceiling)
 
     def cheapest_change(self, *, is_max: bool) -> float:
         """Return the cost of the cheapest change and fill ``target``."""

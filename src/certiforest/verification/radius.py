@@ -20,11 +20,9 @@ from certiforest.attacker import Budgets
 from certiforest.spread import sorted_thresholds
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import radius_kernels as kernels
-from certiforest.verification.composition import SMALLEST_UNIT, Composition, RowPricing, rounding_slack
-from certiforest.verification.rationals import ceil_root, exact_change
-
-# How much larger than its float price a leaf may be and still matter, and the price below which floats vanish.
-MARGIN, VANISHING = 1e-9, 1e-290
+from certiforest.verification.composition import MARGIN, SMALLEST_UNIT, Composition, Tariff, rounding_slack
+from certiforest.verification.composition_kernels import write_witness
+from certiforest.verification.rationals import Change, ceil_root
 
 
 class Radii:
@@ -36,6 +34,7 @@ class Radii:
     """
 
     def __init__(self, composition: Composition) -> None:
+        self.composition = composition
         self.ensemble, self.attacker = composition.ensemble, composition.attacker
         n_features = self.ensemble.n_features
         self.scale = self.attacker.scale_of(n_features)
@@ -45,9 +44,8 @@ class Radii:
         self._start = np.append(start, len(thresholds.feature))
         self._value, self._tree = thresholds.value, thresholds.tree
         depth = int(self.ensemble.node_depth.max())
-        self._has_sharp_prices = rounding_slack(1, depth, self.attacker.norm) < MARGIN
+        self._has_sharp_prices = rounding_slack(self.ensemble.n_trees, depth, self.attacker.norm) < MARGIN
         self._is_max = self.attacker.norm == math.inf
-        self._has_float_costs = self.attacker.norm == 0 or (self._is_max and bool((self.scale == 1).all()))
 
     def measure(
         self,
@@ -63,20 +61,24 @@ class Radii:
         meeting = self._meeting_radii(X)
         works = np.empty(len(X), bool)
         witness = np.empty_like(X) if out_witness is None else out_witness
-        if self._has_float_costs:
-            norm = -1 if self._is_max else 0
-            n_classes = self.ensemble.n_classes
-            kernels.change_radii(self.ensemble.trees, X, self.movable, norm, n_classes, out_radius, works, witness)
+        is_bound = np.zeros(len(X), bool)
+        if self.composition.has_float_costs:
+            self.composition.change_radii(X, self.movable, out_radius, works, witness)
         else:
-            pricing = RowPricing(self.ensemble)
+            pricing = self.composition.pricing()
             for i, x in enumerate(X):
-                limit = math.inf if self._is_max else meeting[i]
-                out_radius[i], works[i] = self._change_radius(pricing, x, limit, witness[i])
+                tariff = self._tariff(x, math.inf if self._is_max else meeting[i])
+                if tariff is None and not len(self._value):
+                    out_radius[i], works[i] = math.inf, False
+                    continue
+                change = pricing.exact_change(x, self.attacker, tariff)
+                out_radius[i], works[i] = self._try_change(x, change, witness[i])
+                is_bound[i] = not change.is_exact
         if self._is_max:
             out_is_exact[:] = works | (out_radius == math.inf)
         else:
             # At the meeting radius itself trees do meet, so a change must cost less.
-            out_is_exact[:] = (out_radius < meeting) | (meeting == math.inf)
+            out_is_exact[:] = ((out_radius < meeting) | (meeting == math.inf)) & ~is_bound
             np.minimum(out_radius, meeting, out=out_radius)
 
     def settle(self, X: NDArray[np.float64], out_stable: NDArray[np.int8], out_witness: NDArray | None) -> None:
@@ -104,41 +106,32 @@ class Radii:
         kernels.meeting_radii(self._feature, self._start, self._value, self._tree, self.scale, X, meeting)
         return meeting
 
-    def _change_radius(
-        self, pricing: RowPricing, x: NDArray[np.float64], meeting: float, out_witness: NDArray
-    ) -> tuple[float, bool]:
-        """Write the composed change; return the smallest float eps that pays for it, and whether it works.
-
-        A change that costs more than ``meeting`` may be given as inf.
-        """
+    def _tariff(self, x: NDArray[np.float64], meeting: float) -> Tariff | None:
+        """Return how to price changes that cost up to ``meeting`` in floats, None if floats cannot be trusted."""
         norm = -1 if self._is_max else int(self.attacker.norm)
+        if norm == 0:
+            high = np.where(self.movable, math.inf, -1.0)
+            return Tariff(Budgets(high, np.zeros_like(high)), np.ones_like(high), norm, meeting, 1.0)
         # Prices are in units of a budget that no relevant change exceeds by much, so that powers stay in range.
         budget = meeting if meeting < math.inf else self._span(x)
         if budget == -math.inf:
-            return math.inf, False
+            return None
         with np.errstate(over="ignore"):
             unit = np.where(self.movable, budget * self.scale, 1.0)
-        prices = np.full(self.ensemble.n_trees, math.inf)
-        if self._has_sharp_prices and math.isfinite(unit.max()) and unit.min() >= SMALLEST_UNIT:
-            high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
-            limit = 1 + MARGIN if meeting < math.inf else math.inf
-            pricing.price(x, Budgets(high, np.zeros_like(high)), unit, norm, limit)
-            if pricing.cheapest_change(is_max=self._is_max) == math.inf:
-                return math.inf, False
-            prices = np.where(np.isfinite(pricing.cost), pricing.cost, 0.0).max(axis=1)
-        exponent = 1 if self._is_max else norm
-        ceiling = [
-            math.inf
-            if price == math.inf
-            else (Fraction(float(price)) * Fraction(1 + MARGIN) + Fraction(VANISHING)) * Fraction(budget) ** exponent
-            for price in prices
-        ]
-        change = exact_change(self.ensemble, x, self.attacker, ceiling)
+        if not (self._has_sharp_prices and math.isfinite(unit.max()) and unit.min() >= SMALLEST_UNIT):
+            return None
+        high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
+        limit = 1 + MARGIN if meeting < math.inf else math.inf
+        return Tariff(Budgets(high, np.zeros_like(high)), unit, norm, limit, budget)
+
+    def _try_change(self, x: NDArray[np.float64], change: Change, out_witness: NDArray) -> tuple[float, bool]:
+        """Write the changed row; return the smallest float eps that pays for it, and whether it works."""
         if change.cost == math.inf:
             return math.inf, False
-        y = self.ensemble.votes(x[None])[0].argmax()
-        works = kernels.changes_vote(self.ensemble.trees, x, y, change.leaf, change.target, out_witness)
-        return ceil_root(Fraction(change.cost), self.attacker.norm), works
+        out_witness[:] = x
+        write_witness(self.ensemble.trees, change.leaf, change.target, out_witness)
+        before, after = self.ensemble.class_index(np.stack([x, out_witness]))
+        return ceil_root(Fraction(change.cost), self.attacker.norm), before != after
 
     def _span(self, x: NDArray[np.float64]) -> float:
         """Return about the largest move that any threshold can ask for, -inf if there are none."""

@@ -8,7 +8,7 @@ radius is asked for in a norm whose value is not a float, the few leaves that ma
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,11 +24,14 @@ class Change(NamedTuple):
     """The cheapest way to another prediction: the p-th power of its norm (inf if there is none), and how.
 
     ``target`` (n_trees,) is the class each tree is moved to, -1 for none, ``leaf`` (n_trees, n_classes) the leaves.
+    Where scores add up there is one column of leaves, and the target is 0. If ``is_exact`` is False, the cost is a
+    lower bound and there are no targets.
     """
 
     cost: Fraction | float
     target: NDArray[np.int64]
     leaf: NDArray[np.int64]
+    is_exact: bool = True
 
 
 def exact_budget(attacker: Attacker) -> Fraction:
@@ -56,7 +59,13 @@ def exact_change(
     vote = np.empty(ensemble.n_trees, np.int64)
     scale, frozen = attacker.scale_of(ensemble.n_features), attacker.is_frozen(ensemble.n_features)
     for tree in range(ensemble.n_trees):
-        vote[tree] = _price_tree(ensemble, tree, x, attacker.norm, scale, frozen, ceiling[tree], cost, leaf)
+        vote[tree] = -1
+        for node, price in priced_leaves(ensemble, tree, x, attacker.norm, scale, frozen, ceiling[tree]):
+            c = int(ensemble.leaf[node])
+            if vote[tree] < 0:
+                vote[tree] = c
+            if price < cost[tree, c]:
+                cost[tree, c], leaf[tree, c] = price, node
     # Whole numbers over one denominator add and compare many times faster than fractions.
     finite = [price for price in cost.flat if price != math.inf]
     unit = math.lcm(*{price.denominator for price in finite})
@@ -78,7 +87,7 @@ def exact_change(
     return Change(math.inf if least >= never else Fraction(least, unit), target, leaf)
 
 
-def _price_tree(
+def priced_leaves(
     ensemble: TreeEnsemble,
     tree: int,
     x: NDArray[np.float64],
@@ -86,11 +95,8 @@ def _price_tree(
     scale: NDArray[np.float64],
     frozen: NDArray[np.bool_],
     ceiling: Fraction | float,
-    out_cost: NDArray,
-    out_leaf: NDArray[np.int64],
-) -> int:
-    """Price the cheapest leaf of each class of one tree; return the class the tree votes for."""
-    vote = -1
+) -> Iterator[tuple[int, Fraction]]:
+    """Yield the leaves of one tree that cost at most the ceiling, with their costs; the row's own comes first."""
     # (node, cost, price of the move of each moved feature)
     waiting: list[tuple[int, Fraction, dict[int, Fraction]]] = [(int(ensemble.tree_start[tree]), Fraction(0), {})]
     while waiting:
@@ -109,12 +115,7 @@ def _price_tree(
                 if raised <= ceiling:
                     waiting.append((other, raised, {**moves, f: price}))
             node = own
-        c = int(ensemble.leaf[node])
-        if vote < 0:  # the row's own leaf comes first
-            vote = c
-        if cost < out_cost[tree, c]:
-            out_cost[tree, c], out_leaf[tree, c] = cost, node
-    return vote
+        yield node, cost
 
 
 def price_move(value: float, target: float, unit: float, norm: float) -> Fraction:

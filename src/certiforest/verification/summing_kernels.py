@@ -1,0 +1,393 @@
+"""Put scores together: whether the sums of a row can be turned within the attacker's reach.
+
+Against a rival class, a leaf is worth what it adds to the rival's lead over the predicted class. Where no two trees
+meet, each tree can be sent to its worst leaf (L-inf), or to leaves that share a budget (the other norms, see
+`knapsack_kernels`). Sums in floats decide where they are further from a tie than rounding can take them; else digits
+do, or the row is left to a closer look.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from certiforest.reach_kernels import claim, list_leaves, other_side_is_near
+from certiforest.rounding_kernels import difference
+from certiforest.score_kernels import exact_sign, find_winner
+from certiforest.verification.composition_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
+from certiforest.verification.knapsack_kernels import buy_greedily, list_steps, most_gain, sort_steps
+
+
+@njit(cache=True, nogil=True)
+def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total):
+    """Send a row down all trees: add up its scores and note the splits near its path.
+
+    Fills ``out_chosen`` (n_trees,) with rows of ``value`` and ``out_total`` (n_classes,) with their sums; the splits of
+    tree ``t`` that are near stand in ``out_stack[out_start[t] : out_start[t + 1]]``. Nearness as in
+    `reach_kernels.descend`.
+    """
+    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
+    n_classes = value.shape[1]
+    out_total[:] = value[value.shape[0] - 1]
+    depth = 0
+    for tree in range(out_chosen.shape[0]):
+        out_start[tree] = depth
+        node = trees.tree_start[tree]
+        while right[node] != node:
+            for _ in range(trees.stride[tree]):
+                f, v = feature[node], threshold[node]
+                out_stack[depth] = node
+                depth += abs(x[f] - v) <= high[f]
+                node = node + 1 if x[f] <= v else right[node]
+        row = leaf[node]
+        out_chosen[tree] = row
+        for c in range(n_classes):
+            out_total[c] += value[row, c]
+    out_start[out_chosen.shape[0]] = depth
+
+
+@njit(cache=True, nogil=True)
+def list_rivals(total, y, out_rival, out_lead):
+    """Write every class but ``y``, and the lead of ``y`` over it; return the smallest lead."""
+    least = math.inf
+    k = 0
+    for c in range(total.shape[0]):
+        if c != y:
+            out_rival[k] = c
+            out_lead[k] = total[y] - total[c]
+            least = min(least, out_lead[k])
+            k += 1
+    return least
+
+
+@njit(cache=True, nogil=True)
+def sum_of_spans(span, start):
+    """Return the most that trees with a split nearby can change a lead by."""
+    total = 0.0
+    for tree in range(span.shape[0]):
+        if start[tree + 1] > start[tree]:
+            total += span[tree]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def keeps_lead(digit, chosen, start, worst, k, y, rival, pick):
+    """Tell, exactly, whether ``y`` wins against a rival when every tree is in its worst leaf.
+
+    ``worst[tree, k]`` holds the score row of that leaf for trees with a split nearby; others stay as ``chosen``.
+    """
+    for tree in range(chosen.shape[0]):
+        pick[tree] = worst[tree, k] if start[tree + 1] > start[tree] else chosen[tree]
+    sign = exact_sign(digit, pick, y, rival)
+    return sign > 0 or (sign == 0 and y < rival)
+
+
+@njit(cache=True, nogil=True)
+def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, watch, out_prediction, out_stable):
+    """Decide every row against an L-inf attacker.
+
+    ``span`` (n_trees,) bounds what a tree can change any lead by. With a ``margin`` above zero, leads that are not
+    beyond it on either side leave a row UNKNOWN. With ``watch``, trees that meet do, unless it withstands each tree at
+    its worst.
+    """
+    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
+    n_trees, n_rivals = span.shape[0], value.shape[1] - 1
+    stack = np.empty(2 * feature.shape[0] + 2, np.int64)
+    start = np.empty(n_trees + 1, np.int64)
+    chosen = np.empty(n_trees, np.int64)
+    pick = np.empty(n_trees, np.int64)
+    total = np.empty(n_rivals + 1)
+    rival = np.empty(n_rivals, np.int64)
+    lead = np.empty(n_rivals)
+    worst = np.empty((n_trees, n_rivals), np.int64)
+    worth = np.empty(n_rivals)
+    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    band = slack + margin
+    for i in range(X.shape[0]):
+        x = X[i]
+        walk_row(trees, value, x, high, stack, start, chosen, total)
+        y = find_winner(total, slack, digit, chosen)
+        out_prediction[i] = y
+        own_lead = list_rivals(total, y, rival, lead)
+        rest = sum_of_spans(span, start)
+        is_stable = own_lead - rest > band
+        meet = False
+        owner[:] = -1
+        for tree in range(n_trees):
+            if is_stable:
+                break
+            if start[tree + 1] == start[tree]:
+                continue
+            # The visit goes on from the splits noted before, on top of the stack.
+            own = chosen[tree]
+            for k in range(n_rivals):
+                worst[tree, k] = own
+                worth[k] = value[own, rival[k]] - value[own, y]
+                lead[k] += worth[k]
+            bottom = start[n_trees]
+            depth = bottom
+            for place in range(start[tree], start[tree + 1]):
+                stack[depth] = stack[place]
+                depth += 1
+            while depth > bottom:
+                depth -= 1
+                node = stack[depth]
+                f, v = feature[node], threshold[node]
+                if not other_side_is_near(x[f], v, high[f], low[f]):
+                    continue
+                if watch and claim(owner, f, tree):
+                    meet = True
+                node = right[node] if x[f] <= v else node + 1
+                while right[node] != node:
+                    f, v = feature[node], threshold[node]
+                    stack[depth] = node
+                    depth += abs(x[f] - v) <= high[f]
+                    node = node + 1 if x[f] <= v else right[node]
+                row = leaf[node]
+                for k in range(n_rivals):
+                    new = value[row, rival[k]] - value[row, y]
+                    if new > worth[k] or (new == worth[k] and is_worth_more(value, row, worst[tree, k], rival[k], y)):
+                        worth[k] = new
+                        worst[tree, k] = row
+            least = math.inf
+            for k in range(n_rivals):
+                lead[k] -= worth[k]
+                least = min(least, lead[k])
+            rest -= span[tree]
+            is_stable = least - rest > band
+        if is_stable:
+            out_stable[i] = STABLE
+            continue
+        is_broken = is_unsure = False
+        for k in range(n_rivals):
+            if lead[k] > band:
+                continue
+            if margin > 0.0:
+                is_certain = lead[k] < -band and own_lead > band
+                is_broken |= is_certain
+                is_unsure |= not is_certain
+            elif lead[k] < -band or not keeps_lead(digit, chosen, start, worst, k, y, rival[k], pick):
+                is_broken = True
+        if is_broken and not meet:
+            out_stable[i] = UNSTABLE
+        else:
+            out_stable[i] = UNKNOWN if is_broken or is_unsure else STABLE
+
+
+@njit(cache=True, nogil=True)
+def is_worth_more(value, row, other, rival, y):
+    """Compare what two leaves are worth, exactly, where their worths round to the same float."""
+    return difference(value[row, rival], value[row, y])[1] > difference(value[other, rival], value[other, y])[1]
+
+
+@njit(cache=True, nogil=True)
+def find_worst_leaves(trees, value, x, high, low, y, rival, stack, stack_cost, leaves, costs, out_leaf):
+    """Write, for each tree, the leaf within an L-inf budget that is worth most to the rival; exact.
+
+    ``stack``, ``stack_cost``, ``leaves`` and ``costs`` are scratch with an entry per node, and one more.
+    """
+    nobody = np.empty(0, np.int64)
+    unit = np.ones(x.shape[0])
+    for tree in range(out_leaf.shape[0]):
+        n, _ = list_leaves(trees, tree, x, high, low, unit, -1, math.inf, nobody, stack, stack_cost, 0, leaves, costs)
+        best = leaves[0]
+        for k in range(1, n):
+            row, other = trees.leaf[leaves[k]], trees.leaf[best]
+            new = value[row, rival] - value[row, y]
+            old = value[other, rival] - value[other, y]
+            if new > old or (new == old and is_worth_more(value, row, other, rival, y)):
+                best = leaves[k]
+        out_leaf[tree] = best
+
+
+@njit(cache=True, nogil=True)
+def list_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_leaf, out_cost, out_start):
+    """List the leaves of every tree within the limit, see `reach_kernels.list_leaves`.
+
+    Those of tree ``t`` stand at ``out_start[t] : out_start[t + 1]``, the row's own first.
+    """
+    nobody = np.empty(0, np.int64)
+    n = 0
+    for tree in range(out_start.shape[0] - 1):
+        out_start[tree] = n
+        n, _ = list_leaves(
+            trees, tree, x, high, low, unit, norm, limit, nobody, stack, stack_cost, n, out_leaf, out_cost
+        )
+    out_start[out_start.shape[0] - 1] = n
+
+
+@njit(cache=True, nogil=True)
+def list_fronts(value, leaf, node, cost, start, y, rival, out_node, out_cost, out_gain, out_start, out_tree):
+    """Keep, of the leaves listed for each tree, those that gain more for the rival than every cheaper one.
+
+    ``node``, ``cost`` and ``start`` come from `list_row`; ``leaf`` (n_nodes,) holds score rows. Trees that have nothing
+    to offer get no front. Return the number of fronts; ``out_tree`` tells their trees.
+    """
+    n = n_fronts = 0
+    for tree in range(start.shape[0] - 1):
+        own = leaf[node[start[tree]]]
+        worth = value[own, rival] - value[own, y]
+        out_start[n_fronts] = n
+        best = 0.0
+        order = np.argsort(cost[start[tree] : start[tree + 1]])
+        for place in order:
+            k = start[tree] + place
+            row = leaf[node[k]]
+            gain = (value[row, rival] - value[row, y]) - worth
+            if gain > best:
+                if n > out_start[n_fronts] and cost[k] == out_cost[n - 1]:
+                    n -= 1  # the same cost, and more gain
+                out_node[n], out_cost[n], out_gain[n] = node[k], cost[k], gain
+                best = gain
+                n += 1
+        if n > out_start[n_fronts]:
+            out_tree[n_fronts] = tree
+            n_fronts += 1
+    out_start[n_fronts] = n
+    return n_fronts
+
+
+@njit(cache=True, nogil=True)
+def weigh_rival(
+    cost, gain, front_start, limit, need, slack, band, scratch, step_cost, step_gain, step_front, step_leaf
+):
+    """Tell whether a rival can gain what it needs within the limit: STABLE, UNSTABLE or, if unclear, BORDERLINE.
+
+    ``slack`` bounds errors of costs, ``band`` those of gains. The arrays after them are scratch, one entry per leaf.
+    """
+    n = list_steps(cost, gain, front_start, scratch, step_cost, step_gain, step_front, step_leaf)
+    order = sort_steps(step_cost[:n], step_gain[:n])
+    if most_gain(step_cost, step_gain, order, limit + 2.0 * slack) < need - 2.0 * band:
+        return STABLE
+    bought = np.empty(front_start.shape[0] - 1, np.int64)
+    _, gained = buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit - slack, need + band, bought)
+    return UNSTABLE if gained >= need + band else BORDERLINE
+
+
+@njit(cache=True, nogil=True)
+def decide_by_price(
+    trees, X, high, low, unit, norm, limit, slack, value, digit, gain_slack, margin, span, watch,
+    out_prediction, out_stable,
+):  # fmt: skip
+    """Decide every row against an attacker whose costs add up.
+
+    ``slack`` bounds errors of costs and ``gain_slack`` those of sums of scores. What neither bounds nor a greedy
+    purchase can tell is BORDERLINE. The other arguments as in `decide_within_box`.
+    """
+    n_nodes = trees.feature.shape[0]
+    n_trees, n_rivals = span.shape[0], value.shape[1] - 1
+    stack = np.empty(n_nodes + 1, np.int64)
+    stack_cost = np.empty(n_nodes + 1)
+    near = np.empty(n_nodes + 1, np.int64)
+    near_start = np.empty(n_trees + 1, np.int64)
+    node = np.empty(n_nodes + 1, np.int64)
+    cost = np.empty(n_nodes + 1)
+    start = np.empty(n_trees + 1, np.int64)
+    chosen = np.empty(n_trees, np.int64)
+    total = np.empty(n_rivals + 1)
+    rival = np.empty(n_rivals, np.int64)
+    lead = np.empty(n_rivals)
+    safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
+    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    front_node = np.empty(n_nodes, np.int64)
+    front_cost = np.empty(n_nodes)
+    front_gain = np.empty(n_nodes)
+    front_start = np.empty(n_trees + 1, np.int64)
+    front_tree = np.empty(n_trees, np.int64)
+    scratch = np.empty(n_nodes, np.int64)
+    step_cost = np.empty(n_nodes)
+    step_gain = np.empty(n_nodes)
+    step_front = np.empty(n_nodes, np.int64)
+    step_leaf = np.empty(n_nodes, np.int64)
+    band = gain_slack + margin
+    for i in range(X.shape[0]):
+        x = X[i]
+        walk_row(trees, value, x, high, near, near_start, chosen, total)
+        y = find_winner(total, gain_slack, digit, chosen)
+        out_prediction[i] = y
+        own_lead = list_rivals(total, y, rival, lead)
+        rest = sum_of_spans(span, near_start)
+        is_stable = own_lead - rest > band
+        meet = False
+        owner[:] = -1
+        safe_lead[:] = lead
+        n = n_near = 0
+        for tree in range(n_trees):
+            if is_stable:
+                break
+            if near_start[tree + 1] == near_start[tree]:
+                continue
+            start[n_near] = n
+            n, meets = list_leaves(
+                trees, tree, x, high, low, unit, norm, limit + slack, owner, stack, stack_cost, n, node, cost
+            )
+            meet |= meets
+            least = math.inf
+            for k in range(n_rivals):
+                worth = value[chosen[tree], rival[k]] - value[chosen[tree], y]
+                best = worth
+                for place in range(start[n_near] + 1, n):
+                    row = trees.leaf[node[place]]
+                    best = max(best, value[row, rival[k]] - value[row, y])
+                safe_lead[k] -= best - worth
+                least = min(least, safe_lead[k])
+            n_near += 1
+            rest -= span[tree]
+            is_stable = least - rest > band
+        if is_stable:
+            out_stable[i] = STABLE
+            continue
+        start[n_near] = n
+        out_stable[i] = STABLE
+        for k in range(n_rivals):
+            if safe_lead[k] > band:
+                continue
+            if meet:
+                out_stable[i] = UNKNOWN
+                break
+            n_fronts = list_fronts(
+                value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k],
+                front_node, front_cost, front_gain, front_start, front_tree,
+            )  # fmt: skip
+            answer = weigh_rival(
+                front_cost, front_gain, front_start[: n_fronts + 1], limit, lead[k], slack, band,
+                scratch, step_cost, step_gain, step_front, step_leaf,
+            )  # fmt: skip
+            if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
+                out_stable[i] = UNSTABLE
+                break
+            if answer != STABLE:
+                out_stable[i] = BORDERLINE
+
+
+@njit(cache=True, nogil=True)
+def cheapest_break(trees, value, digit, slack, node, cost, start, y, rival, order, pick, out_leaf):
+    """Return the least L-inf cost at which the rival overtakes ``y``, inf if it never does.
+
+    ``node``, ``cost`` and ``start`` come from `list_row`, ``order`` sorts the costs. ``out_leaf`` (n_trees,) receives
+    the leaf each tree is then in. ``pick`` (n_trees,) is scratch.
+    """
+    n_trees = out_leaf.shape[0]
+    base = value.shape[0] - 1
+    lead = value[base, y] - value[base, rival]
+    tree_of = np.empty(node.shape[0], np.int64)
+    for tree in range(n_trees):
+        own = node[start[tree]]
+        out_leaf[tree] = own
+        pick[tree] = trees.leaf[own]
+        lead += value[pick[tree], y] - value[pick[tree], rival]
+        tree_of[start[tree] : start[tree + 1]] = tree
+    for place in order:  # from the nearest leaf outwards, each tree in the worst leaf so far
+        tree = tree_of[place]
+        row = trees.leaf[node[place]]
+        new = value[row, rival] - value[row, y]
+        old = value[pick[tree], rival] - value[pick[tree], y]
+        if new > old or (new == old and is_worth_more(value, row, pick[tree], rival, y)):
+            lead -= new - old
+            pick[tree] = row
+            out_leaf[tree] = node[place]
+            if lead <= slack:
+                sign = -1 if lead < -slack else exact_sign(digit, pick, y, rival)
+                if sign < 0 or (sign == 0 and rival < y):
+                    return cost[place]
+    return math.inf
