@@ -53,7 +53,9 @@ def iris():
 
 
 def small(**options):
-    return LargeSpreadBoostingClassifier(**({"n_estimators": 9, "max_depth": 3, "eps": 0.02, "random_state": 0} | options))
+    return LargeSpreadBoostingClassifier(
+        **({"n_estimators": 9, "max_depth": 3, "eps": 0.02, "random_state": 0} | options)
+    )
 
 
 attackers = st.builds(

@@ -1,7 +1,7 @@
 """Boost trees that have large spread: each tree lowers the worst-case loss of the trees before it.
 
-1. A row's margin is its exact worst case so far, the sum over trees of the worst leaf it can be moved to (`worst_case`).
-   Rows weigh as much as their loss falls with their margin.
+1. A row's margin is its exact worst case so far (`worst_case`): the sum over trees of the worst leaf it can be moved
+   to. Rows weigh as much as their loss falls with their margin.
 2. A tree grows on some of the features on which thresholds are still open (`grower`). Near rows of each class go to
    the side that suits the class less; thresholds on features that the tree already holds are preferred, because a
    feature claimed is a feature closed, wholly or in part, to all trees that follow.
@@ -71,7 +71,7 @@ class BoostedTrees(NamedTuple):
             np.add.at(gain, tree.feature[split], tree.gain[split])
         return gain / gain.sum() if gain.any() else gain
 
-    def ensemble(self, n_features: int, classes: NDArray, feature_names: NDArray | None = None) -> TreeEnsemble:
+    def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None = None) -> TreeEnsemble:
         """Return the trees as an ensemble; two classes share one output, the second's sum minus the first's."""
         offset = np.cumsum([0, *map(len, self.values)])
         value, base = np.concatenate([*self.values, self.base[None]]), self.base
@@ -242,9 +242,7 @@ def _keep_best(boosted: BoostedTrees, worst_cases: list[WorstCase]) -> None:
     del boosted.trees[n_kept:], boosted.values[n_kept:]
 
 
-def _refit(
-    boosted: BoostedTrees, worst_cases: list[WorstCase], learning_rate: float, l2: float, n_steps: int
-) -> None:
+def _refit(boosted: BoostedTrees, worst_cases: list[WorstCase], learning_rate: float, l2: float, n_steps: int) -> None:
     """Move the values of each tree towards what is best given all other trees."""
     for tree, grown in enumerate(boosted.trees):
         old = boosted.values[tree]

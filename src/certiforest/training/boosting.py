@@ -207,7 +207,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         random_state = check_random_state(self.random_state)
         boosted = self._boost(X, y_index, weight, attacker, random_state)
         names = getattr(self, "feature_names_in_", None)
-        self.ensemble_ = boosted.ensemble(X.shape[1], self.classes_, names)
+        self.ensemble_ = boosted.ensemble(X.shape[1], self.classes_, None if names is None else list(names))
         if not has_large_spread(self.ensemble_, attacker):
             raise AssertionError("Training broke its promise of large spread; please report this.")
         self.attacker_ = attacker
@@ -282,6 +282,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_rows(X)
         ensemble = self.ensemble_
         start = ensemble.tree_start
+        sums = np.zeros(1)
         for tree in range(ensemble.n_trees):
             # Scores lie on a grid: adding one tree after the other gives the very sums of the whole.
             nodes = slice(start[tree], start[tree + 1])
@@ -294,8 +295,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
                 scores=ensemble.scores,
                 base=ensemble.base if tree == 0 else None,
             )
-            added = single.decision_function(X)
-            sums = added if tree == 0 else sums + added
+            sums = sums + single.decision_function(X)
             yield sums
 
     def staged_predict(self, X: Any) -> Iterator[NDArray]:

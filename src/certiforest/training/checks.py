@@ -40,7 +40,7 @@ def check_attacker(
     norm: float | str, eps: Any, scale: ArrayLike | None, frozen: Iterable[int] | None, without: str
 ) -> Attacker:
     """Return an attacker that can move rows; ``without`` names what to use when there is none."""
-    if not isinstance(eps, Real) or not eps > 0:
+    if not isinstance(eps, Real) or not float(eps) > 0:
         raise ValueError(
             f"Expected eps to be a number > 0, got {eps!r}; without an attacker, {without} is the better choice."
         )
@@ -65,8 +65,7 @@ def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker
     """Refuse rows from which nothing can be learned, and attackers that can change nothing."""
     if len(classes) < 2:
         raise ValueError(
-            f"Expected labels of at least two classes, got one class only ({classes[0]!r});"
-            " add rows of another class."
+            f"Expected labels of at least two classes, got one class only ({classes[0]!r}); add rows of another class."
         )
     n_features = X.shape[1]
     if not (X.min(axis=0) < X.max(axis=0)).any():

@@ -228,18 +228,14 @@ def grow_trees(
             threshold, gain = np.zeros((2, len(leaf)))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(
-                    ground, frontier, chunk, order, max_features, search, thrift, feature, threshold, gain
-                )
+                _split_nodes(ground, frontier, chunk, order, max_features, search, thrift, feature, threshold, gain)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
             right[split] = left[split] + 1
             n_rows = np.diff(frontier.start)
             is_starved = is_open & (feature < 0)
-            levels.append(
-                GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_starved, n_rows, gain)
-            )
+            levels.append(GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_starved, n_rows, gain))
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))

@@ -67,9 +67,7 @@ class WorstCase:
         start, leaf = self._leaves.of(grown, 0)
         kernels.add_worst_case(start, leaf, value, self._class_index, sign, self.margin)
 
-    def fit_values(
-        self, grown: GrownTrees, value: NDArray[np.float64], l2: float, n_steps: int
-    ) -> NDArray[np.float64]:
+    def fit_values(self, grown: GrownTrees, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
         """Improve a tree's values given the margins of the other trees.
 
         Each step is Newton's for the leaves to which the attacker sends each row against each rival at the best
