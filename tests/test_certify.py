@@ -22,22 +22,24 @@ CHUNKS, CASES_PER_CHUNK = 20, 1_000
 STUMP = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
 
 
+@pytest.mark.parametrize("combine", ["vote", "sum"])
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_generated_cases_agree_with_the_oracle(chunk):
-    outcomes = referee.run(CASES_PER_CHUNK, seed=1_000 + chunk)
+def test_generated_cases_agree_with_the_oracle(chunk, combine):
+    outcomes = referee.run(CASES_PER_CHUNK, 1_000 + chunk, combine)
     assert outcomes.total() == CASES_PER_CHUNK
     decided = sum(count for name, count in outcomes.items() if "unknown" not in name)
     assert decided > 0.8 * CASES_PER_CHUNK  # a verifier that answers UNKNOWN to everything is right, and useless
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_cases_found_by_hypothesis_agree_with_the_oracle(rng):
-    wrong, _ = referee.judge(random_case(rng))
+@settings(max_examples=400, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from(["vote", "sum"]))
+def test_cases_found_by_hypothesis_agree_with_the_oracle(rng, combine):
+    wrong, _ = referee.judge(random_case(rng, combine=combine))
     assert wrong == []
 
 
-def test_the_referee_notices_a_wrong_verdict(monkeypatch):
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_the_referee_notices_a_wrong_verdict(monkeypatch, combine):
     """The oracle must be able to fail the verifier: a budget one float too large is enough."""
 
     def generous(ensemble, X, y, attacker, **options):
@@ -45,7 +47,20 @@ def test_the_referee_notices_a_wrong_verdict(monkeypatch):
 
     monkeypatch.setattr(referee, "certify", generous)
     rng = random.Random(5)
-    assert any(referee.judge(random_case(rng, norm=norm))[0] for norm in [1, 2, math.inf] * 100)
+    drawn = (random_case(rng, norm=norm, combine=combine) for norm in [1, 2, math.inf] * 100)
+    assert any(referee.judge(case)[0] for case in drawn)
+
+
+def test_the_referee_notices_a_score_that_is_one_float_off(monkeypatch):
+    def careless(ensemble, X, y, attacker, **options):
+        base = np.nextafter(ensemble.base, math.inf)
+        columns = ensemble.feature, ensemble.threshold, ensemble.leaf
+        shape = dict(n_features=ensemble.n_features, classes=ensemble.classes, scores=ensemble.scores)
+        return certify(TreeEnsemble(*columns, **shape, base=base), X, y, attacker, **options)
+
+    monkeypatch.setattr(referee, "certify", careless)
+    rng = random.Random(5)
+    assert any(referee.judge(random_case(rng, combine="sum"))[0] for _ in range(300))
 
 
 @needs_shared

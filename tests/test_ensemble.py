@@ -15,6 +15,15 @@ from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble
 SPLIT = dict(n_features=1, classes=[0, 1])
 
 
+def random_ensemble(rng):
+    return ensemble_of(random_case(rng, combine=rng.choice(["vote", "sum"])))
+
+
+def scored():
+    options = dict(n_features=2, classes=["a", "b"], scores=[[0.5], [-0.25]], base=[0.125])
+    return TreeEnsemble([0, -1, 1, -1, -1], [0.5, 0, 0.25, 0, 0], [-1, 0, -1, 1, 0], **options)
+
+
 def small():
     return TreeEnsemble([0, -1, 1, -1, -1], [0.5, 0, 0.25, 0, 0], [-1, 0, -1, 1, 0], n_features=2, classes=["a", "b"])
 
@@ -29,23 +38,33 @@ def test_attributes():
 
 
 def test_arrays_are_read_only():
-    e = small()
-    for array in (e.feature, e.threshold, e.leaf, e.right, e.tree_start, e.low, e.high, e.classes):
+    e = scored()
+    for array in (e.feature, e.threshold, e.leaf, e.right, e.tree_start, e.low, e.high, e.classes, e.scores, e.base):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
 def test_predictions_and_votes_agree_with_a_plain_walk():
     rng = random.Random(0)
-    for _ in range(300):
-        case = random_case(rng)
+    for number in range(600):
+        case = random_case(rng, combine="sum" if number % 2 else "vote")
         e = ensemble_of(case)
         cuts = [v for tree in case.trees for _, v in oracle.splits(tree)] or [0.0]
         rows = [[_value(rng, cuts, case.trees, f) for f in range(case.n_features)] for _ in range(5)]
         own = [oracle.predict(case, x) for x in rows]
         assert e.predict(rows).tolist() == own
-        assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
-        assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()
+        if e.combine == "vote":
+            assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
+            assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()
+        else:
+            sums = e.decision_function(rows)
+            assert sums.shape == ((5,) if len(case.base) == 1 else (5, len(case.base)))
+            assert e.without_idle_splits().decision_function(rows).tolist() == sums.tolist()
+
+
+def test_rows_of_equal_scores_agree():
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], scores=[[0.0], [-0.0]])
+    assert e.without_idle_splits().n_nodes == 1
 
 
 def test_ties_go_to_the_lowest_class():
@@ -114,6 +133,17 @@ def test_within_keeps_what_the_domain_can_reach():
         (([-1], [0], [0]), dict(n_features=1, classes=[0, "a"]), "one type"),
         (([-1], [0], [0]), dict(n_features=1, classes=[0.0, math.nan]), "finite class labels"),
         (([-1], [0], [0]), dict(n_features=2, classes=[0], feature_names=["a"]), "2 feature names, got 1"),
+        (([-1], [0], [0]), SPLIT | dict(base=[0.0]), "Expected scores wherever there is a base"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[0.5]), r"shape \(n, 1\) or \(n, 2\) for 2 classes, got shape \(1,\)"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[[1, 2, 3]]), r"got shape \(1, 3\)"),
+        (([-1], [0], [0]), SPLIT | dict(scores=np.empty((0, 1))), r"got shape \(0, 1\)"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[["a"]]), "scores to hold numbers"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[[math.nan]]), "Expected finite scores"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[[0.5]], base=[math.inf]), "Expected finite base"),
+        (([-1], [0], [0]), SPLIT | dict(scores=[[0.5]], base=[0.0, 1.0]), r"each of 1 outputs, got shape \(2,\)"),
+        (([-1], [0], [1]), SPLIT | dict(scores=[[0.5]]), "row of scores, of every leaf to be between 0 and 0, got 1"),
+        (([-1] * 2, [0] * 2, [0] * 2), SPLIT | dict(scores=[[1e308]]), "scores whose sums are finite"),
+        (([-1], [0], [0]), dict(n_features=1, classes=[0, 1, 2], scores=[[0.5]]), r"shape \(n, 3\) for 3 classes"),
     ],
 )
 def test_malformed_ensembles_are_refused(columns, options, message):
@@ -141,7 +171,7 @@ def test_children_must_form_a_tree(left, right, message):
 
 def test_save_and_load(tmp_path):
     for seed in range(50):
-        e = ensemble_of(random_case(random.Random(seed)))
+        e = random_ensemble(random.Random(seed))
         e.save(tmp_path / "model.json")
         assert TreeEnsemble.load(tmp_path / "model.json") == e
         assert as_ensemble(tmp_path / "model.json") == e
@@ -201,6 +231,31 @@ def test_altered_files_are_refused(tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": None}, "list of lists, got None"),
+        ({"scores": [0.5, -0.25]}, "to be a list, got 0.5"),
+        ({"scores": [[0.5], [None]]}, "plain values"),
+        ({"scores": [[0.5], [True]]}, "plain values"),
+        ({"scores": [[0.5], [10**400]]}, "scores to hold numbers"),
+        ({"scores": [[0.5], [0.5, 1.0]]}, "rows of one length"),
+        ({"scores": [[0.5]]}, "between 0 and 0, got 0 to 1"),
+        ({"scores": []}, "got shape"),
+        ({"base": None}, "to be a list, got None"),
+        ({"base": [0.5, 0.5]}, "one base for each of 1 outputs"),
+        ({"base": ["0"]}, "plain values"),
+        ({"combine": "vote", "leaf": [-1, 0, -1, 2, 0]}, "between 0 and 1, got 0 to 2"),
+    ],
+)
+def test_altered_scores_are_refused(tmp_path, change, message):
+    path = tmp_path / "model.json"
+    scored().save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ModelError, match=message):
+        TreeEnsemble.load(path)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", "[" * 100_000, '{"format": NaN}', "\x00\xff", '{"a":1e999}'])
 def test_anything_else_is_refused(tmp_path, text):
     path = tmp_path / "model.json"
@@ -214,8 +269,10 @@ def test_fuzzed_files_never_do_worse_than_being_refused(tmp_path):
     rng = random.Random(3)
     path = tmp_path / "model"
     texts = []
-    for name, save in [("json", TreeEnsemble.save), ("silva", _save_silva)]:
-        e = ensemble_of(random_case(rng))
+    for name, save, combine in [
+        ("json", TreeEnsemble.save, "vote"), ("scores", TreeEnsemble.save, "sum"), ("silva", _save_silva, "vote"),
+    ]:  # fmt: skip
+        e = ensemble_of(random_case(rng, combine=combine))
         save(e, tmp_path / name)
         texts.append((tmp_path / name).read_bytes())
     n_loaded = 0

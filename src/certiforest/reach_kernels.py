@@ -80,16 +80,14 @@ def raised_cost(cost, x, bound, target, unit, norm):
 
 
 @njit(cache=True, nogil=True)
-def cross(trees, split, x, unit, norm, cost):
-    """Return the side of a split on which the row is not, and the cost of a path after going there.
+def crossing_cost(cost, x, v, low, high, unit, norm):
+    """Return the cost of a path after crossing a threshold ``v`` to the side on which ``x`` is not.
 
-    ``x`` is the row's value of the feature that the split tests, ``cost`` what the path costs so far.
+    ``cost`` is that of the path so far, which leaves ``(low, high]`` to the feature.
     """
-    v = trees.threshold[split]
     if x > v:
-        return split + 1, raised_cost(cost, x, min(x, trees.high[split]), v, unit, norm)
-    bound = x if x > trees.low[split] else successor(trees.low[split])
-    return trees.right[split], raised_cost(cost, x, bound, successor(v), unit, norm)
+        return raised_cost(cost, x, min(x, high), v, unit, norm)
+    return raised_cost(cost, x, x if x > low else successor(low), successor(v), unit, norm)
 
 
 @njit(cache=True, nogil=True)
@@ -108,10 +106,12 @@ def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stac
     while depth > 0:
         depth -= 1
         split, cost = stack[depth], stack_cost[depth]
-        f = trees.feature[split]
-        if not other_side_is_near(x[f], trees.threshold[split], high[f], low[f]):
+        f, v = trees.feature[split], trees.threshold[split]
+        value = x[f]
+        if not other_side_is_near(value, v, high[f], low[f]):
             continue
-        other, cost = cross(trees, split, x[f], unit[f], norm, cost)
+        other = split + 1 if value > v else trees.right[split]
+        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
         if cost > limit:
             continue
         if watch and claim(owner, f, tree):
@@ -152,7 +152,8 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
         value = x[f]
         if not other_side_is_near(value, v, high[f], low[f]):
             continue
-        other, cost = cross(trees, split, value, unit[f], norm, cost)
+        other = split + 1 if value > v else trees.right[split]
+        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
         if cost > limit or (cost >= dearest and not watch):
             continue
         if watch and claim(owner, f, tree):

@@ -27,8 +27,8 @@ def prepare_scores(
     if value.shape[1] < n_classes:
         value = np.hstack([np.zeros_like(value), value])
     # A difference of two classes between two leaves is at most four scores large and three roundings wrong; sums of
-    # n_nodes such terms, their differences and the sums they are compared with stay within this bound. It is above zero,
-    # so that no tie is decided in floats.
+    # n_nodes such terms, their differences and the sums they are compared with stay within this bound. It is above
+    # zero, so that no tie is decided in floats.
     slack = 16.0 * (n_nodes + 4) * 2.0**-53 * total + float(np.finfo(np.float64).tiny)
     return Scores(value, digits_of(value), slack)
 

@@ -1,0 +1,259 @@
+"""Sums of scores: exact arithmetic, knapsacks, margins and limits on time."""
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import oracle
+from cases import attacker_of, ensemble_of, random_case
+from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
+from certiforest.scores import digits_of
+from certiforest.verification.knapsack import Fronts, UndecidedError, find_purchase, least_cost
+
+PAIR = dict(n_features=1, classes=[0, 1])
+
+
+def random_score(rng):
+    return rng.choice([
+        0.0, -0.0, 1.0, -1.0, 0.1, -0.3, 5e-324, -2.5e-310, 1e300, rng.uniform(-1, 1),
+        rng.uniform(-1, 1) * 2.0 ** rng.randint(-1000, 900),
+    ])  # fmt: skip
+
+
+def test_digits_are_the_scores():
+    rng = random.Random(0)
+    for _ in range(2_000):
+        value = np.array([random_score(rng) for _ in range(rng.randint(1, 6))])
+        digits = digits_of(value)
+        assert np.abs(digits).max() < 2**32
+        whole = [sum(int(d) << (32 * k) for k, d in enumerate(row)) for row in digits]
+        units = {Fraction(v) / n for v, n in zip(value.tolist(), whole, strict=True) if n}
+        assert len(units) <= 1
+        assert [n == 0 for n in whole] == (value == 0).tolist()
+
+
+def test_predictions_follow_the_exact_sum():
+    rng = random.Random(1)
+    n_close = 0
+    for _ in range(2_000):
+        scores = [random_score(rng) for _ in range(rng.randint(1, 6))]
+        scores += [-s for s in rng.sample(scores, rng.randint(0, len(scores)))]
+        rng.shuffle(scores)
+        n = len(scores)
+        e = TreeEnsemble([-1] * n, [0] * n, range(n), scores=np.reshape(scores, (n, 1)), **PAIR)
+        exact = sum(map(Fraction, scores), Fraction(0))
+        (float_sum,) = e.decision_function([[0.0]])
+        n_close += (exact > 0) != (float_sum > 0)
+        assert e.predict([[0.0]])[0] == (exact > 0)
+        assert abs(Fraction(float_sum) - exact) <= Fraction(e.rounding_bound(np.float64))
+    assert n_close > 20  # floats alone would be wrong
+
+
+def test_the_lowest_class_wins_ties_of_many_outputs():
+    options = dict(n_features=1, classes=["a", "b", "c"])
+    e = TreeEnsemble([-1, -1], [0, 0], [0, 1], scores=[[0.1, 0.3, 0.0], [0.2, 0.0, 0.3]], **options)
+    assert e.decision_function([[0.0]]).shape == (1, 3)
+    assert e.predict([[0.0]]) == ["a"]  # 0.1 + 0.2 is above 0.3, in floats and exactly
+    e = TreeEnsemble([-1], [0], [0], scores=[[0.0, 0.5, 0.25]], base=[0.5, 0.0, 0.25], **options)
+    assert e.predict([[0.0]]) == ["a"]
+
+
+def test_rounding_bound_covers_float32_sums_in_any_order():
+    rng = random.Random(2)
+    for _ in range(200):
+        scores = [rng.uniform(-1, 1) * 10.0 ** rng.randint(-3, 3) for _ in range(rng.randint(1, 60))]
+        n = len(scores)
+        e = TreeEnsemble([-1] * n, [0] * n, range(n), scores=np.reshape(scores, (n, 1)), base=[0.1], **PAIR)
+        terms = [0.1, *scores]
+        exact = sum(map(Fraction, terms))
+        for _ in range(3):
+            rng.shuffle(terms)
+            total = np.float32(0)
+            for term in terms:
+                total += np.float32(term)
+            assert abs(Fraction(float(total)) - exact) <= Fraction(e.rounding_bound(np.float32))
+    assert TreeEnsemble([-1], [0], [0], scores=[[1e39]], **PAIR).rounding_bound(np.float32) == math.inf
+
+
+def random_fronts(rng, kind):
+    cost, gain, start = [], [], [0]
+    for _ in range(rng.randint(1, 6)):
+        size = rng.randint(1, 4)
+        cost += sorted(rng.sample(range(1, 30), size))
+        gain += sorted(rng.sample(range(1, 30), size))
+        start.append(len(cost))
+    n = len(cost)
+    dtype = object if kind is int else float
+    columns = (np.array([kind(v) for v in column], dtype) for column in (cost, gain))
+    return Fronts(*columns, np.array(start), np.arange(n), np.arange(len(start) - 1))
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_purchases_are_the_best_there_are(kind):
+    rng = random.Random(3)
+    for _ in range(400):
+        fronts = random_fronts(rng, kind)
+        choices = [[None, *range(a, b)] for a, b in itertools.pairwise(fronts.start.tolist())]
+        totals = [
+            (sum(fronts.cost[k] for k in pick if k is not None), sum(fronts.gain[k] for k in pick if k is not None))
+            for pick in itertools.product(*choices)
+        ]
+        need, limit = kind(rng.randint(1, 90)), kind(rng.randint(1, 90))
+        best = min((c for c, g in totals if g >= need), default=None)
+        cheapest = find_purchase(fronts, kind(10**6), need, cheapest=True)
+        found = find_purchase(fronts, limit, need)
+        assert (cheapest is None) == (best is None)
+        assert (found is None) == (best is None or best > limit)
+        for purchase in (cheapest, found):
+            if purchase is not None:
+                assert sum(fronts.cost[k] for k in purchase.leaves) == purchase.cost
+                assert sum(fronts.gain[k] for k in purchase.leaves) == purchase.gain >= need
+        if cheapest is not None:
+            assert cheapest.cost == best
+            if kind is float:
+                assert least_cost(fronts, need) <= best * (1 + 1e-12)
+
+
+def hard_ensemble(n_trees, rng):
+    """Stumps on features of their own whose gain is their cost and a little: the hardest knapsacks there are."""
+    threshold = [rng.uniform(0.5, 1.0) for _ in range(n_trees)]
+    scores = [[-t - rng.uniform(0, 1e-4)] for t in threshold]
+    feature = [k for t in range(n_trees) for k in (t, -1, -1)]
+    leaf = [k for t in range(n_trees) for k in (-1, n_trees, t)]
+    columns = feature, [v for t in threshold for v in (t, 0, 0)], leaf
+    shape = dict(n_features=n_trees, classes=[0, 1], scores=[*scores, [0.0]])
+    return TreeEnsemble(*columns, **shape, base=[0.4 * sum(threshold)])
+
+
+def test_time_runs_out_honestly():
+    ensemble = hard_ensemble(60, random.Random(4))
+    x = np.zeros((1, 60))
+    attacker = Attacker("l1", 0.4 * float(ensemble.threshold.sum()) - 1e-3)
+    c = certify(ensemble, x, [1], attacker, time_limit=1e-3, radius=True)
+    assert c.verdict[0] is Verdict.UNKNOWN
+    assert not c.radius_is_exact[0]
+    assert 0 < c.radius[0] < 0.4 * float(ensemble.threshold.sum())
+    # the same, small enough to be finished, agrees with trying everything
+    ensemble = hard_ensemble(10, random.Random(5))
+    c = certify(ensemble, np.zeros((1, 10)), [1], Attacker("l1", 1.0), time_limit=None, radius=True)
+    price = [Fraction(math.nextafter(v, 1)) for v in ensemble.threshold[ensemble.feature >= 0]]
+    gain = [-Fraction(s) for s in ensemble.scores[:10, 0].tolist()]
+    need = Fraction(float(ensemble.base[0]))
+    best = min(
+        sum(itertools.compress(price, pick))
+        for pick in itertools.product([0, 1], repeat=10)
+        if sum(itertools.compress(gain, pick)) >= need
+    )
+    assert c.radius_is_exact[0]
+    assert Fraction(math.nextafter(c.radius[0], 0)) < best <= Fraction(float(c.radius[0]))
+
+
+def test_too_many_states_are_undecided(monkeypatch):
+    monkeypatch.setattr("certiforest.verification.knapsack.FEWEST_STATES", 4)
+    monkeypatch.setattr("certiforest.verification.knapsack.MOST_STATES", 8)
+    rng = random.Random(6)
+    cost = np.array([rng.uniform(1, 2) for _ in range(30)])
+    fronts = Fronts(cost, cost + 1e-5 * np.arange(30), np.arange(31), np.arange(30), np.arange(30))
+    with pytest.raises(UndecidedError):
+        find_purchase(fronts, 20.0, 20.0001)
+
+
+def reachable_leads(case):
+    """The lead of the row's class over its best rival, for every row in reach: exact."""
+    own = oracle.predict(case, case.x)
+    used = sorted({f for tree in case.trees for f, _ in oracle.splits(tree)})
+    for choice in itertools.product(*(oracle.reachable_values(case, f) for f in used)):
+        if choice and oracle.total(case, [p for _, p in choice]) > oracle.budget(case, case.eps):
+            continue
+        z = list(case.x)
+        for f, (value, _) in zip(used, choice, strict=True):
+            z[f] = value
+        sums = oracle.exact_sums(case.base, [oracle.leaf_of(tree, z) for tree in case.trees])
+        sums = [Fraction(0), *sums] if len(sums) < case.n_classes else sums
+        yield sums[own] - max(total for c, total in enumerate(sums) if c != own)
+
+
+def test_a_margin_leaves_what_is_close_unknown():
+    rng = random.Random(7)
+    outcomes = []
+    for _ in range(1_500):
+        case = random_case(rng, combine="sum", apart=True)
+        scale = max(abs(s) for tree in case.trees for s in _scores(tree))
+        margin = max(scale, 1e-320) * rng.choice([1e-9, 0.1, 0.5])
+        ensemble = ensemble_of(case)
+        c = certify(ensemble, [case.x], [0], attacker_of(case), margin=margin, witness=True)
+        leads = list(reachable_leads(case))
+        if c.stable[0] == 1:
+            assert min(leads) > margin
+        elif c.stable[0] == 0:
+            assert min(leads) < -margin
+            assert oracle.predict(case, c.witness[0].tolist()) != c.prediction[0]
+        elif case.norm in (0, math.inf):
+            # nothing is left open without reason: floats widen the margin by no more than their rounding
+            assert min(leads) <= Fraction(margin) + 2 * Fraction(ensemble.prepared_scores.slack)
+        outcomes.append(int(c.stable[0]))
+    assert min(outcomes.count(k) for k in (-1, 0, 1)) > 50
+
+
+def _scores(tree):
+    return _scores(tree[2]) + _scores(tree[3]) if isinstance(tree, tuple) else tree
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(margin=-1.0), "margin to be a number >= 0, got -1.0"),
+        (dict(margin=math.nan), "margin to be a number >= 0"),
+        (dict(margin=0.1, radius=True), "margin=0 where a radius is asked for"),
+        (dict(time_limit=0), "time_limit to be None or a number of seconds > 0, got 0"),
+        (dict(time_limit=True), "time_limit to be None or a number"),
+    ],
+)
+def test_bad_limits_are_named(options, message):
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], scores=[[-1.0], [1.0]], **PAIR)
+    with pytest.raises(ValueError, match=message):
+        certify(e, [[0.1]], [0], Attacker("linf", 0.1), **options)
+
+
+def test_votes_and_scores_are_not_confused(tmp_path):
+    vote = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], **PAIR)
+    scores = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], scores=[[-1.0], [1.0]], **PAIR)
+    assert (vote.combine, scores.combine) == ("vote", "sum")
+    assert vote != scores
+    assert vote.predict([[0.4], [0.6]]).tolist() == scores.predict([[0.4], [0.6]]).tolist() == [0, 1]
+    with pytest.raises(ModelError, match="use decision_function instead"):
+        scores.votes([[0.1]])
+    with pytest.raises(ModelError, match="use votes instead"):
+        vote.decision_function([[0.1]])
+    with pytest.raises(ModelError, match=r"Expected trees that vote for a \.silva file"):
+        save_silva(scores, tmp_path / "model.silva")
+    with pytest.raises(ValueError, match="margin=0 for trees that vote"):
+        certify(vote, [[0.1]], [0], Attacker("linf", 0.1), margin=0.1)
+
+
+@pytest.mark.parametrize("norm", [0, 1, 2, math.inf])
+def test_many_trees_apart_agree_with_each_other(norm):
+    """Votes written as scores of -1 and 1 get the verdicts of votes, at sizes the oracle cannot reach."""
+    rng = np.random.default_rng(8)
+    n_trees, n_features = 41, 82
+    feature, threshold, leaf = [], [], []
+    for t in range(n_trees):
+        feature += [2 * t, 2 * t + 1, -1, -1, 2 * t + 1, -1, -1]
+        threshold += [*rng.random(2), 0, 0, rng.random(), 0, 0]
+        leaf += [-1, -1, *rng.integers(0, 2, 2), -1, *rng.integers(0, 2, 2)]
+    X = rng.random((60, n_features))
+    vote = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1])
+    scores = [[-1.0], [1.0]]
+    summing = TreeEnsemble(feature, threshold, leaf, n_features=n_features, classes=[0, 1], scores=scores)
+    attacker = Attacker(norm, {0: 3, 1: 0.3, 2: 0.15}.get(norm, 0.05))
+    a = certify(vote, X, attacker=attacker, radius=True)
+    b = certify(summing, X, attacker=attacker, radius=True, witness=True)
+    np.testing.assert_array_equal(a.prediction, b.prediction)
+    np.testing.assert_array_equal(a.stable, b.stable)
+    np.testing.assert_array_equal(a.radius, b.radius)
+    np.testing.assert_array_equal(a.radius_is_exact, b.radius_is_exact)
+    assert 0 < a.stable.sum() < len(X)
