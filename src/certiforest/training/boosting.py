@@ -53,7 +53,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     ----------
     n_estimators : int, default=100
         Largest number of trees. Training stops before when thresholds have run out.
-    max_depth : int or None, default=8
+    max_depth : int or None, default=6
         Largest number of splits on a path.
     learning_rate : float, default=0.4
         Share of each tree's fitted leaf values that is kept, in (0, 1].
@@ -66,19 +66,19 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change. Trees share them freely.
-    loss : {"exponential", "log_loss"}, default="exponential"
-        ``sum_c exp(-margin[c])`` or ``log(1 + sum_c exp(-margin[c]))`` over the worst-case margins against each rival
-        class.
-    max_features : int, float or None, default=0.25
+    loss : {"log_loss", "exponential"}, default="log_loss"
+        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
+        class. The exponential loss fits hard rows harder.
+    max_features : int, float or None, default=0.5
         Number, or share, of the features with open thresholds on which each tree grows; None for all.
     min_samples_leaf : int or float, default=1
         Number, or share, of the rows that each side of a split must have.
     l2_regularization : float, default=1.0
         Weight of half the sum of squared leaf values of a tree, in units of row weights.
-    thrift : float, default=0.7
+    thrift : float, default=0.85
         How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree. A feature claimed is
         closed to other trees, wholly or in part: the larger eps, the more a thrifty tree leaves to those that follow.
-    min_gain : float, default=0.0
+    min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
     n_refits : int, default=0
         How often, in the end, the leaf values of all trees are fitted again, tree by tree given all others.
@@ -134,19 +134,19 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         n_estimators: int = 100,
-        max_depth: int | None = 8,
+        max_depth: int | None = 6,
         learning_rate: float = 0.4,
         *,
         norm: float | str = np.inf,
         eps: float = 0.01,
         scale: ArrayLike | None = None,
         frozen: Iterable[int] | None = None,
-        loss: str = "exponential",
-        max_features: float | None = 0.25,
+        loss: str = "log_loss",
+        max_features: float | None = 0.5,
         min_samples_leaf: float = 1,
         l2_regularization: float = 1.0,
-        thrift: float = 0.7,
-        min_gain: float = 0.0,
+        thrift: float = 0.85,
+        min_gain: float = 1e-5,
         n_refits: int = 0,
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
