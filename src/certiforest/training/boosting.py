@@ -80,7 +80,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         closed to other trees, wholly or in part: the larger eps, the more a thrifty tree leaves to those that follow.
     min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
-    n_refits : int, default=0
+    n_refits : int, default=2
         How often, in the end, the leaf values of all trees are fitted again, tree by tree given all others.
     class_weight : "balanced", dict or None, default=None
         As in `sklearn.ensemble.HistGradientBoostingClassifier`.
@@ -147,7 +147,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         l2_regularization: float = 1.0,
         thrift: float = 0.85,
         min_gain: float = 1e-5,
-        n_refits: int = 0,
+        n_refits: int = 2,
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
