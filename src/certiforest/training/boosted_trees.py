@@ -7,8 +7,8 @@
    feature claimed is a feature closed, wholly or in part, to all trees that follow.
 3. The values of its leaves are fitted against the exact worst case, shrunk, and rounded to a grid on which sums are
    exact.
-4. When thresholds have run out, or ``n_estimators`` trees stand, the values of all trees are fitted again, tree by
-   tree given all the others.
+4. When thresholds have run out, the values of all trees are fitted again, tree by tree given all the others: what
+   further trees would have added is left to those that stand.
 """
 
 from __future__ import annotations
@@ -135,11 +135,12 @@ def boost_trees(
     l2, n_steps : float, int
         How leaf values are fitted, see `WorstCase.fit_values`.
     thrift : float
-        How much less, as a share, a gain counts on a feature that is new to the tree.
+        How much less, as a share, a gain counts on a feature that is new to the tree, if a threshold closes all of
+        that feature to other trees; in proportion if it closes less.
     min_gain : float
         What it must be then, as a share of the weight of all rows.
     n_refits : int
-        How often the values of all trees are fitted again in the end.
+        How often the values of all trees are fitted again if thresholds ran out.
     n_iter_no_change, tol : int or None, float
         Stop after so many trees that did not lower the validation loss by more than ``tol``; trees after the best
         are dropped.
@@ -159,16 +160,18 @@ def boost_trees(
     boosted = BoostedTrees([], [], base, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
     _record(curves, worst_cases)
-    share = max_features
+    closed = _closed_shares(ground)
+    share, has_run_out = max_features, False
     while len(boosted.trees) < n_estimators:
         tree, weight = len(boosted.trees), train.row_weights()
         grown = grow_trees(
             ground, _root(tree, weight), score, _draw_features(ground, tree, share, rng),
             max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
-            thrift=Thrift(1.0 - thrift, min_gain * weight.sum()),
+            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()),
         )  # fmt: skip
         if grown.feature[0] < 0:
-            if share == 1.0:  # thresholds have run out
+            if share == 1.0:
+                has_run_out = True
                 break
             share = 1.0  # the features drawn offered nothing: look at all
             continue
@@ -182,7 +185,7 @@ def boost_trees(
             break
     if n_iter_no_change is not None:
         _keep_best(boosted, worst_cases)
-    for _ in range(n_refits if boosted.trees else 0):
+    for _ in range(n_refits if has_run_out and boosted.trees else 0):
         _refit(boosted, worst_cases, learning_rate, l2, n_steps)
         _record(curves, worst_cases)
     return boosted
@@ -196,6 +199,12 @@ def _base(rows: LabelledRows, n_classes: int, is_exponential: bool) -> NDArray[n
 
 def _on_grid(value: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.round(value / GRID) * GRID
+
+
+def _closed_shares(ground: Ground) -> NDArray[np.float64]:
+    """Return which share of each feature's range a claim in its middle closes to other trees, shape (n_features,)."""
+    closed, width = 2 * np.maximum(ground.ledger.claims.distance_high, 0.0), ground.bins.widths()
+    return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
 
 
 def _draw_features(ground: Ground, tree: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

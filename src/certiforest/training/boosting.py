@@ -76,12 +76,13 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     l2_regularization : float, default=1.0
         Weight of half the sum of squared leaf values of a tree, in units of row weights.
     thrift : float, default=0.85
-        How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree. A feature claimed is
-        closed to other trees, wholly or in part: the larger eps, the more a thrifty tree leaves to those that follow.
+        How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree, if a threshold closes
+        all of that feature to other trees; in proportion if it closes less, as it does for small eps.
     min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
     n_refits : int, default=2
-        How often, in the end, the leaf values of all trees are fitted again, tree by tree given all others.
+        How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
+        before there were ``n_estimators`` trees.
     class_weight : "balanced", dict or None, default=None
         As in `sklearn.ensemble.HistGradientBoostingClassifier`.
     validation_fraction : int or float, default=0.1

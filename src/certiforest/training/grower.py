@@ -88,17 +88,14 @@ class Thrift(NamedTuple):
 
     Attributes
     ----------
-    factor : float
+    factor : ndarray of float64, shape (n_features,)
         What it is multiplied with.
     least_gain : float
         What it must reach then, else it counts as nothing.
     """
 
-    factor: float
+    factor: NDArray[np.float64]
     least_gain: float
-
-
-NO_THRIFT = Thrift(1.0, 0.0)
 
 
 class SplitScore(Protocol):
@@ -193,7 +190,7 @@ def grow_trees(
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
-    thrift: Thrift = NO_THRIFT,
+    thrift: Thrift | None = None,
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
@@ -213,7 +210,7 @@ def grow_trees(
     rng : Generator
     n_jobs : int or None
         Threads; the result does not depend on it.
-    thrift : Thrift
+    thrift : Thrift, optional
         How much is asked of a feature on which the tree holds no threshold yet.
     """
     levels: list[GrownTrees] = []
@@ -246,7 +243,7 @@ def grow_trees(
 
 def _split_nodes(
     ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: Thrift,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: Thrift | None,
     out_feature: NDArray, out_threshold: NDArray, out_gain: NDArray,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
@@ -259,7 +256,7 @@ def _split_nodes(
         while asked.any():
             line, _ = np.nonzero(asked)
             gain[asked], threshold[asked] = search(pending[line], feature[asked])
-            if thrift != NO_THRIFT:
+            if thrift is not None:
                 kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, *thrift, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():

@@ -43,7 +43,7 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
 def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
     """Discount the gain of the candidates asked for where the node's tree has no claim on the feature.
 
-    It is multiplied by a factor, and becomes 0 if that is less than ``least_gain``.
+    It is multiplied by the factor of the feature, and becomes 0 if that is less than ``least_gain``.
     """
     for node in range(feature.shape[0]):
         for candidate in range(feature.shape[1]):
@@ -53,7 +53,7 @@ def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
                 for i in range(claims.n_claims[f]):
                     is_new &= claims.tree[f, i] != tree[node]
                 if is_new:
-                    gain[node, candidate] *= factor
+                    gain[node, candidate] *= factor[f]
                     if gain[node, candidate] < least_gain:
                         gain[node, candidate] = 0.0
 

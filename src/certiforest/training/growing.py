@@ -145,11 +145,9 @@ def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> ND
 
 def _trees_that_fit(bins: Bins, distance: NDArray[np.float64], n_trees: int) -> NDArray[np.int64]:
     """Return to how many trees each feature has something to offer, shape (n_features,)."""
-    last = bins.n_bins - 1
-    width = bins.high[np.arange(len(last)), last] - bins.low[:, 0]
     with np.errstate(divide="ignore"):
-        fitting = np.where(distance > 0, 1 + np.floor(width / np.abs(distance)), n_trees)
-    return np.where(last > 0, np.minimum(fitting, n_trees), 0).astype(np.int64)
+        fitting = np.where(distance > 0, 1 + np.floor(bins.widths() / np.abs(distance)), n_trees)
+    return np.where(bins.n_bins > 1, np.minimum(fitting, n_trees), 0).astype(np.int64)
 
 
 def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
