@@ -55,7 +55,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         Largest number of trees. Training stops before when thresholds have run out.
     max_depth : int or None, default=6
         Largest number of splits on a path.
-    learning_rate : float, default=0.4
+    learning_rate : float, default=0.2
         Share of each tree's fitted leaf values that is kept, in (0, 1].
     norm : int, float or str, default=inf
         Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
@@ -80,7 +80,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         all of that feature to other trees; in proportion if it closes less, as it does for small eps.
     min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
-    n_refits : int, default=2
+    n_refits : int, default=5
         How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
         before there were ``n_estimators`` trees.
     class_weight : "balanced", dict or None, default=None
@@ -136,7 +136,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         self,
         n_estimators: int = 100,
         max_depth: int | None = 6,
-        learning_rate: float = 0.4,
+        learning_rate: float = 0.2,
         *,
         norm: float | str = np.inf,
         eps: float = 0.01,
@@ -148,7 +148,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         l2_regularization: float = 1.0,
         thrift: float = 0.85,
         min_gain: float = 1e-5,
-        n_refits: int = 2,
+        n_refits: int = 5,
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
