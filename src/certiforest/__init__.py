@@ -38,12 +38,14 @@ from certiforest.spread import has_large_spread, overlaps, spread
 from certiforest.verdict import Certificates, Verdict
 
 if TYPE_CHECKING:
+    from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
     "Certificates",
+    "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
@@ -60,7 +62,10 @@ __all__ = [
 
 # Trainers need scikit-learn, which takes a second to import: loaded when first asked for, so that commands
 # which only read and verify models start at once.
-_TRAINERS = {"LargeSpreadForestClassifier": "certiforest.training.forest"}
+_TRAINERS = {
+    "LargeSpreadBoostingClassifier": "certiforest.training.boosting",
+    "LargeSpreadForestClassifier": "certiforest.training.forest",
+}
 
 
 def __getattr__(name: str) -> Any:

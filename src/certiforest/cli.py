@@ -301,7 +301,10 @@ class Trainer(NamedTuple):
     name: str
 
 
-TRAINERS = {"forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier")}
+TRAINERS = {
+    "forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier"),
+    "boosting": Trainer("certiforest.training.boosting", "LargeSpreadBoostingClassifier"),
+}
 
 
 @app.command()

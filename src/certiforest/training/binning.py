@@ -34,6 +34,10 @@ class Bins(NamedTuple):
     high: NDArray[np.float64]
     n_bins: NDArray[np.int32]
 
+    def widths(self) -> NDArray[np.float64]:
+        """Return the largest minus the smallest value of each feature, shape (n_features,)."""
+        return self.high[np.arange(len(self.n_bins)), self.n_bins - 1] - self.low[:, 0]
+
 
 def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
     """Sort the values of each feature into at most ``max_bins`` bins.

@@ -10,26 +10,34 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.spread import has_large_spread
+from certiforest.training.checks import (
+    check_attacker,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_learnable,
+    combine_weights,
+    count_share,
+)
 from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
 
 METHODS = ("grow", "prune")
 ON_SHORTFALL = ("raise", "keep")
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+WITHOUT_ATTACKER = "sklearn.ensemble.RandomForestClassifier"
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +210,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         """
         attacker = self._check_params()
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        _check_finite(X)
+        check_finite(X)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
         self._check_rows(X, attacker)
@@ -237,7 +245,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
     def _votes(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        _check_finite(X)
+        check_finite(X)
         return self.ensemble_.votes(X)
 
     def _train(
@@ -260,7 +268,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 n_estimators=self.n_estimators,
                 max_depth=self.max_depth,
                 max_features=self._count_features(X.shape[1]),
-                min_samples_leaf=_count(self.min_samples_leaf, len(X)),
+                min_samples_leaf=count_share(self.min_samples_leaf, len(X)),
                 bootstrap=self.bootstrap,
                 n_rounds=self.n_rounds,
                 focus=self.focus,
@@ -304,8 +312,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             None: n_features,
         }
         if isinstance(self.max_features, Real):
-            return _count(self.max_features, n_features)
-        _check_choice("max_features", self.max_features, tuple(named))
+            return count_share(self.max_features, n_features)
+        check_choice("max_features", self.max_features, tuple(named))
         return max(1, named[self.max_features])
 
     @property
@@ -315,27 +323,24 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
 
     def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
         """Return the product of row and class weights, None if there are none."""
-        weights = []
-        if sample_weight is not None:
-            weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
-        if self.class_weight is not None and not self._weighs_subsamples:
-            balanced = self.class_weight == "balanced_subsample"  # growing trees all see the same rows
-            weights.append(compute_sample_weight("balanced" if balanced else self.class_weight, y))
-        return np.prod(weights, axis=0) if weights else None
+        class_weight = None if self._weighs_subsamples else self.class_weight
+        if class_weight == "balanced_subsample":  # growing trees all see the same rows
+            class_weight = "balanced"
+        return combine_weights(X, y, sample_weight, class_weight)
 
     def _check_params(self) -> Attacker:
         """Check parameters that need no data and return the attacker they describe."""
-        _check_integer("n_estimators", self.n_estimators)
+        check_integer("n_estimators", self.n_estimators)
         if self.max_depth is not None:
-            _check_integer("max_depth", self.max_depth, alternative="None")
-        _check_choice("method", self.method, METHODS)
-        _check_integer("n_rounds", self.n_rounds)
+            check_integer("max_depth", self.max_depth, alternative="None")
+        check_choice("method", self.method, METHODS)
+        check_integer("n_rounds", self.n_rounds)
         if not isinstance(self.focus, Real) or not 0 <= self.focus < np.inf:
             raise ValueError(f"Expected focus to be a number >= 0, got {self.focus!r}.")
-        _check_integer("max_iter", self.max_iter)
-        _check_integer("pool_factor", self.pool_factor)
-        _check_integer("n_partitions", self.n_partitions)
-        _check_choice("on_shortfall", self.on_shortfall, ON_SHORTFALL)
+        check_integer("max_iter", self.max_iter)
+        check_integer("pool_factor", self.pool_factor)
+        check_integer("n_partitions", self.n_partitions)
+        check_choice("on_shortfall", self.on_shortfall, ON_SHORTFALL)
         try:
             low, high = self.shift_range
             is_range = bool(0 < low <= high < np.inf)
@@ -346,42 +351,14 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 "Expected shift_range to be a pair of numbers with 0 < low <= high,"
                 f" got {self.shift_range!r}; the paper's ranges are (0.5, 1.0) and (1.0, 1.5)."
             )
-        if not isinstance(self.eps, Real) or not self.eps > 0:
-            raise ValueError(
-                f"Expected eps to be a number > 0, got {self.eps!r}; without an attacker,"
-                " sklearn.ensemble.RandomForestClassifier is the better choice."
-            )
-        attacker = Attacker(self.norm, self.eps, self.scale, self.frozen)
-        if not attacker.can_move:
-            raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {self.eps!r}.")
-        return attacker
+        return check_attacker(self.norm, self.eps, self.scale, self.frozen, WITHOUT_ATTACKER)
 
     def _check_rows(self, X: NDArray[np.float64], attacker: Attacker) -> None:
         """Check what can only be checked with data."""
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"Expected labels of at least two classes, got one class only ({self.classes_[0]!r});"
-                " add rows of another class."
-            )
-        n_features = X.shape[1]
-        if not (X.min(axis=0) < X.max(axis=0)).any():
-            raise ValueError(
-                f"Expected a feature with at least two different values, got {n_features} constant ones;"
-                " nothing can be learned from them."
-            )
-        if np.abs(X).max() > LARGEST_FLOAT32:
-            raise ValueError(
-                f"Expected numbers up to {LARGEST_FLOAT32:.2g}, the largest that scikit-learn's trees can"
-                f" handle, got {np.abs(X).max():.2g}; rescale the features."
-            )
-        n_movable = int((~attacker.is_frozen(n_features)).sum())
-        if n_movable == 0:
-            raise ValueError(
-                f"Expected a feature that the attacker can change, got all {n_features} frozen; without an"
-                " attacker, sklearn.ensemble.RandomForestClassifier is the better choice."
-            )
+        check_learnable(X, self.classes_, attacker, WITHOUT_ATTACKER)
         if self.method == "grow":
             return
+        n_movable = int((~attacker.is_frozen(X.shape[1])).sum())
         if attacker.norm == 0 and n_movable < self.n_estimators:
             raise ValueError(
                 f"Expected at least one feature per tree with norm 0, got {n_movable} that are not frozen for"
@@ -409,29 +386,3 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         if self.on_shortfall == "raise":
             raise ShortfallError(f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'.")
         warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)
-
-
-def _count(value: Any, whole: int) -> int:
-    """Return an absolute number, or a share of a whole rounded up."""
-    return min(int(value), whole) if isinstance(value, Integral) else max(1, math.ceil(value * whole))
-
-
-def _check_integer(name: str, value: Any, alternative: str | None = None) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        expected = "an integer >= 1" if alternative is None else f"an integer >= 1 or {alternative}"
-        raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
-    if not isinstance(value, str | None) or value not in choices:
-        raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}.")
-
-
-def _check_finite(X: NDArray[np.float64]) -> None:
-    if np.isfinite(X).all():
-        return
-    row, column = np.argwhere(~np.isfinite(X))[0]
-    found = "NaN" if np.isnan(X[row, column]) else "infinity"
-    raise ValueError(
-        f"Expected finite numbers in X, got {found} in row {row}, feature {column}; remove or impute such rows."
-    )

@@ -83,8 +83,25 @@ class Ground(NamedTuple):
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
 
 
+class Thrift(NamedTuple):
+    """How a gain counts on a feature on which the tree holds no threshold yet.
+
+    Attributes
+    ----------
+    factor : ndarray of float64, shape (n_features,)
+        What it is multiplied with.
+    least_gain : float
+        What it must reach then, else it counts as nothing.
+    """
+
+    factor: NDArray[np.float64]
+    least_gain: float
+
+
 class SplitScore(Protocol):
     """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
+
+    class_index: NDArray
 
     def totals(self, frontier: Frontier) -> NDArray[np.float64]:
         """Return the totals of each node, shape (n_nodes, n_totals)."""
@@ -97,6 +114,15 @@ class SplitScore(Protocol):
         block: slice, out_gain: NDArray, out_threshold: NDArray,
     ) -> None:  # fmt: skip
         """Write gain and threshold of the best open split of each entry (node, feature) of a block of entries."""
+
+    def near_sides(
+        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
+        threshold: NDArray,
+    ) -> NDArray[np.int8]:  # fmt: skip
+        """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
+
+        `LEFT`, `RIGHT` or `BOTH` of `grower_kernels`.
+        """
 
 
 class GrownTrees(NamedTuple):
@@ -112,7 +138,9 @@ class GrownTrees(NamedTuple):
     is_starved : ndarray of bool, shape (n_nodes,)
         Leaves that were to be split, but no open threshold gained anything.
     n_rows : ndarray of int64, shape (n_nodes,)
-        Training rows that can reach the node.
+        Training rows in the node.
+    gain : ndarray of float64, shape (n_nodes,)
+        What the split was worth, 0 at leaves.
     """
 
     tree: NDArray[np.int32]
@@ -123,6 +151,7 @@ class GrownTrees(NamedTuple):
     leaf: NDArray
     is_starved: NDArray[np.bool_]
     n_rows: NDArray[np.int64]
+    gain: NDArray[np.float64]
 
     @classmethod
     def join(cls, batches: Sequence[GrownTrees]) -> GrownTrees:
@@ -161,10 +190,11 @@ def grow_trees(
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
+    thrift: Thrift | None = None,
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
-    A row that the attacker can move across a threshold goes to both children: it is in every leaf it can reach.
+    A row that the attacker can move across a threshold goes to one child or to both, as the score says.
 
     Parameters
     ----------
@@ -180,6 +210,8 @@ def grow_trees(
     rng : Generator
     n_jobs : int or None
         Threads; the result does not depend on it.
+    thrift : Thrift, optional
+        How much is asked of a feature on which the tree holds no threshold yet.
     """
     levels: list[GrownTrees] = []
     frontier, n_nodes = roots, len(roots.node)
@@ -189,29 +221,30 @@ def grow_trees(
             leaf, is_done = score.leaves(frontier, totals)
             search = functools.partial(_search, ground, frontier, totals, score, pool)
             is_open = ~is_done & (depth < max_depth)
-            feature, threshold = np.full(len(leaf), -1, np.int32), np.zeros(len(leaf))
+            feature = np.full(len(leaf), -1, np.int32)
+            threshold, gain = np.zeros((2, len(leaf)))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(ground, frontier, chunk, order, max_features, search, feature, threshold)
+                _split_nodes(ground, frontier, chunk, order, max_features, search, thrift, feature, threshold, gain)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
             right[split] = left[split] + 1
             n_rows = np.diff(frontier.start)
-            levels.append(
-                GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_open & (feature < 0), n_rows)
-            )
+            is_starved = is_open & (feature < 0)
+            levels.append(GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_starved, n_rows, gain))
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            frontier = _route(ground, frontier, split, feature[split], threshold[split], children)
+            frontier = _route(ground, frontier, totals, score, split, feature[split], threshold[split], children)
             n_nodes += 2 * len(split)
     raise AssertionError("Levels end when no node splits.")
 
 
 def _split_nodes(
     ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], out_feature: NDArray, out_threshold: NDArray,
+    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: Thrift | None,
+    out_feature: NDArray, out_threshold: NDArray, out_gain: NDArray,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
     # Nodes to which the features drawn first offer nothing look at all the others.
@@ -223,6 +256,8 @@ def _split_nodes(
         while asked.any():
             line, _ = np.nonzero(asked)
             gain[asked], threshold[asked] = search(pending[line], feature[asked])
+            if thrift is not None:
+                kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, *thrift, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
                 ground.ledger.reserve(1)
@@ -230,6 +265,7 @@ def _split_nodes(
             won = np.flatnonzero(choice >= 0)
             out_feature[pending[won]] = feature[won, choice[won]]
             out_threshold[pending[won]] = threshold[won, choice[won]]
+            out_gain[pending[won]] = gain[won, choice[won]]
             again = choice == kernels.ASK_AGAIN
             pending, feature, threshold, gain = pending[again], feature[again], threshold[again], gain[again]
             asked = np.isnan(gain)
@@ -257,15 +293,17 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
 
 
 def _route(
-    ground: Ground, frontier: Frontier, split: NDArray, feature: NDArray, threshold: NDArray, children: NDArray
-) -> Frontier:
+    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
+    threshold: NDArray, children: NDArray,
+) -> Frontier:  # fmt: skip
     """Return the children of the nodes that split as the next level."""
     n_rows = 2 * int(np.diff(frontier.start)[split].sum())
     row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
     start = np.empty(2 * len(split) + 1, np.int64)
+    near_side = score.near_sides(ground, frontier, totals, split, feature, threshold)
     kernels.route(
         ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
-        split, feature, threshold, row, weight, start,
+        score.class_index, split, feature, threshold, near_side, row, weight, start,
     )  # fmt: skip
     tree = np.repeat(frontier.tree[split], 2)
     return Frontier(children, tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy())

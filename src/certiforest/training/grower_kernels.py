@@ -6,6 +6,7 @@ from numba import njit
 from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
 
 NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
+LEFT, RIGHT, BOTH = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
@@ -39,10 +40,33 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
 
 
 @njit(cache=True, nogil=True)
-def route(code, centre, reach, row, weight, node_start, node, feature, threshold, out_row, out_weight, out_start):
+def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
+    """Discount the gain of the candidates asked for where the node's tree has no claim on the feature.
+
+    It is multiplied by the factor of the feature, and becomes 0 if that is less than ``least_gain``.
+    """
+    for node in range(feature.shape[0]):
+        for candidate in range(feature.shape[1]):
+            if asked[node, candidate] and gain[node, candidate] > 0.0:
+                f = feature[node, candidate]
+                is_new = True
+                for i in range(claims.n_claims[f]):
+                    is_new &= claims.tree[f, i] != tree[node]
+                if is_new:
+                    gain[node, candidate] *= factor[f]
+                    if gain[node, candidate] < least_gain:
+                        gain[node, candidate] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def route(
+    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side,
+    out_row, out_weight, out_start,
+):  # fmt: skip
     """Write the rows of the left and right child of each node, one child after the other.
 
-    ``reach`` is how far a value may be moved: a row that can be moved across the threshold goes to both children.
+    ``reach`` is how far a value may be moved. A row that can be moved across the threshold goes where
+    ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`.
     """
     end = 0
     out_start[0] = 0
@@ -51,7 +75,10 @@ def route(code, centre, reach, row, weight, node_start, node, feature, threshold
         for side in range(2):
             for i in range(node_start[node[j]], node_start[node[j] + 1]):
                 value = centre[f, code[f, row[i]]]
-                goes = value - reach[f] <= v if side == 0 else value + reach[f] > v
+                can_left, can_right = value - reach[f] <= v, value + reach[f] > v
+                goes = can_left if side == LEFT else can_right
+                if can_left and can_right:
+                    goes = near_side[j, class_index[row[i]]] in (side, BOTH)
                 if goes:
                     out_row[end] = row[i]
                     out_weight[end] = weight[i]

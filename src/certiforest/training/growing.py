@@ -19,11 +19,10 @@ from sklearn.utils import check_random_state
 from certiforest.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.spread import has_large_spread
-from certiforest.training import grower_kernels as kernels
 from certiforest.training.binning import Bins
+from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees
 from certiforest.training.margin import Margins
-from certiforest.training.split_kernels import search_gini
 
 N_RELABEL_SWEEPS = 2
 TRIMMED_SHARE = 0.1
@@ -31,47 +30,6 @@ TRIMMED_SHARE = 0.1
 
 class GrowthWarning(UserWarning):
     """A forest is smaller than asked for, or says always the same, because the attacker leaves no more."""
-
-
-class GiniScore:
-    """Votes: the worst-case gain in Gini impurity; a leaf says the class that weighs most.
-
-    Parameters
-    ----------
-    class_index : ndarray of int, shape (n_rows,)
-    n_classes : int
-    min_samples_leaf : int
-        Rows that each side of a split must have.
-    """
-
-    def __init__(self, class_index: NDArray, n_classes: int, min_samples_leaf: int) -> None:
-        self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
-        self.n_classes = n_classes
-        self.min_samples_leaf = min_samples_leaf
-
-    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
-        """Return the weight of each class in each node, shape (n_nodes, n_classes)."""
-        weights = np.zeros((len(frontier.node), self.n_classes))
-        kernels.sum_class_weights(frontier.row, frontier.weight, frontier.start, self.class_index, weights)
-        return weights
-
-    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
-        """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
-        is_small = np.diff(frontier.start) < 2 * self.min_samples_leaf
-        return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
-
-    def search(
-        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
-        block: slice, out_gain: NDArray, out_threshold: NDArray,
-    ) -> None:  # fmt: skip
-        """Search the entries of a block."""
-        bins = ground.bins
-        search_gini(
-            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, ground.reach,
-            ground.ledger.claims, frontier.row, frontier.weight, frontier.start, frontier.tree, totals,
-            self.class_index, node, feature, block.start, block.stop, self.min_samples_leaf,
-            out_gain, out_threshold,
-        )  # fmt: skip
 
 
 def grow_forest(
@@ -187,11 +145,9 @@ def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> ND
 
 def _trees_that_fit(bins: Bins, distance: NDArray[np.float64], n_trees: int) -> NDArray[np.int64]:
     """Return to how many trees each feature has something to offer, shape (n_features,)."""
-    last = bins.n_bins - 1
-    width = bins.high[np.arange(len(last)), last] - bins.low[:, 0]
     with np.errstate(divide="ignore"):
-        fitting = np.where(distance > 0, 1 + np.floor(width / np.abs(distance)), n_trees)
-    return np.where(last > 0, np.minimum(fitting, n_trees), 0).astype(np.int64)
+        fitting = np.where(distance > 0, 1 + np.floor(bins.widths() / np.abs(distance)), n_trees)
+    return np.where(bins.n_bins > 1, np.minimum(fitting, n_trees), 0).astype(np.int64)
 
 
 def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

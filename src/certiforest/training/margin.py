@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from certiforest.training import margin_kernels as kernels
 from certiforest.training.grower import GrownTrees
+from certiforest.training.leaves_in_reach import LeavesInReach
 
 LARGEST_EXPONENT = 100.0  # keeps weights above zero
 
@@ -31,19 +32,15 @@ class Margins:
     def __init__(
         self, X: NDArray[np.float64], class_index: NDArray, n_classes: int, reach: NDArray[np.float64]
     ) -> None:
-        self._X = X
         self._class_index = class_index
-        self._reach = reach
+        self._leaves = LeavesInReach(X, reach)
         self._own = np.zeros(len(X), np.int64)
         self._rival = np.zeros((len(X), n_classes), np.int64)
-        self._start = np.empty(len(X) + 1, np.int64)
-        self._leaf = np.empty(2 * len(X), np.int64)
 
     def add(self, grown: GrownTrees) -> None:
         """Count the votes of some more trees."""
         for root in grown.roots():
-            self._list_leaves(grown, root)
-            self._count(grown.leaf, 1)
+            self._count(*self._leaves.of(grown, root), grown.leaf, 1)
 
     def weights(self, focus: float) -> NDArray[np.float64]:
         """Return how much each row still matters, from 1 (undecided) to 0 (surely won or lost), shape (n_rows,).
@@ -60,23 +57,13 @@ class Margins:
         weight = np.empty((len(grown.leaf), self._rival.shape[1]))
         for _ in range(n_sweeps):
             for root in grown.roots():
-                self._list_leaves(grown, root)
-                self._count(grown.leaf, -1)
-                reached = np.unique(self._leaf[: self._start[-1]])
+                start, leaf = self._leaves.of(grown, root)
+                self._count(start, leaf, grown.leaf, -1)
+                reached = np.unique(leaf)
                 weight[reached] = 0.0
-                kernels.sum_leaf_weights(
-                    self._start, self._leaf, self._class_index, sample_weight * self.weights(focus), weight
-                )
+                kernels.sum_leaf_weights(start, leaf, self._class_index, sample_weight * self.weights(focus), weight)
                 grown.leaf[reached] = weight[reached].argmax(axis=1)
-                self._count(grown.leaf, 1)
+                self._count(start, leaf, grown.leaf, 1)
 
-    def _list_leaves(self, grown: GrownTrees, root: int) -> None:
-        nodes = grown.feature, grown.threshold, grown.left, grown.right
-        stack = np.empty(len(grown.feature) + 1, np.int64)
-        n_leaves = kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
-        if n_leaves > len(self._leaf):
-            self._leaf = np.empty(2 * n_leaves, np.int64)
-            kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
-
-    def _count(self, says: NDArray, sign: int) -> None:
-        kernels.count_worst_votes(self._start, self._leaf, says, self._class_index, sign, self._own, self._rival)
+    def _count(self, start: NDArray, leaf: NDArray, says: NDArray, sign: int) -> None:
+        kernels.count_worst_votes(start, leaf, says, self._class_index, sign, self._own, self._rival)

@@ -71,6 +71,70 @@ def worst_purity(before, left, after, whole, scratch):
 
 
 @njit(cache=True, nogil=True)
+def goes_left(before, whole, after, c, left_total, right_total):
+    """Tell whether near rows of a class are moved left: to the side on which the class has the smaller share."""
+    return before[c] * right_total <= (whole[c] - after[c]) * left_total
+
+
+@njit(cache=True, nogil=True)
+def worst_purity_by_class(before, after, whole):
+    """Return the purity of a split when near rows of each class are moved to the side that suits the class less.
+
+    Arguments as in `worst_purity`. For two classes with leaf values ``w_left < w_right`` this is the exact worst
+    case: near rows of the upper class fall to the left, those of the lower class rise to the right. The order of
+    the values follows from the rows that stay; if the moved rows turn it round, equal values are best and the split
+    gains nothing. For more classes the same holds class by class:
+
+        gain = left * right / total * sum over classes of (share on the left - share on the right)^2
+    """
+    n_classes = whole.shape[0]
+    total, sure_left, sure_right = 0.0, 0.0, 0.0
+    for c in range(n_classes):
+        total += whole[c]
+        sure_left += before[c]
+        sure_right += whole[c] - after[c]
+    if not (sure_left > 0.0 and sure_right > 0.0):
+        return 0.0
+    left = 0.0
+    for c in range(n_classes):
+        left += after[c] if goes_left(before, whole, after, c, sure_left, sure_right) else before[c]
+    right = total - left
+    if not right > 0.0:  # by rounding
+        return 0.0
+    squares, unsplit = 0.0, 0.0
+    for c in range(n_classes):
+        is_left = goes_left(before, whole, after, c, sure_left, sure_right)
+        weight = after[c] if is_left else before[c]
+        difference = (whole[c] - weight) / right - weight / left
+        if (difference > 0.0) == is_left:
+            squares += difference * difference
+        unsplit += whole[c] * whole[c]
+    return (unsplit + left * right * squares) / total
+
+
+@njit(cache=True, nogil=True)
+def mark_worse_sides(
+    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, whole, out_goes_left
+):  # fmt: skip
+    """Write for each split and class whether near rows of the class are moved left; see `worst_purity_by_class`."""
+    n_classes = whole.shape[1]
+    before, after = np.empty(n_classes), np.empty(n_classes)
+    for j in range(node.shape[0]):
+        f, v = feature[j], threshold[j]
+        before[:] = 0.0
+        after[:] = 0.0
+        for i in range(node_start[node[j]], node_start[node[j] + 1]):
+            value, c = centre[f, code[f, row[i]]], class_index[row[i]]
+            if value + reach[f] <= v:
+                before[c] += weight[i]
+            if value - reach[f] <= v:
+                after[c] += weight[i]
+        left, right = before.sum(), whole[node[j]].sum() - after.sum()
+        for c in range(n_classes):
+            out_goes_left[j, c] = goes_left(before, whole[node[j]], after, c, left, right)
+
+
+@njit(cache=True, nogil=True)
 def fill_histograms(code, row, weight, class_index, start, stop, feature, n_features, histogram):
     """Add the rows of a node to the histograms of up to four features, by class, with the number of rows last.
 
@@ -106,7 +170,7 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, n_feat
 def search_gini(
     code, centre, low, high, n_bins, reach, claims,
     row, weight, node_start, node_tree, node_class_weight, class_index,
-    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf,
+    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class,
     out_gain, out_threshold,
 ):  # fmt: skip
     """Write the worst-case gain in weighted Gini impurity, and the threshold, of entries first_entry:last_entry.
@@ -170,7 +234,10 @@ def search_gini(
                     continue
                 before = summed[min(first_value_above(value, n_present, threshold - reach[f]), j + 1)]
                 after = summed[max(first_value_above(value, n_present, threshold + reach[f]), j + 1)]
-                score = worst_purity(before, left, after, whole, scratch)
+                if moves_by_class:
+                    score = worst_purity_by_class(before, after, whole)
+                else:
+                    score = worst_purity(before, left, after, whole, scratch)
                 if score > best:
                     best, best_threshold = score, threshold
             out_threshold[entry + e] = best_threshold

@@ -110,3 +110,14 @@ def claim_threshold(claims, feature, tree, threshold):
     claims.value[feature, place] = threshold
     claims.tree[feature, place] = tree
     claims.n_claims[feature] += 1
+
+
+@njit(cache=True, nogil=True)
+def mark_open_features(claims, tree, low, high, n_bins, out):
+    """Tell for each feature whether some threshold between two of its bins is open to a tree."""
+    for f in range(out.shape[0]):
+        out[f] = False
+        for k in range(n_bins[f] - 1):
+            if not np.isnan(open_threshold(claims, f, tree, high[f, k], low[f, k + 1])):
+                out[f] = True
+                break

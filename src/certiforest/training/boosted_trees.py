@@ -1,0 +1,263 @@
+"""Boost trees that have large spread: each tree lowers the worst-case loss of the trees before it.
+
+1. A row's margin is its exact worst case so far (`worst_case`): the sum over trees of the worst leaf it can be moved
+   to. Rows weigh as much as their loss falls with their margin.
+2. A tree grows on some of the features on which thresholds are still open (`grower`). Near rows of each class go to
+   the side that suits the class less; thresholds on features that the tree already holds are preferred, because a
+   feature claimed is a feature closed, wholly or in part, to all trees that follow.
+3. The values of its leaves are fitted against the exact worst case, shrunk, and rounded to a grid on which sums are
+   exact.
+4. When thresholds have run out, the values of all trees are fitted again, tree by tree given all the others: what
+   further trees would have added is left to those that stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from certiforest.attacker import Attacker
+from certiforest.ensemble import Nodes, TreeEnsemble
+from certiforest.training.gini_score import GiniScore
+from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
+from certiforest.training.threshold_ledger_kernels import mark_open_features
+from certiforest.training.worst_case import GRID, WorstCase
+
+LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
+
+
+class LabelledRows(NamedTuple):
+    """Rows with class indices and weights, shapes (n_rows, n_features), (n_rows,) and (n_rows,)."""
+
+    X: NDArray[np.float64]
+    y_index: NDArray
+    weight: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> LabelledRows:
+        """Return some of the rows."""
+        return LabelledRows(self.X[rows], self.y_index[rows], self.weight[rows])
+
+
+class BoostedTrees(NamedTuple):
+    """Trees whose leaf values add up.
+
+    Attributes
+    ----------
+    trees : list of GrownTrees
+        One tree each.
+    values : list of ndarray of float64, shape (n_nodes, n_classes)
+        What the leaves of each tree add to the sum of each class.
+    base : ndarray of float64, shape (n_classes,)
+        Where the sums begin.
+    train_loss, validation_loss : list of float
+        Mean worst-case loss without trees, after each tree and after each time all values were fitted again.
+    """
+
+    trees: list[GrownTrees]
+    values: list[NDArray[np.float64]]
+    base: NDArray[np.float64]
+    train_loss: list[float]
+    validation_loss: list[float]
+
+    def importances(self, n_features: int) -> NDArray[np.float64]:
+        """Return the share of each feature in the gains of all splits, shape (n_features,); zeros without splits."""
+        gain = np.zeros(n_features)
+        for tree in self.trees:
+            split = tree.feature >= 0
+            np.add.at(gain, tree.feature[split], tree.gain[split])
+        return gain / gain.sum() if gain.any() else gain
+
+    def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None = None) -> TreeEnsemble:
+        """Return the trees as an ensemble; two classes share one output, the second's sum minus the first's."""
+        offset = np.cumsum([0, *map(len, self.values)])
+        value, base = np.concatenate([*self.values, self.base[None]]), self.base
+        if len(base) == 2:
+            value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
+        nodes = [
+            Nodes(tree.left, tree.right, tree.feature, tree.threshold, np.arange(len(tree.left)) + first)
+            for tree, first in zip(self.trees, offset[:-1], strict=True)
+        ]
+        if not nodes:  # an ensemble has at least one tree: a leaf that adds nothing
+            value = np.zeros_like(value)
+            nodes = [Nodes([-1], [-1], [-1], [0.0], [0])]
+        return TreeEnsemble.from_trees(
+            nodes, n_features=n_features, classes=classes, feature_names=feature_names, scores=value, base=base
+        )
+
+
+def boost_trees(
+    rows: LabelledRows,
+    n_classes: int,
+    attacker: Attacker,
+    *,
+    validation: LabelledRows | None = None,
+    n_estimators: int,
+    max_depth: int,
+    learning_rate: float,
+    is_exponential: bool,
+    max_features: float,
+    min_samples_leaf: int,
+    l2: float,
+    thrift: float,
+    min_gain: float,
+    n_steps: int,
+    n_refits: int,
+    n_iter_no_change: int | None = None,
+    tol: float = 0.0,
+    random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> BoostedTrees:
+    """Boost trees that have large spread for an attacker.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+        Training rows; finite values, positive weights.
+    n_classes : int
+    attacker : Attacker
+    validation : LabelledRows, optional
+        Rows whose worst-case loss decides when to stop.
+    n_estimators, max_depth : int
+        Largest number of trees, and of splits on a path.
+    learning_rate : float
+        Share of a tree's fitted values that is kept.
+    is_exponential : bool
+        Whether the loss is exponential instead of logistic.
+    max_features : float
+        Share of the features with open thresholds on which a tree grows.
+    min_samples_leaf : int
+        Rows that each side of a split must have.
+    l2, n_steps : float, int
+        How leaf values are fitted, see `WorstCase.fit_values`.
+    thrift : float
+        How much less, as a share, a gain counts on a feature that is new to the tree, if a threshold closes all of
+        that feature to other trees; in proportion if it closes less.
+    min_gain : float
+        What it must be then, as a share of the weight of all rows.
+    n_refits : int
+        How often the values of all trees are fitted again if thresholds ran out.
+    n_iter_no_change, tol : int or None, float
+        Stop after so many trees that did not lower the validation loss by more than ``tol``; trees after the best
+        are dropped.
+    random_state, n_jobs, progress
+        As in `grow_forest`.
+    """
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
+    ground = Ground.of(rows.X, attacker)
+    score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
+    base = _base(rows, n_classes, is_exponential)
+    parts = [rows] if validation is None else [rows, validation]
+    worst_cases = [
+        WorstCase(part.X, part.y_index.astype(score.class_index.dtype), part.weight, ground.reach, base, is_exponential)
+        for part in parts
+    ]
+    train = worst_cases[0]
+    boosted = BoostedTrees([], [], base, [], [])
+    curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
+    _record(curves, worst_cases)
+    closed = _closed_shares(ground)
+    share, has_run_out = max_features, False
+    while len(boosted.trees) < n_estimators:
+        tree, weight = len(boosted.trees), train.row_weights()
+        grown = grow_trees(
+            ground, _root(tree, weight), score, _draw_features(ground, tree, share, rng),
+            max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
+            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()),
+        )  # fmt: skip
+        if grown.feature[0] < 0:
+            if share == 1.0:
+                has_run_out = True
+                break
+            share = 1.0  # the features drawn offered nothing: look at all
+            continue
+        share = max_features
+        value = train.fit_values(grown, np.zeros((len(grown.feature), n_classes)), l2, n_steps)
+        _append(boosted, worst_cases, grown, _on_grid(learning_rate * value))
+        _record(curves, worst_cases)
+        if progress is not None:
+            progress(len(boosted.trees), n_estimators)
+        if n_iter_no_change is not None and _has_stalled(boosted.validation_loss, n_iter_no_change, tol):
+            break
+    if n_iter_no_change is not None:
+        _keep_best(boosted, worst_cases)
+    for _ in range(n_refits if has_run_out and boosted.trees else 0):
+        _refit(boosted, worst_cases, learning_rate, l2, n_steps)
+        _record(curves, worst_cases)
+    return boosted
+
+
+def _base(rows: LabelledRows, n_classes: int, is_exponential: bool) -> NDArray[np.float64]:
+    """Return the sums that fit best without trees, shape (n_classes,)."""
+    share = np.bincount(rows.y_index, weights=rows.weight, minlength=n_classes) / rows.weight.sum()
+    return _on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
+
+
+def _on_grid(value: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.round(value / GRID) * GRID
+
+
+def _closed_shares(ground: Ground) -> NDArray[np.float64]:
+    """Return which share of each feature's range a claim in its middle closes to other trees, shape (n_features,)."""
+    closed, width = 2 * np.maximum(ground.ledger.claims.distance_high, 0.0), ground.bins.widths()
+    return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
+
+
+def _draw_features(ground: Ground, tree: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw a share of the features on which thresholds are open to a tree; its line of (tree + 1, n_features)."""
+    bins = ground.bins
+    is_open = np.empty(len(bins.n_bins), np.bool_)
+    mark_open_features(ground.ledger.claims, tree, bins.low, bins.high, bins.n_bins, is_open)
+    drawn = rng.permutation(np.flatnonzero(is_open))
+    allowed = np.zeros((tree + 1, len(is_open)), bool)
+    allowed[tree, drawn[: int(np.ceil(share * len(drawn)))]] = True
+    return allowed
+
+
+def _root(tree: int, weight: NDArray[np.float64]) -> Frontier:
+    """Return the root of a tree with all rows in it."""
+    row = np.arange(len(weight), dtype=np.uint32)
+    return Frontier(np.zeros(1, np.int64), np.array([tree], np.int32), np.array([0, len(row)]), row, weight)
+
+
+def _append(boosted: BoostedTrees, worst_cases: list[WorstCase], grown: GrownTrees, value: NDArray) -> None:
+    boosted.trees.append(grown)
+    boosted.values.append(value)
+    for worst_case in worst_cases:
+        worst_case.add(grown, value)
+
+
+def _record(curves: list[list[float]], worst_cases: list[WorstCase]) -> None:
+    for curve, worst_case in zip(curves, worst_cases, strict=True):
+        curve.append(worst_case.loss())
+
+
+def _has_stalled(curve: list[float], n_iter_no_change: int, tol: float) -> bool:
+    """Tell whether none of the last trees is better than all before them by more than ``tol``."""
+    before, last = curve[:-n_iter_no_change], curve[-n_iter_no_change:]
+    return len(before) > 0 and min(last) > min(before) - tol
+
+
+def _keep_best(boosted: BoostedTrees, worst_cases: list[WorstCase]) -> None:
+    """Drop the trees after the one with the smallest validation loss, but not the first."""
+    n_kept = max(1, int(np.argmin(boosted.validation_loss)))
+    for grown, value in zip(boosted.trees[n_kept:], boosted.values[n_kept:], strict=True):
+        for worst_case in worst_cases:
+            worst_case.add(grown, value, -1.0)
+    del boosted.trees[n_kept:], boosted.values[n_kept:]
+
+
+def _refit(boosted: BoostedTrees, worst_cases: list[WorstCase], learning_rate: float, l2: float, n_steps: int) -> None:
+    """Move the values of each tree towards what is best given all other trees."""
+    for tree, grown in enumerate(boosted.trees):
+        old = boosted.values[tree]
+        for worst_case in worst_cases:
+            worst_case.add(grown, old, -1.0)
+        best = worst_cases[0].fit_values(grown, old, l2, n_steps)
+        boosted.values[tree] = _on_grid(old + learning_rate * (best - old))
+        for worst_case in worst_cases:
+            worst_case.add(grown, boosted.values[tree])

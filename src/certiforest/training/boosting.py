@@ -1,0 +1,361 @@
+"""LargeSpreadBoostingClassifier: boosted trees trained for exactly what is certified.
+
+``fit`` checks its parameters and data, lets `boosted_trees` make trees whose sum has the least worst-case loss it can
+find, and proves that they have large spread for the attacker described by ``norm``, ``eps``, ``scale``, ``frozen``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from certiforest.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+from certiforest.spread import has_large_spread
+from certiforest.training.boosted_trees import BoostedTrees, LabelledRows, boost_trees
+from certiforest.training.checks import (
+    check_attacker,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_learnable,
+    check_number,
+    combine_weights,
+    count_share,
+)
+
+LOSSES = ("log_loss", "exponential")
+WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
+UNLIMITED = int(np.iinfo(np.int32).max)
+N_STEPS = 8
+
+logger = logging.getLogger(__name__)
+
+
+class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
+    """Boosted trees whose scores add up, with thresholds of different trees more than ``2 * eps`` apart.
+
+    Training minimises the loss of the worst case: for norm inf, exactly the quantity that `certify` computes. For
+    other finite norms the attacker may move every feature by ``eps`` while training (the norm inf ball holds all
+    others), for norm 0 none while training; large spread is that of the norm itself, so that verdicts stay exact.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Largest number of trees. Training stops before when thresholds have run out.
+    max_depth : int or None, default=6
+        Largest number of splits on a path.
+    learning_rate : float, default=0.2
+        Share of each tree's fitted leaf values that is kept, in (0, 1].
+    norm : int, float or str, default=inf
+        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
+        of its own.
+    eps : float, default=0.01
+        Budget of the attacker, > 0; the number of features for norm 0.
+    scale : float or array-like of shape (n_features,), optional
+        Unit of each feature, see `Attacker`.
+    frozen : iterable of int, or boolean mask of shape (n_features,), optional
+        Features that the attacker cannot change. Trees share them freely.
+    loss : {"log_loss", "exponential"}, default="log_loss"
+        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
+        class. The exponential loss fits hard rows harder.
+    max_features : int, float or None, default=0.5
+        Number, or share, of the features with open thresholds on which each tree grows; None for all.
+    min_samples_leaf : int or float, default=1
+        Number, or share, of the rows that each side of a split must have.
+    l2_regularization : float, default=1.0
+        Weight of half the sum of squared leaf values of a tree, in units of row weights.
+    thrift : float, default=0.85
+        How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree, if a threshold closes
+        all of that feature to other trees; in proportion if it closes less, as it does for small eps.
+    min_gain : float, default=1e-5
+        What such a gain must still be, as a share of the weight of all rows.
+    n_refits : int, default=5
+        How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
+        before there were ``n_estimators`` trees.
+    class_weight : "balanced", dict or None, default=None
+        As in `sklearn.ensemble.HistGradientBoostingClassifier`.
+    validation_fraction : int or float, default=0.1
+        Number, or share, of rows put aside for early stopping; without effect if ``n_iter_no_change`` is None.
+    n_iter_no_change : int or None, default=None
+        Stop when the worst-case loss of the rows put aside has not fallen for so many trees, and drop the trees after
+        the best. None: no early stopping, all rows train.
+    tol : float, default=0.0
+        By how much the loss must fall to count.
+    random_state : int, RandomState or None, default=None
+        Source of all randomness; an int makes ``fit`` repeatable.
+    n_jobs : int or None, default=None
+        Threads for training; the result does not depend on it.
+    verbose : int, default=0
+        If positive, progress is logged at level INFO by the logger ``certiforest.training.boosting``.
+    callback : callable, optional
+        Called as ``callback(n_trees, n_estimators)`` after each tree.
+
+    Attributes
+    ----------
+    ensemble_ : TreeEnsemble
+        The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
+    attacker_ : Attacker
+        The attacker for which the ensemble has large spread.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    n_estimators_ : int
+        Number of trees, at most ``n_estimators``.
+    train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
+        Robust training curve: mean worst-case loss without trees, after each tree, and after each refit of all
+        values. ``validation_loss_`` is empty without early stopping.
+    feature_importances_ : ndarray of float64, shape (n_features,)
+        Share of each feature in the worst-case gains of all splits.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during ``fit``, if all are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from certiforest import LargeSpreadBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> boosting = LargeSpreadBoostingClassifier(n_estimators=10, eps=0.05, random_state=0)
+    >>> boosting.fit(minmax_scale(X), y).ensemble_
+    TreeEnsemble(10 trees, ... nodes, 30 features, 2 classes, scores add up)
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        max_depth: int | None = 6,
+        learning_rate: float = 0.2,
+        *,
+        norm: float | str = np.inf,
+        eps: float = 0.01,
+        scale: ArrayLike | None = None,
+        frozen: Iterable[int] | None = None,
+        loss: str = "log_loss",
+        max_features: float | None = 0.5,
+        min_samples_leaf: float = 1,
+        l2_regularization: float = 1.0,
+        thrift: float = 0.85,
+        min_gain: float = 1e-5,
+        n_refits: int = 5,
+        class_weight: str | dict | None = None,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        tol: float = 0.0,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.norm = norm
+        self.eps = eps
+        self.scale = scale
+        self.frozen = frozen
+        self.loss = loss
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.thrift = thrift
+        self.min_gain = min_gain
+        self.n_refits = n_refits
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Boost trees with large spread.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, n_features)
+            Finite numbers.
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row, >= 0.
+
+        Returns
+        -------
+        LargeSpreadBoostingClassifier
+            The fitted estimator.
+        """
+        attacker = self._check_params()
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(X)
+        check_classification_targets(y)
+        self.classes_, y_index = np.unique(y, return_inverse=True)
+        check_learnable(X, self.classes_, attacker, WITHOUT_ATTACKER)
+        weight = combine_weights(X, y, sample_weight, self.class_weight)
+        random_state = check_random_state(self.random_state)
+        boosted = self._boost(X, y_index, weight, attacker, random_state)
+        names = getattr(self, "feature_names_in_", None)
+        self.ensemble_ = boosted.ensemble(X.shape[1], self.classes_, None if names is None else list(names))
+        if not has_large_spread(self.ensemble_, attacker):
+            raise AssertionError("Training broke its promise of large spread; please report this.")
+        self.attacker_ = attacker
+        self.n_estimators_ = self.ensemble_.n_trees
+        self.train_loss_ = np.array(boosted.train_loss)
+        self.validation_loss_ = np.array(boosted.validation_loss)
+        self.feature_importances_ = boosted.importances(X.shape[1])
+        return self
+
+    def _boost(
+        self,
+        X: NDArray[np.float64],
+        y_index: NDArray,
+        weight: NDArray[np.float64] | None,
+        attacker: Attacker,
+        random_state: np.random.RandomState,
+    ) -> BoostedTrees:
+        """Put rows aside if asked for, and boost on the others."""
+        rows = LabelledRows(X, y_index, np.ones(len(X)) if weight is None else weight)
+        if not rows.weight.all():
+            rows = rows.take(np.flatnonzero(rows.weight))
+        validation = None
+        if self.n_iter_no_change is not None:
+            train, aside = self._put_aside(rows.y_index, random_state)
+            rows, validation = rows.take(train), rows.take(aside)
+        return boost_trees(
+            rows,
+            len(self.classes_),
+            attacker,
+            validation=validation,
+            n_estimators=self.n_estimators,
+            max_depth=UNLIMITED if self.max_depth is None else self.max_depth,
+            learning_rate=self.learning_rate,
+            is_exponential=self.loss == "exponential",
+            max_features=self._share_of_features(X.shape[1]),
+            min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
+            l2=self.l2_regularization,
+            thrift=self.thrift,
+            min_gain=self.min_gain,
+            n_steps=N_STEPS,
+            n_refits=self.n_refits,
+            n_iter_no_change=self.n_iter_no_change,
+            tol=self.tol,
+            random_state=random_state,
+            n_jobs=self.n_jobs,
+            progress=self._report_progress,
+        )
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the class with the largest sum for each row, shape (n,); the first of several."""
+        X = self._check_rows(X)
+        return self.ensemble_.predict(X)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the sums of scores, shape (n,) for two classes (above zero: the second), else (n, n_classes)."""
+        X = self._check_rows(X)
+        return self.ensemble_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities, shape (n, n_classes).
+
+        The sums are read as the loss implies: as log-odds, or for the exponential loss as half of them.
+        """
+        sums = self.decision_function(X) * (2.0 if self.loss == "exponential" else 1.0)
+        if sums.ndim == 1:
+            sums = np.column_stack([np.zeros(len(sums)), sums])
+        odds = np.exp(sums - sums.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield the sums of scores after one, two, ... trees, each as `decision_function` returns them."""
+        X = self._check_rows(X)
+        ensemble = self.ensemble_
+        start = ensemble.tree_start
+        sums = np.zeros(1)
+        for tree in range(ensemble.n_trees):
+            # Scores lie on a grid: adding one tree after the other gives the very sums of the whole.
+            nodes = slice(start[tree], start[tree + 1])
+            single = TreeEnsemble(
+                ensemble.feature[nodes],
+                ensemble.threshold[nodes],
+                ensemble.leaf[nodes],
+                n_features=ensemble.n_features,
+                classes=ensemble.classes,
+                scores=ensemble.scores,
+                base=ensemble.base if tree == 0 else None,
+            )
+            sums = sums + single.decision_function(X)
+            yield sums
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray]:
+        """Yield the predicted labels after one, two, ... trees, each of shape (n,)."""
+        for sums in self.staged_decision_function(X):
+            yield self.classes_[sums.argmax(axis=1) if sums.ndim == 2 else (sums > 0).astype(np.intp)]
+
+    def _check_rows(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        check_finite(X)
+        return X
+
+    def _put_aside(
+        self, y_index: NDArray, random_state: np.random.RandomState
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows to train on and those to validate on, with equal shares of classes where possible."""
+        n_aside, n_of_class = count_share(self.validation_fraction, len(y_index)), np.bincount(y_index)
+        n_of_class = n_of_class[n_of_class > 0]
+        has_shares = n_of_class.min() > 1 and len(n_of_class) <= min(n_aside, len(y_index) - n_aside)
+        train, aside = train_test_split(
+            np.arange(len(y_index)),
+            test_size=n_aside,
+            random_state=random_state,
+            stratify=y_index if has_shares else None,
+        )
+        return np.sort(train), np.sort(aside)
+
+    def _share_of_features(self, n_features: int) -> float:
+        if self.max_features is None:
+            return 1.0
+        if isinstance(self.max_features, Integral):
+            return min(1.0, int(self.max_features) / n_features)
+        return float(self.max_features)
+
+    def _check_params(self) -> Attacker:
+        """Check parameters that need no data and return the attacker they describe."""
+        check_integer("n_estimators", self.n_estimators)
+        if self.max_depth is not None:
+            check_integer("max_depth", self.max_depth, alternative="None")
+        check_number("learning_rate", self.learning_rate, "in (0, 1]", lambda rate: 0 < rate <= 1)
+        check_choice("loss", self.loss, LOSSES)
+        for name in ("max_features", "min_samples_leaf", "validation_fraction"):
+            value = getattr(self, name)
+            if isinstance(value, Integral):
+                check_integer(name, value)
+            elif not (name == "max_features" and value is None):
+                check_number(name, value, "in (0, 1] or an integer >= 1", lambda share: 0 < share <= 1)
+        check_number("l2_regularization", self.l2_regularization, ">= 0", lambda weight: 0 <= weight < np.inf)
+        check_number("thrift", self.thrift, "in [0, 1)", lambda share: 0 <= share < 1)
+        check_number("min_gain", self.min_gain, "in [0, 1)", lambda share: 0 <= share < 1)
+        check_integer("n_refits", self.n_refits, least=0)
+        if self.n_iter_no_change is not None:
+            check_integer("n_iter_no_change", self.n_iter_no_change, alternative="None")
+        check_number("tol", self.tol, ">= 0", lambda tol: 0 <= tol < np.inf)
+        return check_attacker(self.norm, self.eps, self.scale, self.frozen, WITHOUT_ATTACKER)
+
+    def _report_progress(self, n_trees: int, n_wanted: int) -> None:
+        if self.verbose > 0:
+            logger.info("%d of %d trees", n_trees, n_wanted)
+        if self.callback is not None:
+            self.callback(n_trees, n_wanted)

@@ -1,0 +1,102 @@
+"""Checks at the doors of the estimators: parameters, the attacker they describe, and rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from certiforest.attacker import Attacker
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def check_integer(name: str, value: Any, least: int = 1, alternative: str | None = None) -> None:
+    """Refuse what is not an integer from ``least`` on; ``alternative`` names what else is fine."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        expected = f"an integer >= {least}" if alternative is None else f"an integer >= {least} or {alternative}"
+        raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
+
+
+def check_number(name: str, value: Any, interval: str, is_inside: Callable[[Any], bool]) -> None:
+    """Refuse what is not a number, or not inside an interval."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not is_inside(value):
+        raise ValueError(f"Expected {name} to be a number {interval}, got {value!r}.")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
+    """Refuse what is none of some words."""
+    if not isinstance(value, str | None) or value not in choices:
+        raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}.")
+
+
+def check_attacker(
+    norm: float | str, eps: Any, scale: ArrayLike | None, frozen: Iterable[int] | None, without: str
+) -> Attacker:
+    """Return an attacker that can move rows; ``without`` names what to use when there is none."""
+    if not isinstance(eps, Real) or not float(eps) > 0:
+        raise ValueError(
+            f"Expected eps to be a number > 0, got {eps!r}; without an attacker, {without} is the better choice."
+        )
+    attacker = Attacker(norm, float(eps), scale, frozen)
+    if not attacker.can_move:
+        raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {eps!r}.")
+    return attacker
+
+
+def check_finite(X: NDArray[np.float64]) -> None:
+    """Refuse NaN and infinity, and say where they are."""
+    if np.isfinite(X).all():
+        return
+    row, column = np.argwhere(~np.isfinite(X))[0]
+    found = "NaN" if np.isnan(X[row, column]) else "infinity"
+    raise ValueError(
+        f"Expected finite numbers in X, got {found} in row {row}, feature {column}; remove or impute such rows."
+    )
+
+
+def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker, without: str) -> None:
+    """Refuse rows from which nothing can be learned, and attackers that can change nothing."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"Expected labels of at least two classes, got one class only ({classes[0]!r}); add rows of another class."
+        )
+    n_features = X.shape[1]
+    if not (X.min(axis=0) < X.max(axis=0)).any():
+        raise ValueError(
+            f"Expected a feature with at least two different values, got {n_features} constant ones;"
+            " nothing can be learned from them."
+        )
+    if np.abs(X).max() > LARGEST_FLOAT32:
+        raise ValueError(
+            f"Expected numbers up to {LARGEST_FLOAT32:.2g}, the largest that scikit-learn's trees can"
+            f" handle, got {np.abs(X).max():.2g}; rescale the features."
+        )
+    if attacker.is_frozen(n_features).all():
+        raise ValueError(
+            f"Expected a feature that the attacker can change, got all {n_features} frozen; without an"
+            f" attacker, {without} is the better choice."
+        )
+
+
+def count_share(value: Any, whole: int) -> int:
+    """Return an absolute number, or a share of a whole rounded up."""
+    return min(int(value), whole) if isinstance(value, Integral) else max(1, math.ceil(value * whole))
+
+
+def combine_weights(
+    X: NDArray, y: NDArray, sample_weight: ArrayLike | None, class_weight: str | dict | None
+) -> NDArray[np.float64] | None:
+    """Return the product of row and class weights, None if there are none."""
+    weights = []
+    if sample_weight is not None:
+        weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
+    if class_weight is not None:
+        weights.append(compute_sample_weight(class_weight, y))
+    return np.prod(weights, axis=0) if weights else None

@@ -1,0 +1,257 @@
+"""LargeSpreadBoostingClassifier: conventions, large spread, and a worst case that is the true one."""
+
+import itertools
+import logging
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, minmax_scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, has_large_spread
+from certiforest.training.boosted_trees import LabelledRows, boost_trees
+from certiforest.training.worst_case import WorstCase
+
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "rows are put aside for early stopping, as in HistGradientBoostingClassifier: not the same ones"
+    ),
+}
+
+
+@parametrize_with_checks(
+    [
+        LargeSpreadBoostingClassifier(n_estimators=5, max_depth=3, eps=1e-3),
+        LargeSpreadBoostingClassifier(n_estimators=5, eps=1e-3, loss="log_loss", n_iter_no_change=2, n_refits=1),
+        LargeSpreadBoostingClassifier(n_estimators=5),
+        LargeSpreadBoostingClassifier(n_estimators=5, norm=0, eps=1),
+    ],
+    expected_failed_checks=lambda estimator: {} if estimator.n_iter_no_change is None else EXPECTED_FAILURES,
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return minmax_scale(X), y
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return minmax_scale(X), y
+
+
+def small(**options):
+    return LargeSpreadBoostingClassifier(
+        **({"n_estimators": 9, "max_depth": 3, "eps": 0.02, "random_state": 0} | options)
+    )
+
+
+attackers = st.builds(
+    Attacker,
+    norm=st.sampled_from([0, 1, 2, np.inf]),
+    eps=st.sampled_from([1, 2]),
+    scale=st.sampled_from([None, 0.01, 0.1]),
+    frozen=st.sampled_from([None, [0], [0, 1]]),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(attackers, st.integers(2, 4), st.booleans(), st.integers(0, 10))
+def test_every_boosted_ensemble_has_large_spread(attacker, n_classes, is_exponential, seed):
+    rng = np.random.default_rng(seed)
+    X, y = np.round(rng.random((60, 4)) * 8) / 8, np.arange(60) % n_classes
+    clf = LargeSpreadBoostingClassifier(
+        n_estimators=5, max_depth=3, norm=attacker.norm, eps=attacker.eps, scale=attacker.scale, frozen=attacker.frozen,
+        loss="exponential" if is_exponential else "log_loss", random_state=seed,
+    ).fit(X, y)  # fmt: skip
+    assert has_large_spread(clf.ensemble_, attacker)
+    assert clf.ensemble_.n_trees <= 5
+
+
+def worst_margins(ensemble, X, y, eps):
+    """Return the least lead of each row's class over each rival, by trying a point of every cell in reach."""
+    n_classes = len(ensemble.classes)
+    margins = np.full((len(X), n_classes), np.inf)
+    for i, row in enumerate(X):
+        choices = []
+        for f in range(ensemble.n_features):
+            cuts = np.unique(ensemble.threshold[ensemble.feature == f])
+            places = np.unique(np.concatenate([[row[f]], cuts, np.nextafter(cuts, np.inf)]))
+            choices.append(places[np.abs(places - row[f]) <= eps])
+        points = np.array(list(itertools.product(*choices)))
+        sums = ensemble.decision_function(points)
+        if sums.ndim == 1:
+            sums = np.column_stack([np.zeros(len(sums)), sums])
+        margins[i] = (sums[:, [y[i]]] - sums).min(axis=0)
+    return margins
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("is_exponential", [False, True])
+@pytest.mark.parametrize("n_refits", [0, 2])
+def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refits):
+    rng = np.random.default_rng(n_classes)
+    X = rng.random((40, 3))
+    y = (X[:, 0] * n_classes).astype(int)
+    rows, eps = LabelledRows(X, y, np.ones(40)), 0.06
+    boosted = boost_trees(
+        rows, n_classes, Attacker(np.inf, eps), n_estimators=6, max_depth=3, learning_rate=0.5,
+        is_exponential=is_exponential, max_features=1.0, min_samples_leaf=1, l2=0.5, thrift=0.5, min_gain=0.0,
+        n_steps=5, n_refits=n_refits, random_state=0,
+    )  # fmt: skip
+    assert len(boosted.trees) > 1
+    worst_case = WorstCase(X, y, np.ones(40), np.full(3, eps), boosted.base, is_exponential)
+    for tree, value in zip(boosted.trees, boosted.values, strict=True):
+        worst_case.add(tree, value)
+    ensemble = boosted.ensemble(3, np.arange(n_classes))
+    np.testing.assert_array_equal(worst_case.margin, worst_margins(ensemble, X, y, eps))
+    assert worst_case.loss() == pytest.approx(boosted.train_loss[-1], rel=1e-12)
+    margins = worst_case.margin[np.arange(n_classes) != y[:, None]].reshape(40, -1)
+    losses = np.exp(-margins).sum(axis=1)
+    assert worst_case.loss() == pytest.approx(np.mean(losses if is_exponential else np.log1p(losses)))
+
+
+def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
+    X, y = cancer
+    rows = LabelledRows(X, y, np.ones(len(X)))
+    options = dict(max_depth=2, learning_rate=1.0, is_exponential=False, max_features=1.0, min_samples_leaf=5)
+    boosted = boost_trees(
+        rows, 2, Attacker(np.inf, 0.05), n_estimators=1, l2=1.0, thrift=0.0, min_gain=0.0, n_steps=60, n_refits=0,
+        random_state=0, **options,
+    )  # fmt: skip
+    tree, value = boosted.trees[0], boosted.values[0]
+
+    def loss(values):
+        worst_case = WorstCase(X, y, rows.weight, np.full(30, 0.05), boosted.base, False)
+        worst_case.add(tree, values)
+        return worst_case.loss() * len(X) + 0.5 * (values**2).sum()
+
+    fitted = loss(value)
+    for leaf in np.flatnonzero(tree.left < 0):
+        for change in (-0.05, 0.05):
+            moved = value.copy()
+            moved[leaf] += [-change, change]
+            assert loss(moved) > fitted - 1e-3 * fitted
+
+
+def test_the_robust_curve_falls_and_stages_end_in_the_whole(cancer):
+    X, y = cancer
+    clf = small(n_refits=1).fit(X, y)
+    assert len(clf.train_loss_) == 1 + clf.n_estimators_ + 1
+    assert (np.diff(clf.train_loss_) < 0).all()
+    assert clf.validation_loss_.size == 0
+    *_, sums = clf.staged_decision_function(X)
+    np.testing.assert_array_equal(sums, clf.decision_function(X))
+    stages = list(clf.staged_predict(X))
+    assert len(stages) == clf.n_estimators_
+    np.testing.assert_array_equal(stages[-1], clf.predict(X))
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "exponential"])
+def test_probabilities_follow_the_loss(cancer, iris, loss):
+    for X, y in (cancer, iris):
+        clf = small(loss=loss, eps=1e-3, n_estimators=20).fit(X, y)
+        probability = clf.predict_proba(X)
+        np.testing.assert_allclose(probability.sum(axis=1), 1)
+        np.testing.assert_array_equal(clf.classes_[probability.argmax(axis=1)], clf.predict(X))
+        assert log_loss(y, probability) < 0.15
+
+
+def test_early_stopping_keeps_the_best_stage(cancer):
+    X, y = cancer
+    clf = small(n_estimators=60, eps=0.005, n_iter_no_change=3, learning_rate=1.0).fit(X, y)
+    assert clf.n_estimators_ < 60
+    assert clf.n_estimators_ == clf.validation_loss_.argmin()
+    assert len(clf.validation_loss_) == len(clf.train_loss_)
+
+
+def test_training_stops_when_thresholds_run_out():
+    # At eps 0.3 one feature in [0, 1] has room for two trees at most.
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 1))
+    clf = small(eps=0.3, n_estimators=50).fit(X, X[:, 0] > 0.5)
+    assert clf.n_estimators_ <= 2
+
+
+def test_when_the_attacker_leaves_nothing_the_majority_is_predicted():
+    X = np.linspace(0, 1, 30)[:, None]
+    y = np.repeat(["no", "yes"], [20, 10])
+    clf = small(eps=5.0).fit(X, y)
+    assert set(clf.predict(X)) == {"no"}
+    assert clf.train_loss_.size == 1
+    assert clf.feature_importances_.sum() == 0
+
+
+def test_same_seed_same_trees_whatever_the_number_of_jobs(cancer):
+    first, *others = (small(n_jobs=n_jobs).fit(*cancer).ensemble_ for n_jobs in (None, 1, 2))
+    assert all(first == other for other in others)
+    assert first != small(random_state=1).fit(*cancer).ensemble_
+
+
+def test_weights_count_as_repeated_rows(cancer):
+    X, y = cancer
+    X = np.round(X, 2)  # one bin per value: bins of equal shares of the rows would not be the same
+    assert small().fit(X, y, np.ones(len(y))).ensemble_ == small().fit(X, y).ensemble_
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    weighted = small().fit(X, y, weight)
+    repeated = small().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
+    assert small(class_weight="balanced").fit(X, y).ensemble_ != small().fit(X, y).ensemble_
+
+
+def test_importance_is_of_features_that_are_used(cancer):
+    clf = small().fit(*cancer)
+    assert clf.feature_importances_.sum() == pytest.approx(1)
+    used = np.unique(clf.ensemble_.feature[clf.ensemble_.feature >= 0])
+    np.testing.assert_array_equal(np.flatnonzero(clf.feature_importances_), used)
+
+
+def test_it_works_with_the_rest_of_scikit_learn(cancer, tmp_path):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    labels = y.map({0: "malignant", 1: "benign"})
+    assert cross_val_score(make_pipeline(MinMaxScaler(), small()), X, labels, cv=3).mean() > 0.9
+    clf = small(eps=0.5).fit(X, labels)
+    assert list(clf.ensemble_.feature_names) == list(X.columns)
+    again = pickle.loads(pickle.dumps(clone(clf).fit(X, labels)))  # noqa: S301
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    clf.ensemble_.save(tmp_path / "model.json")
+    assert TreeEnsemble.load(tmp_path / "model.json") == clf.ensemble_
+
+
+def test_progress_is_reported(cancer, caplog):
+    calls = []
+    with caplog.at_level(logging.INFO):
+        small(verbose=1, callback=lambda *call: calls.append(call)).fit(*cancer)
+    assert calls == [(i + 1, 9) for i in range(9)]
+    assert "9 of 9 trees" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_estimators": 0}, "n_estimators to be an integer >= 1, got 0"),
+        ({"learning_rate": 0.0}, r"learning_rate to be a number in \(0, 1\], got 0.0"),
+        ({"loss": "hinge"}, "loss to be 'log_loss' or 'exponential', got 'hinge'"),
+        ({"max_features": 1.5}, "max_features to be a number"),
+        ({"thrift": 1}, r"thrift to be a number in \[0, 1\)"),
+        ({"n_refits": -1}, "n_refits to be an integer >= 0"),
+        ({"eps": 0}, "HistGradientBoostingClassifier is the better choice"),
+        ({"norm": 0, "eps": 0.5}, "eps >= 1 with norm 0"),
+        ({"frozen": range(30)}, "all 30 frozen"),
+    ],
+)
+def test_bad_parameters_are_refused(cancer, options, message):
+    with pytest.raises(ValueError, match=message):
+        small(**options).fit(*cancer)
