@@ -179,9 +179,9 @@ def test_early_stopping_keeps_the_best_stage(cancer):
 
 def test_training_stops_when_thresholds_run_out():
     # At eps 0.3 one feature in [0, 1] has room for two trees at most.
-    rng = np.random.default_rng(0)
-    X = rng.random((200, 1))
-    clf = small(eps=0.3, n_estimators=50, n_refits=3).fit(X, X[:, 0] > 0.5)
+    y = np.arange(200) % 2
+    X = np.where(y == 1, 0.9, 0.1)[:, None] + 0.1 * np.random.default_rng(0).random((200, 1))
+    clf = small(eps=0.3, n_estimators=50, n_refits=3).fit(X, y)
     assert clf.n_estimators_ <= 2
     assert len(clf.train_loss_) == 1 + clf.n_estimators_ + 3
     assert (np.diff(clf.train_loss_) < 0).all()
