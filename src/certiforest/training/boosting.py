@@ -81,7 +81,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         all of that feature to other trees; in proportion if it closes less, as it does for small eps.
     min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
-    n_refits : int, default=2
+    n_refits : int, default=5
         How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
         before there were ``n_estimators`` trees.
     class_weight : "balanced", dict or None, default=None
@@ -151,7 +151,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         l2_regularization: float = 1.0,
         thrift: float = 0.85,
         min_gain: float = 1e-5,
-        n_refits: int = 2,
+        n_refits: int = 5,
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
