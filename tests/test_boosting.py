@@ -148,8 +148,8 @@ def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
 
 def test_the_robust_curve_falls_and_stages_end_in_the_whole(cancer):
     X, y = cancer
-    clf = small(n_refits=1).fit(X, y)
-    assert len(clf.train_loss_) == 1 + clf.n_estimators_ + 1
+    clf = small().fit(X, y)
+    assert len(clf.train_loss_) == 1 + clf.n_estimators_
     assert (np.diff(clf.train_loss_) < 0).all()
     assert clf.validation_loss_.size == 0
     *_, sums = clf.staged_decision_function(X)
@@ -179,10 +179,12 @@ def test_early_stopping_keeps_the_best_stage(cancer):
 
 def test_training_stops_when_thresholds_run_out():
     # At eps 0.3 one feature in [0, 1] has room for two trees at most.
-    rng = np.random.default_rng(0)
-    X = rng.random((200, 1))
-    clf = small(eps=0.3, n_estimators=50).fit(X, X[:, 0] > 0.5)
+    y = np.arange(200) % 2
+    X = np.where(y == 1, 0.9, 0.1)[:, None] + 0.1 * np.random.default_rng(0).random((200, 1))
+    clf = small(eps=0.3, n_estimators=50, n_refits=3).fit(X, y)
     assert clf.n_estimators_ <= 2
+    assert len(clf.train_loss_) == 1 + clf.n_estimators_ + 3
+    assert (np.diff(clf.train_loss_) < 0).all()
 
 
 def test_when_the_attacker_leaves_nothing_the_majority_is_predicted():
@@ -209,6 +211,11 @@ def test_weights_count_as_repeated_rows(cancer):
     repeated = small().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
     assert small(class_weight="balanced").fit(X, y).ensemble_ != small().fit(X, y).ensemble_
+
+
+def test_the_automatic_rate_is_larger_where_thresholds_are_scarce(cancer):
+    for eps, rate in ((0.001, 0.1), (0.05, 0.2), (0.3, 0.4)):
+        assert small(eps=eps, n_estimators=1).fit(*cancer).learning_rate_ == pytest.approx(rate)
 
 
 def test_importance_is_of_features_that_are_used(cancer):
@@ -242,7 +249,8 @@ def test_progress_is_reported(cancer, caplog):
     ("options", "message"),
     [
         ({"n_estimators": 0}, "n_estimators to be an integer >= 1, got 0"),
-        ({"learning_rate": 0.0}, r"learning_rate to be a number in \(0, 1\], got 0.0"),
+        ({"learning_rate": 0.0}, r"learning_rate to be a number in \(0, 1\] or 'auto', got 0.0"),
+        ({"learning_rate": "slow"}, r"learning_rate to be a number in \(0, 1\] or 'auto', got 'slow'"),
         ({"loss": "hinge"}, "loss to be 'log_loss' or 'exponential', got 'hinge'"),
         ({"max_features": 1.5}, "max_features to be a number"),
         ({"thrift": 1}, r"thrift to be a number in \[0, 1\)"),

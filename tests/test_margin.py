@@ -17,6 +17,7 @@ STUMPS = GrownTrees(
     leaf=np.array([0, 0, 0, 1, 0, 1]),
     is_starved=np.zeros(6, bool),
     n_rows=np.ones(6, np.int64),
+    gain=np.ones(6),
 )
 X = np.array([[0.1, 0.1], [0.45, 0.1], [0.45, 0.55], [0.9, 0.9]])
 

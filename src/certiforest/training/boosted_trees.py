@@ -27,6 +27,7 @@ from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, gr
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import GRID, WorstCase
 
+RATES = (0.1, 0.4)  # smallest and largest automatic learning rate
 LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
 
 
@@ -53,6 +54,8 @@ class BoostedTrees(NamedTuple):
         What the leaves of each tree add to the sum of each class.
     base : ndarray of float64, shape (n_classes,)
         Where the sums begin.
+    learning_rate : float
+        Share of fitted values that was kept.
     train_loss, validation_loss : list of float
         Mean worst-case loss without trees, after each tree and after each time all values were fitted again.
     """
@@ -60,6 +63,7 @@ class BoostedTrees(NamedTuple):
     trees: list[GrownTrees]
     values: list[NDArray[np.float64]]
     base: NDArray[np.float64]
+    learning_rate: float
     train_loss: list[float]
     validation_loss: list[float]
 
@@ -97,7 +101,7 @@ def boost_trees(
     validation: LabelledRows | None = None,
     n_estimators: int,
     max_depth: int,
-    learning_rate: float,
+    learning_rate: float | None,
     is_exponential: bool,
     max_features: float,
     min_samples_leaf: int,
@@ -124,8 +128,8 @@ def boost_trees(
         Rows whose worst-case loss decides when to stop.
     n_estimators, max_depth : int
         Largest number of trees, and of splits on a path.
-    learning_rate : float
-        Share of a tree's fitted values that is kept.
+    learning_rate : float or None
+        Share of a tree's fitted values that is kept. None: the larger, the more of a feature a threshold closes.
     is_exponential : bool
         Whether the loss is exponential instead of logistic.
     max_features : float
@@ -157,10 +161,13 @@ def boost_trees(
         for part in parts
     ]
     train = worst_cases[0]
-    boosted = BoostedTrees([], [], base, [], [])
+    closed = _closed_shares(ground)
+    if learning_rate is None:
+        varies = ground.bins.n_bins > 1
+        learning_rate = float(np.clip(np.median(closed[varies] if varies.any() else closed), *RATES))
+    boosted = BoostedTrees([], [], base, learning_rate, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
     _record(curves, worst_cases)
-    closed = _closed_shares(ground)
     share, has_run_out = max_features, False
     while len(boosted.trees) < n_estimators:
         tree, weight = len(boosted.trees), train.row_weights()
