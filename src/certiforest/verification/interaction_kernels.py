@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.reach_kernels import other_side_is_near, raised_cost
+from certiforest.reach_kernels import crossing_cost, other_side_is_near
 from certiforest.rounding_kernels import successor
 
 
@@ -42,13 +42,8 @@ def list_leaves(
                 value = x[f]
                 own = node + 1 if value <= v else trees.right[node]
                 if other_side_is_near(value, v, high[f], low[f]):
-                    if value > v:
-                        other = node + 1
-                        raised = raised_cost(cost, value, min(value, trees.high[node]), v, unit[f], norm)
-                    else:
-                        other = trees.right[node]
-                        bound = value if value > trees.low[node] else successor(trees.low[node])
-                        raised = raised_cost(cost, value, bound, successor(v), unit[f], norm)
+                    other = node + 1 if value > v else trees.right[node]
+                    raised = crossing_cost(cost, value, v, trees.low[node], trees.high[node], unit[f], norm)
                     path[length] = 2 * node + (value > v)
                     if raised <= limit:
                         stack[depth] = other
