@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, minmax_scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, has_large_spread
+from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, certify, has_large_spread
 from certiforest.training.boosted_trees import LabelledRows, boost_trees
 from certiforest.training.worst_case import WorstCase
 
@@ -121,6 +121,17 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
     margins = worst_case.margin[np.arange(n_classes) != y[:, None]].reshape(40, -1)
     losses = np.exp(-margins).sum(axis=1)
     assert worst_case.loss() == pytest.approx(np.mean(losses if is_exponential else np.log1p(losses)))
+
+
+def test_certify_agrees_with_brute_force(iris):
+    X, y = iris
+    clf = small(eps=0.06).fit(X, y)
+    found = certify(clf, X, y, clf.attacker_)
+    margin = worst_margins(clf.ensemble_, X, y, 0.06)
+    rank = np.arange(3)
+    is_robust = ((margin > 0) | ((margin == 0) & (rank >= y[:, None]))).all(axis=1)
+    assert found.robust_accuracy == is_robust.mean()
+    assert found.accuracy == clf.score(X, y)
 
 
 def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
