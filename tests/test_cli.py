@@ -326,7 +326,9 @@ class TestTrain:
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
     def test_every_trainer_and_method(self, run, table, tmp_path):
-        for number, (model, method) in enumerate((m, how) for m in TRAINERS for how in ("grow", "prune")):
+        ways = [("forest", "grow"), ("forest", "prune"), ("boosting", None)]
+        assert {model for model, _ in ways} == set(TRAINERS)
+        for number, (model, method) in enumerate(ways):
             out = tmp_path / f"{number}.json"
             arguments = (
                 "train",
@@ -341,8 +343,12 @@ class TestTrain:
                 "--depth",
                 "2",
             )
-            assert run(*arguments, "--model", model, "--method", method, "--out", out)[0] == 0
+            how = () if method is None else ("--method", method)
+            assert run(*arguments, "--model", model, *how, "--out", out)[0] == 0
             assert TreeEnsemble.load(out).n_trees == 3
+        code, _, error = run(*arguments, "--model", "boosting", "--method", "grow", "--out", out, "--force")
+        assert (code, error.count("\n")) == (2, 1)
+        assert "Expected no --method with --model boosting" in error
 
     def test_named_dataset(self, run, tmp_path):
         out = tmp_path / "model.json"

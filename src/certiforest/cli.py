@@ -413,6 +413,8 @@ def _make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) ->
     trainer = TRAINERS[model]
     estimator = getattr(import_module(trainer.module), trainer.name)()
     known = estimator.get_params()
+    if "method" in params and "method" not in known:
+        raise InputError(f"Expected no --method with --model {model}, which has one only, got {params['method']!r}.")
     for entry in given:
         name, equals, text = entry.partition("=")
         if not equals or name not in known:
