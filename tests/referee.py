@@ -22,12 +22,9 @@ from certiforest import certify, has_large_spread
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a case (nothing, one hopes), and how the case came out.
 
-    With a time limit, rows at which trees that vote meet go to the solver, and none may stay unknown. Sums always get
-    the time they need.
+    With a time limit, rows at which trees meet go to the solver, and nothing may stay unknown.
     """
     ensemble, attacker = ensemble_of(case), attacker_of(case)
-    is_solved = time_limit > 0 and ensemble.combine == "vote"
-    time_limit = time_limit if ensemble.combine == "vote" else 600
     c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=time_limit)
     own = oracle.predict(case, case.x)
     best = oracle.cheapest_change(case)
@@ -37,13 +34,16 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
         wrong.append(f"predicted {c.prediction[0]}, should be {own}")
     if c.stable[0] == -1:
         outcome = "unknown"
-        if is_solved or has_large_spread(ensemble, attacker):
+        is_easy = ensemble.combine == "vote" or case.norm == math.inf
+        if time_limit > 0 or (is_easy and has_large_spread(ensemble, attacker)):
             wrong.append("unknown in spite of large spread, or of the solver")
     else:
         outcome = "stable" if is_stable else "unstable"
         if c.stable[0] != is_stable:
             wrong.append(f"stable is {c.stable[0]}, should be {is_stable}")
-    wrong += _judge_radius(case, best, float(c.radius[0]), bool(c.radius_is_exact[0]))
+    wrong += _judge_radius(case, best, float(c.radius[0]), float(c.radius_upper[0]))
+    if time_limit > 0 and not c.radius_is_exact[0]:
+        wrong.append("the radius is not exact in spite of the solver")
     if c.stable[0] == 0:
         wrong += _judge_witness(case, own, c.witness[0].tolist())
     elif not np.isnan(c.witness).all():
@@ -51,16 +51,17 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     return wrong, f"{outcome}, radius {'exact' if c.radius_is_exact[0] else 'bounded'}"
 
 
-def _judge_radius(case, best, radius, is_exact):
+def _judge_radius(case, best, lower, upper):
     if best is None:
-        return [] if radius == math.inf or not is_exact else [f"radius {radius}, should be inf"]
-    if radius == math.inf:
-        return ["radius inf, should be finite"]
-    if oracle.budget(case, math.nextafter(radius, 0)) >= best:
-        return [f"radius {radius} is too large"]
-    if is_exact and oracle.budget(case, radius) < best:
-        return [f"radius {radius} is too small to be exact"]
-    return []
+        return [] if upper == math.inf else [f"radius up to {upper}, should be inf"]
+    wrong = []
+    if lower > upper:
+        wrong.append(f"radius from {lower} to {upper}")
+    if lower == math.inf or oracle.budget(case, math.nextafter(lower, 0)) >= best:
+        wrong.append(f"radius {lower} is too large")
+    if upper < math.inf and oracle.budget(case, upper) < best:
+        wrong.append(f"radius {upper} is too small to break the row")
+    return wrong
 
 
 def _judge_witness(case, own, z):

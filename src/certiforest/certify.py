@@ -67,9 +67,9 @@ def certify(
         difference of two classes' sums) is further than this from zero, else UNKNOWN. With
         ``ensemble.rounding_bound(np.float32)``, what is said holds for a deployment that adds up in float32, too.
     time_limit : float, default=1.0
-        Seconds that may go into one row where the question is NP-hard: trees that vote and meet at the row (the
-        solver), or scores that add up in norms other than L-inf. A row that takes longer is UNKNOWN, and with 0 every
-        one that bounds do not decide.
+        Seconds that may go into one row where the question is NP-hard: trees that meet at the row (the solver), or
+        scores that add up in norms other than L-inf. A row that takes longer is UNKNOWN, and with 0 every one that
+        bounds do not decide. A radius may take as long again; when time is up, bounds of it are known.
     total_time_limit : float, default=inf
         Seconds after which no row goes to the solver any more.
     n_jobs : int, optional
@@ -91,8 +91,10 @@ def certify(
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
     have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
-    most others of trees that vote, and what is not decided in time is UNKNOWN. `has_large_spread` tells when that
-    cannot happen.
+    most others, and what is not decided in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
+
+    Ctrl-C (KeyboardInterrupt) ends the work early: rows that are not decided yet are UNKNOWN, and
+    ``is_interrupted`` is set.
 
     Examples
     --------
@@ -115,63 +117,104 @@ def certify(
     composition = _compose(ensemble, attacker, margin, time_limit)
     # A radius knows no margin, so with one it cannot settle rows.
     radii = Radii(composition) if radius or not (composition.has_large_spread or margin > 0) else None
-    n = len(rows)
-    prediction, stable, method = np.empty(n, np.int64), np.empty(n, np.int8), np.full(n, Method.COMPOSED, np.int8)
-    interaction = Interaction(composition, time_limit) if ensemble.combine == "vote" else None
+    interaction = Interaction(composition, time_limit)
     deadline = time.monotonic() + _check_time_limit(total_time_limit)
-    out_radius, out_is_exact = (np.empty(n), np.empty(n, bool)) if radius else (None, None)
-    out_witness = np.full((n, ensemble.n_features), np.nan) if witness else None
+    out = _Columns(len(rows), ensemble.n_features, radius=radius, witness=witness)
+
+    stop = threading.Event()
 
     def work(order: VisitOrder, block: slice) -> None:
-        x = rows[block]
+        x, found = rows[block], out[block]
         _check_domain(x, block, attacker)
-        found = None if out_witness is None else out_witness[block]
-        composition.decide(x, order, prediction[block], stable[block])
-        if found is not None:
-            composition.write_witnesses(x, np.flatnonzero(stable[block] == UNSTABLE), found)
-        method[block][stable[block] == UNDECIDED] = Method.BOUNDED
+        composition.decide(x, order, found.prediction, found.stable)
+        if found.witness is not None:
+            composition.write_witnesses(x, np.flatnonzero(found.stable == UNSTABLE), found.witness)
+        found.method[found.stable == UNDECIDED] = Method.BOUNDED
         if radii is not None:
-            radii.settle(x, stable[block], found)
-            if out_radius is not None and out_is_exact is not None:
-                radii.measure(x, out_radius[block], out_is_exact[block])
-        undecided = np.flatnonzero(stable[block] == UNDECIDED)
-        report(len(x) - len(undecided))
-        for i in undecided:
-            if interaction is not None:
-                method[block][i] = Method.SOLVED
-                stable[block][i], z = interaction.decide(x[i], deadline)
-                if z is not None and found is not None:
-                    found[i] = z
+            radii.settle(x, found.stable, found.witness)
+            if found.radius is not None:
+                radii.measure(x, found.radius, found.radius_upper)
+        is_open = (found.stable == UNDECIDED) | (found.radius != found.radius_upper)
+        found.is_done[~is_open] = True
+        report(int(found.is_done.sum()))
+        for i in np.flatnonzero(is_open):
+            if stop.is_set():
+                return
+            if found.stable[i] == UNDECIDED:
+                found.method[i] = Method.SOLVED
+                found.stable[i], z = interaction.decide(x[i], deadline)
+                if z is not None and found.witness is not None:
+                    found.witness[i] = z
+            if found.radius is not None and found.radius[i] != found.radius_upper[i]:
+                known = found.radius[i], found.radius_upper[i]
+                found.radius[i], found.radius_upper[i] = interaction.measure(x[i], known, found.stable[i], deadline)
+            found.is_done[i] = True
             report(1)
 
     def report(n_done: int) -> None:
         if progress is not None and n_done:
             progress(n_done)
 
-    _run(work, list(rows.blocks()), _check_n_jobs(n_jobs), lambda: VisitOrder(ensemble.n_trees))
+    is_interrupted = _run(work, stop, list(rows.blocks()), _check_n_jobs(n_jobs), lambda: VisitOrder(ensemble.n_trees))
+    if is_interrupted:
+        out.forget(~out.is_done)
+        for block in rows.blocks():
+            out[block].prediction[:] = ensemble.class_index(rows[block])
     return Certificates(
-        prediction=ensemble.classes[prediction],
-        stable=stable,
-        method=np.array([method.name.lower() for method in Method])[method],
+        prediction=ensemble.classes[out.prediction],
+        stable=out.stable,
+        method=np.array([method.name.lower() for method in Method])[out.method],
         label=label,
-        radius=out_radius,
-        radius_is_exact=out_is_exact,
-        witness=out_witness,
+        radius=out.radius,
+        radius_upper=out.radius_upper,
+        witness=out.witness,
+        is_interrupted=is_interrupted,
     )
+
+
+class _Columns:
+    """What is found out about rows, column by column; a slice of it is a view."""
+
+    def __init__(self, n_rows: int, n_features: int, *, radius: bool, witness: bool) -> None:
+        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
+        self.method, self.is_done = np.full(n_rows, Method.COMPOSED, np.int8), np.zeros(n_rows, bool)
+        self.radius, self.radius_upper = (np.zeros(n_rows), np.full(n_rows, math.inf)) if radius else (None, None)
+        self.witness = np.full((n_rows, n_features), np.nan) if witness else None
+
+    def __getitem__(self, block: slice) -> _Columns:
+        part = object.__new__(_Columns)
+        for name, column in vars(self).items():
+            setattr(part, name, None if column is None else column[block])
+        return part
+
+    def forget(self, which: NDArray[np.bool_]) -> None:
+        """Make rows unknown."""
+        self.stable[which] = UNDECIDED
+        if self.radius is not None and self.radius_upper is not None:
+            self.radius[which], self.radius_upper[which] = 0.0, math.inf
+        if self.witness is not None:
+            self.witness[which] = np.nan
 
 
 def _run(
     work: Callable[[VisitOrder, slice], None],
+    stop: threading.Event,
     blocks: list[slice],
     n_jobs: int,
     new_order: Callable[[], VisitOrder],
-) -> None:
-    """Do the blocks, each thread with an order of visits of its own."""
+) -> bool:
+    """Do the blocks, each thread with an order of visits of its own; tell whether Ctrl-C came in between.
+
+    With several threads, ``stop`` tells those that are at work to leave off.
+    """
     if n_jobs == 1 or len(blocks) <= 1:
         order = new_order()
-        for block in blocks:
-            work(order, block)
-        return
+        try:
+            for block in blocks:
+                work(order, block)
+        except KeyboardInterrupt:
+            return True
+        return False
     own = threading.local()
 
     def work_in_thread(block: slice) -> None:
@@ -184,9 +227,13 @@ def _run(
         try:
             for task in tasks:
                 task.result()
-        except BaseException:
+        except BaseException as error:
+            stop.set()
             pool.shutdown(cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):
+                return True
             raise
+    return False
 
 
 def _compose(ensemble: TreeEnsemble, attacker: Attacker, margin: float, time_limit: float) -> Composition:

@@ -49,9 +49,12 @@ class Certificates:
         True labels, if given.
     radius : ndarray of float64, shape (n,), or None
         Smallest eps at which the row is unstable, a lower bound of it where ``radius_is_exact`` is False.
-    radius_is_exact : ndarray of bool, shape (n,), or None
+    radius_upper : ndarray of float64, shape (n,), or None
+        An eps at which the row is known to be unstable, inf if there is none; equal to an exact radius.
     witness : ndarray of float64, shape (n, n_features), or None
         For each unstable row, a row within the attacker's reach that is predicted otherwise; NaN elsewhere.
+    is_interrupted : bool
+        Whether Ctrl-C came before every row had its turn.
     """
 
     prediction: NDArray
@@ -59,11 +62,17 @@ class Certificates:
     method: NDArray[np.str_]
     label: NDArray | None = None
     radius: NDArray[np.float64] | None = None
-    radius_is_exact: NDArray[np.bool_] | None = None
+    radius_upper: NDArray[np.float64] | None = None
     witness: NDArray[np.float64] | None = None
+    is_interrupted: bool = False
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    @property
+    def radius_is_exact(self) -> NDArray[np.bool_] | None:
+        """Whether each radius is exact, shape (n,), or None if there are no radii."""
+        return None if self.radius is None else self.radius == self.radius_upper
 
     @property
     def correct(self) -> NDArray[np.bool_]:

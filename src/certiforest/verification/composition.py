@@ -49,6 +49,19 @@ class Tariff(NamedTuple):
         return (Fraction(float(price)) * Fraction(1 + MARGIN) + Fraction(VANISHING)) * Fraction(self.budget) ** exponent
 
 
+class Reach(NamedTuple):
+    """How far an attacker comes: what each feature may spend, and all of them together.
+
+    Costs are in multiples of ``unit``, to the power of the norm; together they may reach ``limit``. Rounding takes a
+    sum of them no further than ``slack``.
+    """
+
+    budgets: Budgets
+    unit: NDArray[np.float64]
+    limit: float
+    slack: float
+
+
 class Composition:
     """One ensemble against one attacker, ready to decide rows.
 
@@ -73,22 +86,26 @@ class Composition:
         self.ensemble = ensemble.without_idle_splits()
         self.has_large_spread = has_large_spread(self.ensemble, attacker)
         self.is_box = attacker.norm == math.inf or not attacker.can_move
+        self.budgets, self.unit, self.limit, self.slack = self.reach(attacker)
+
+    def reach(self, attacker: Attacker) -> Reach:
+        """Return how far an attacker comes; this one, or the same with another budget."""
+        n_features = self.ensemble.n_features
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
             budgets = Budgets(np.zeros(n_features), np.zeros(n_features))
         elif attacker.norm == 0:
             budgets = Budgets(np.where(budgets.high < 0, -1.0, math.inf), np.zeros(n_features))
-        self.budgets = budgets
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
-        self.unit = np.ones(n_features) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
-        self.limit = attacker.eps if counts else 1.0
-        self.slack = 0.0
-        if not (counts or self.is_box):
+        unit = np.ones(n_features) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
+        slack = 0.0
+        if attacker.can_move and 0 < attacker.norm < math.inf:
             depth = int(self.ensemble.node_depth.max())
-            self.slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
-            if self.unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
-                self.slack = math.inf
+            slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
+            if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
+                slack = math.inf
+        return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
 
     def decide(
         self, X: NDArray[np.float64], order: VisitOrder, out_prediction: NDArray, out_stable: NDArray[np.int8]

@@ -1,53 +1,44 @@
-"""Interaction: exact verdicts where trees do meet, by a constraint solver.
+"""Interaction: exact verdicts and radii where trees do meet, by a constraint solver.
 
-Near one row only few thresholds are in reach, so what remains is a small Boolean problem::
-
-    one variable per threshold in reach       z[f] <= v, and so for every larger v on f
-    one variable per leaf that helps          implies the side of each split on its path
-    the votes gained by those leaves          at least what the rival needs
-    the price of the sides taken              at most the budget (nothing to do for L-inf)
-
-CP-SAT decides it. Prices are whole numbers to the solver, rounded down, so that "no solution" is a proof. A solution
-is turned into a row, which is priced exactly and predicted again; if it fails, which only happens when its price lies
-within rounding of the budget, it is excluded and the solver goes on.
+Near one row only few thresholds are in reach, so what remains is a small Boolean problem (`attack_model`), for trees
+that vote and for scores that add up alike: a leaf gives the predicted class a lead over a rival, in whole numbers, and
+the attacker must turn enough of it. Three cheap looks come first: what all trees together can give at most; a greedy
+attack; and, for L-inf, trees that share no feature with others, which are simply sent to their worst leaf.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble import TreeEnsemble
+from certiforest.attacker import Attacker
+from certiforest.ensemble_kernels import find_leaf
+from certiforest.reach_kernels import enter_leaf
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import interaction_kernels as kernels
+from certiforest.verification.attack_model import AttackModel, LocalProblem, Timeout
 from certiforest.verification.composition import Composition
-from certiforest.verification.rationals import exact_budget, price_move
-
-# The budget, as the solver sees it, is this many units; prices are rounded down to units.
-UNITS = 2**40
+from certiforest.verification.rationals import ceil_root, exact_budget, price_move
+from certiforest.verification.summing import Summing
 
 
-class LocalProblem(NamedTuple):
-    """What an attacker can do to one row: reachable leaves and the turns they ask for.
+class Contest(NamedTuple):
+    """What a rival of the predicted class must gain, and what leaves gain it.
 
     Attributes
     ----------
-    leaf : ndarray of int64, shape (n_leaves,)
-        Leaf nodes, tree by tree; the row's own leaf comes first in each tree.
-    turn_start : ndarray of int64, shape (n_leaves + 1,)
-    turn : ndarray of int64
-        Turns of leaf k are ``turn[turn_start[k]:turn_start[k + 1]]``, each ``2 * split + side``.
+    gain : ndarray of int, shape (n_leaves,)
+        Counted from the leaf of the same tree that is best for the predicted class.
+    need : int
     """
 
-    leaf: NDArray[np.int64]
-    turn_start: NDArray[np.int64]
-    turn: NDArray[np.int64]
+    gain: NDArray
+    need: int
 
 
 class Interaction:
@@ -66,171 +57,357 @@ class Interaction:
         self.time_limit = time_limit
         self.scale = self.attacker.scale_of(self.ensemble.n_features)
         self.tree_of_node = self.ensemble.tree_of_node
+        self._is_started = False
+        # How far from zero a lead must be, in whole numbers, to decide.
+        self.margin = 0
+        if isinstance(composition, Summing) and composition.margin > 0:
+            self.margin = 1 + math.floor(Fraction(composition.margin) / composition.whole_scores.unit)
 
     def decide(self, x: NDArray[np.float64], deadline: float) -> tuple[int, NDArray[np.float64] | None]:
-        """Return whether a row is stable (1, 0, or -1 if time ran out), and a witness if it is not."""
+        """Return whether a row is stable (1, 0, or -1 if it is not known), and a witness if it is not."""
+        self._start_up(x)
         deadline = min(deadline, time.monotonic() + self.time_limit)
-        if deadline <= time.monotonic():
+        y = self._predict(x)
+        try:
+            problem = self._local_problem(x, self.attacker)
+            if self.margin == 0:
+                z = self._find_attack(x, problem, y, self.attacker, 0, deadline)
+                return (STABLE, None) if z is None else (UNSTABLE, z)
+            # Between a lead of -margin and one of margin, nothing is said.
+            if self._least_lead(x, y) < self.margin:
+                return UNDECIDED, None
+            if self._find_attack(x, problem, y, self.attacker, 1 - self.margin, deadline) is None:
+                return STABLE, None
+            z = self._find_attack(x, problem, y, self.attacker, self.margin, deadline)
+            return (UNDECIDED, None) if z is None else (UNSTABLE, z)
+        except Timeout:
             return UNDECIDED, None
-        problem = self.local_problem(x)
-        votes = self.ensemble.votes(x[None])[0]
-        y = int(votes.argmax())
-        verdict = STABLE
-        for rival in np.argsort(-votes, kind="stable"):
-            if rival == y:
-                continue
-            answer, witness = self._attack(x, problem, y, int(rival), deadline)
-            if answer == UNSTABLE:
-                return UNSTABLE, witness
-            if answer == UNDECIDED:
-                verdict = UNDECIDED
-        return verdict, None
 
-    def local_problem(self, x: NDArray[np.float64]) -> LocalProblem:
-        """List the leaves that the attacker can reach from a row."""
-        c = self.composition
+    def measure(
+        self, x: NDArray[np.float64], known: tuple[float, float], stable: int, deadline: float
+    ) -> tuple[float, float]:
+        """Return bounds of the radius of a row, equal unless time is up.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n_features,)
+        known : (float, float)
+            What is known so far: the radius is not below the first, nor above the second.
+        stable : int
+            What is known about the attacker's own budget: 1, 0 or -1.
+        deadline : float
+        """
+        self._start_up(x)
+        search = _RadiusSearch(self, x, known, min(deadline, time.monotonic() + self.time_limit))
+        if stable == STABLE:
+            search.exclude(self.attacker.eps)
+        elif stable == UNSTABLE:
+            search.upper = min(search.upper, self.attacker.eps)
+        try:
+            search.run()
+        except Timeout as timeout:
+            if timeout.least_price > 0:
+                search.raise_lower(ceil_root(timeout.least_price, self.attacker.norm))
+        return search.lower, search.upper
+
+    def find_attack(
+        self, x: NDArray[np.float64], attacker: Attacker, deadline: float
+    ) -> NDArray[np.float64] | None:
+        """Return a row within an attacker's reach that is predicted otherwise, None if there is none.
+
+        Raises
+        ------
+        Timeout
+        """
+        return self._find_attack(x, self._local_problem(x, attacker), self._predict(x), attacker, 0, deadline)
+
+    def find_cheapest(
+        self, x: NDArray[np.float64], attacker: Attacker, deadline: float
+    ) -> NDArray[np.float64] | None:
+        """Return the cheapest attack, if there is one within an attacker's budget; not for L-inf.
+
+        Raises
+        ------
+        Timeout
+        """
+        problem, y = self._local_problem(x, attacker), self._predict(x)
+        best: NDArray[np.float64] | None = None
+        for rival in self._rivals(x, y):
+            gain, need = self._contest(problem, y, rival)
+            if _most_gain(problem, gain) < need:
+                continue
+            model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
+            if best is not None:
+                model.undercut(self.price(x, best))
+            while (z := model.find_cheapest(deadline)) is not None:
+                if self._predict(z) == y or self.price(x, z) > exact_budget(attacker):
+                    model.refine()
+                    continue
+                best = z
+                model.undercut(self.price(x, z))
+        return best
+
+    def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
+        """Return the exact price of moving ``x`` to ``z``, in powers of the norm."""
+        prices = [
+            price_move(float(x[f]), float(z[f]), float(self.scale[f]), self.attacker.norm)
+            for f in np.flatnonzero(z != x).tolist()
+        ]
+        return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
+
+    def _start_up(self, x: NDArray[np.float64]) -> None:
+        """Compile kernels and import the solver before the first row's time starts."""
+        if self._is_started:
+            return
+        import ortools.sat.python.cp_model  # noqa: F401
+
+        problem, y = self._local_problem(x, self.attacker), self._predict(x)
+        gain = self._float_gains(problem, y, self._rivals(x, y)[0])
+        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, np.empty_like(x))
+        kernels.find_loners(self.ensemble.feature, *problem, gain > 0, np.empty(self.ensemble.n_trees, bool))
+        self._is_started = True
+
+    def _find_attack(
+        self,
+        x: NDArray[np.float64],
+        problem: LocalProblem,
+        y: int,
+        attacker: Attacker,
+        margin: int,
+        deadline: float,
+    ) -> NDArray[np.float64] | None:
+        """Find an attack after which a rival leads by ``margin`` (0: is predicted; below 0: is that near to it)."""
+        is_open = False
+        for rival in self._rivals(x, y):
+            try:
+                z = self._attack_for(x, problem, y, rival, attacker, margin, deadline)
+            except Timeout:
+                is_open = True
+                continue
+            if z is not None:
+                return z
+        if is_open:
+            raise Timeout
+        return None
+
+    def _attack_for(
+        self,
+        x: NDArray[np.float64],
+        problem: LocalProblem,
+        y: int,
+        rival: int,
+        attacker: Attacker,
+        margin: int,
+        deadline: float,
+    ) -> NDArray[np.float64] | None:
+        gain, need = self._contest(problem, y, rival)
+        if margin:
+            need += margin - (1 if rival > y else 0)
+        if _most_gain(problem, gain) < need:
+            return None
+        if time.monotonic() >= deadline:
+            raise Timeout
+
+        def works(z: NDArray[np.float64]) -> bool:
+            is_turned = self._predict(z) != y if margin == 0 else self._lead(z, y, rival) <= -margin
+            return is_turned and self.price(x, z) <= exact_budget(attacker)
+
+        z = np.empty_like(x)
+        kernels.try_greedily(self.ensemble.trees, x, *problem, self._float_gains(problem, y, rival), z)
+        if works(z):
+            return z
+        alone = np.zeros(0, np.int64)
+        if attacker.norm == math.inf:
+            gain, need, alone = self._send_loners(problem, gain, need)
+        model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
+        while (found := model.find(deadline)) is not None:
+            for k in alone.tolist():
+                enter_leaf(self.ensemble.trees, self.tree_of_node[problem.leaf[k]], problem.leaf[k], found)
+            if works(found):
+                return found
+            model.refine()
+        return None
+
+    def _send_loners(
+        self, problem: LocalProblem, gain: NDArray, need: int
+    ) -> tuple[NDArray, int, NDArray[np.int64]]:
+        """Take trees that share no feature with others out of an L-inf problem, each in its worst leaf.
+
+        Returns
+        -------
+        gain, need
+            Of the problem that remains.
+        leaf : ndarray of int64
+            Places of the leaves that are taken at once.
+        """
+        is_alone = np.empty(self.ensemble.n_trees, bool)
+        kernels.find_loners(self.ensemble.feature, *problem, gain > 0, is_alone)
+        start, stop = problem.first_leaf[:-1][is_alone], problem.first_leaf[1:][is_alone]
+        worst = np.array([a + int(gain[a:b].argmax()) for a, b in zip(start, stop, strict=True)], np.int64)
+        worst = worst[gain[worst] > 0]
+        rest = gain.copy()
+        for a, b in zip(start, stop, strict=True):
+            rest[a:b] = 0
+        return rest, need - int(gain[worst].sum()), worst
+
+    def _local_problem(self, x: NDArray[np.float64], attacker: Attacker) -> LocalProblem:
+        """List the leaves that an attacker can reach from a row."""
+        reach = self.composition.reach(attacker)
+        is_box = attacker.norm == math.inf or not attacker.can_move
         n_nodes = self.ensemble.n_nodes
-        norm = -1 if c.is_box else int(self.attacker.norm)
-        limit = math.inf if c.is_box else c.limit + c.slack
+        pricing = reach.unit, -1 if is_box else int(attacker.norm), math.inf if is_box else reach.limit + reach.slack
         scratch = (
             np.empty(n_nodes + 1, np.int64),
             np.empty(n_nodes + 1),
             np.empty(n_nodes + 1, np.int64),
             np.empty(n_nodes + 1, np.int64),
         )
-        leaf, end, turn = np.empty(4 * self.ensemble.n_trees, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        leaf, turn = np.empty(4 * self.ensemble.n_trees, np.int64), np.empty(0, np.int64)
         while True:
             end = np.empty(len(leaf), np.int64)
             n_leaves, n_turns = kernels.list_leaves(
-                self.ensemble.trees, x, *c.budgets, c.unit, norm, limit, *scratch, leaf, end, turn
+                self.ensemble.trees, x, *reach.budgets, *pricing, *scratch, leaf, end, turn
             )
             if n_leaves <= len(leaf) and n_turns <= len(turn):
-                return LocalProblem(leaf[:n_leaves], np.append(0, end[:n_leaves]), turn[:n_turns])
+                break
             leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
+        first_leaf = np.searchsorted(self.tree_of_node[leaf[:n_leaves]], np.arange(self.ensemble.n_trees + 1))
+        return LocalProblem(leaf[:n_leaves], np.append(0, end[:n_leaves]), turn[:n_turns], first_leaf)
 
-    def _attack(
-        self, x: NDArray[np.float64], problem: LocalProblem, y: int, rival: int, deadline: float
-    ) -> tuple[int, NDArray[np.float64] | None]:
-        """Look for an attack that makes ``rival`` overtake ``y``."""
-        from ortools.sat.python import cp_model
+    def _contest(self, problem: LocalProblem, y: int, rival: int) -> Contest:
+        given = self.ensemble.leaf[problem.leaf]
+        base = 0
+        if isinstance(self.composition, Summing):
+            scores = self.composition.whole_scores
+            lead = scores.leads(given, y, rival)
+            base = scores.lead(given[:0], y, rival)
+        else:
+            lead = (given == y).astype(np.int64) - (given == rival)
+        most = np.maximum.reduceat(lead, problem.first_leaf[:-1])
+        need = int(most.sum()) + base + (1 if rival > y else 0)
+        return Contest(np.repeat(most, np.diff(problem.first_leaf)) - lead, need)
 
-        margin = leaf_margins(self.ensemble, y, rival)[problem.leaf]  # what each leaf gives y over the rival
-        tree = self.tree_of_node[problem.leaf]
-        first = np.flatnonzero(np.append(True, tree[1:] != tree[:-1]))
-        most = np.maximum.reduceat(margin, first)
-        least = np.minimum.reduceat(margin, first)
-        wins_ties = rival > y  # y keeps a tie against a later class
-        needed = int(most.sum()) + (1 if wins_ties else 0)  # gains, counted from each tree's best case for y
-        gain = most[np.cumsum(np.isin(np.arange(len(tree)), first)) - 1] - margin
-        if int((most - least).sum()) < needed:
-            return STABLE, None
-        z = np.empty_like(x)
-        first_leaf = np.append(first, len(tree))
-        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, first_leaf, z)
-        if self.is_attack(x, z, y):
-            return UNSTABLE, z
-        model = cp_model.CpModel()
-        literals = _ThresholdLiterals(model, self.ensemble)
-        helping = np.flatnonzero(gain > 0)
-        taken: dict[int, Any] = {}
-        for k in helping.tolist():
-            taken[k] = model.new_bool_var("")
-            for turn in problem.turn[problem.turn_start[k] : problem.turn_start[k + 1]].tolist():
-                model.add_implication(taken[k], literals.of_turn(turn))
-        literals.order()
-        for start, stop in itertools.pairwise(first_leaf.tolist()):
-            own = [taken[k] for k in range(start, stop) if k in taken]
-            if len(own) > 1:
-                model.add_at_most_one(own)
-        model.add(sum(int(gain[k]) * taken[k] for k in helping.tolist()) >= needed)
-        if not self.composition.is_box:
-            self._add_budget(model, literals, x)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
+    def _float_gains(self, problem: LocalProblem, y: int, rival: int) -> NDArray[np.float64]:
+        """Return about what leaves gain, see `Contest`."""
+        given = self.ensemble.leaf[problem.leaf]
+        if isinstance(self.composition, Summing):
+            value = self.composition.scores.value
+            worth = value[given, rival] - value[given, y]
+        else:
+            worth = (given == rival) - (given == y).astype(np.float64)
+        least = np.minimum.reduceat(worth, problem.first_leaf[:-1])
+        return worth - np.repeat(least, np.diff(problem.first_leaf))
+
+    def _predict(self, z: NDArray[np.float64]) -> int:
+        return int(self.ensemble.class_index(z[None])[0])
+
+    def _lead(self, z: NDArray[np.float64], y: int, rival: int) -> int:
+        """Return the lead of ``y`` over a rival at a row, in whole numbers of scores."""
+        assert isinstance(self.composition, Summing)
+        trees = self.ensemble.trees
+        leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
+        return self.composition.whole_scores.lead(self.ensemble.leaf[leaves], y, rival)
+
+    def _least_lead(self, x: NDArray[np.float64], y: int) -> int:
+        return min(self._lead(x, y, rival) for rival in range(self.ensemble.n_classes) if rival != y)
+
+    def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
+        """Return the other classes, those nearest to being predicted first."""
+        if self.ensemble.n_classes == 2:
+            return [1 - y]
+        if self.ensemble.combine == "vote":
+            strength = self.ensemble.votes(x[None])[0].astype(np.float64)
+        else:
+            strength = self.ensemble.decision_function(x[None])[0]
+        return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
+
+
+class _RadiusSearch:
+    """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
+
+    def __init__(
+        self, interaction: Interaction, x: NDArray[np.float64], known: tuple[float, float], deadline: float
+    ) -> None:
+        self._interaction, self._attacker = interaction, interaction.attacker
+        self._x, self._deadline = x, deadline
+        self.lower, self.upper = known
+
+    def run(self) -> None:
+        """Search until the bounds are equal, or `Timeout` is raised."""
+        candidates = self._candidates()
+        self._gallop(candidates[-1] if len(candidates) else 0.0)
+        if self.lower == self.upper:
+            return
+        if self._attacker.norm == math.inf:
+            self._bisect(candidates)
+            return
+        z = self._interaction.find_cheapest(self._x, self._attacker.with_eps(self.upper), self._deadline)
+        if z is None:
+            raise AssertionError("An attack is not found again: please report this as a defect.")
+        self._note(z)
+        self.lower = self.upper
+
+    def raise_lower(self, eps: float) -> None:
+        """Note that no attack costs less than ``eps``."""
+        self.lower = min(max(eps, self.lower), self.upper)
+
+    def exclude(self, eps: float) -> None:
+        """Note that there is no attack within a budget."""
+        self.raise_lower(math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf))
+
+    def _note(self, z: NDArray[np.float64]) -> None:
+        self.upper = min(self.upper, ceil_root(self._interaction.price(self._x, z), self._attacker.norm))
+
+    def _try(self, eps: float) -> None:
+        """Find out whether there is an attack within a budget."""
+        z = self._interaction.find_attack(self._x, self._attacker.with_eps(eps), self._deadline)
+        if z is None:
+            self.exclude(eps)
+        else:
+            self._note(z)
+
+    def _gallop(self, largest: float) -> None:
+        """Double the budget until there is an attack, or no threshold is left to cross."""
+        while self.upper == math.inf:
+            if self.lower > largest:
+                self.lower = math.inf
+                return
+            budget = min(max(2 * self.lower, largest * 2.0**-20), largest)
+            self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
+
+    def _bisect(self, candidates: NDArray[np.float64]) -> None:
+        """The radius is the cost of crossing some threshold: halve the list of those that are left."""
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return UNDECIDED, None
-            solver.parameters.max_time_in_seconds = left
-            status = solver.solve(model)
-            if status == cp_model.INFEASIBLE:
-                return STABLE, None
-            if status not in (cp_model.FEASIBLE, cp_model.OPTIMAL):
-                return UNDECIDED, None
-            z = literals.row(solver, x)
-            if self.is_attack(x, z, y):
-                return UNSTABLE, z
-            model.add_bool_or(literals.negation(solver))  # within rounding of the budget: exclude it and go on
+            inside = candidates[(candidates >= self.lower) & (candidates < self.upper)]
+            if not len(inside):
+                self.lower = self.upper
+                return
+            self._try(float(inside[(len(inside) - 1) // 2]))
 
-    def _add_budget(self, model: Any, literals: _ThresholdLiterals, x: NDArray[np.float64]) -> None:
-        """Bound the price of the sides taken: each threshold crossed adds what it costs more than the one before."""
-        budget = exact_budget(self.attacker)
-        terms = []
-        for f, cuts in literals.by_feature().items():
-            value = float(x[f])
-            right = [(v, literal.negated()) for v, literal in cuts if value <= v]
-            left = [(v, literal) for v, literal in reversed(cuts) if value > v]
-            for side in (right, left):
-                paid = 0
-                for v, crossed in side:
-                    target = math.nextafter(v, math.inf) if value <= v else v
-                    price = price_move(value, target, float(self.scale[f]), self.attacker.norm)
-                    # Differences of prices that are rounded down add up to a price that is rounded down.
-                    units = UNITS + 1 if price > budget else math.floor(price / budget * UNITS)
-                    if units > paid:
-                        terms.append((units - paid) * crossed)
-                        paid = units
-        model.add(sum(terms) <= UNITS)
-
-    def is_attack(self, x: NDArray[np.float64], z: NDArray[np.float64], y: int) -> bool:
-        """Tell whether ``z`` is within the budget, exactly, and not predicted as class ``y``."""
-        moved = np.flatnonzero(z != x)
+    def _candidates(self) -> NDArray[np.float64]:
+        """Return budgets, ascending: for L-inf all at which a threshold can be crossed; the last crosses them all."""
+        ensemble, norm = self._interaction.ensemble, self._attacker.norm
+        movable = ~self._attacker.is_frozen(ensemble.n_features)
+        split = np.flatnonzero(ensemble.feature >= 0)
+        split = split[movable[ensemble.feature[split]]]
+        pairs = np.unique(np.stack([ensemble.feature[split].astype(np.float64), ensemble.threshold[split]]), axis=1)
+        feature, threshold = pairs[0].astype(np.int64), pairs[1]
+        value = self._x[feature]
+        target = np.where(value <= threshold, np.nextafter(threshold, math.inf), threshold)
         prices = [
-            price_move(float(x[f]), float(z[f]), float(self.scale[f]), self.attacker.norm) for f in moved.tolist()
+            price_move(a, b, unit, norm)
+            for a, b, unit in zip(
+                value.tolist(), target.tolist(), self._interaction.scale[feature].tolist(), strict=True
+            )
         ]
-        price = max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
-        return price <= exact_budget(self.attacker) and int(self.ensemble.votes(z[None])[0].argmax()) != y
+        if norm == math.inf:
+            return np.unique([ceil_root(price, norm) for price in prices])
+        dearest: dict[int, Fraction] = {}
+        for f, price in zip(feature.tolist(), prices, strict=True):
+            dearest[f] = max(price, dearest.get(f, Fraction(0)))
+        return np.array([ceil_root(sum(dearest.values(), Fraction(0)), norm)] if dearest else [])
 
 
-def leaf_margins(ensemble: TreeEnsemble, y: int, rival: int) -> NDArray[np.int64]:
-    """Return what each leaf gives class ``y`` over its rival: 1, -1 or 0; shape (n_nodes,)."""
-    return (ensemble.leaf == y).astype(np.int64) - (ensemble.leaf == rival)
-
-
-class _ThresholdLiterals:
-    """One Boolean per threshold in reach, true iff the row is moved to its left or stays there."""
-
-    def __init__(self, model: Any, ensemble: TreeEnsemble) -> None:
-        self._model = model
-        self._feature, self._threshold = ensemble.feature, ensemble.threshold
-        self._literal: dict[tuple[int, float], Any] = {}
-
-    def of_turn(self, turn: int) -> Any:
-        split = turn >> 1
-        key = int(self._feature[split]), float(self._threshold[split])
-        if key not in self._literal:
-            self._literal[key] = self._model.new_bool_var("")
-        literal = self._literal[key]
-        return literal.negated() if turn & 1 else literal
-
-    def by_feature(self) -> dict[int, list[tuple[float, Any]]]:
-        cuts: dict[int, list[tuple[float, Any]]] = {}
-        for (f, v), literal in sorted(self._literal.items(), key=lambda item: item[0]):
-            cuts.setdefault(f, []).append((v, literal))
-        return cuts
-
-    def order(self) -> None:
-        """Left of a threshold is left of every larger one."""
-        for cuts in self.by_feature().values():
-            for (_, lower), (_, upper) in itertools.pairwise(cuts):
-                self._model.add_implication(lower, upper)
-
-    def row(self, solver: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the row nearest to ``x`` that is on the chosen side of every threshold."""
-        z = x.copy()
-        for (f, v), literal in self._literal.items():
-            z[f] = min(z[f], v) if solver.boolean_value(literal) else max(z[f], math.nextafter(v, math.inf))
-        return z
-
-    def negation(self, solver: Any) -> list[Any]:
-        return [literal.negated() if solver.boolean_value(literal) else literal for literal in self._literal.values()]
+def _most_gain(problem: LocalProblem, gain: NDArray) -> int:
+    """Return what all trees together gain at most, each in its worst leaf."""
+    return int(np.maximum.reduceat(gain, problem.first_leaf[:-1]).sum())

@@ -64,7 +64,7 @@ def list_leaves(
 
 
 @njit(cache=True, nogil=True)
-def try_greedily(trees, x, leaf, turn_start, turn, gain, first_leaf, out_z):
+def try_greedily(trees, x, leaf, turn_start, turn, first_leaf, gain, out_z):
     """Turn one tree after the other as long as their turns agree, and write the row that does it all.
 
     Leaves of tree t are ``first_leaf[t]:first_leaf[t + 1]`` and ``gain`` is what each is worth to the attacker. Trees
@@ -111,3 +111,19 @@ def try_greedily(trees, x, leaf, turn_start, turn, gain, first_leaf, out_z):
             out_z[f] = successor(above[f])
         elif x[f] > below[f]:
             out_z[f] = below[f]
+
+
+@njit(cache=True, nogil=True)
+def find_loners(feature, leaf, turn_start, turn, first_leaf, helps, out_is_alone):
+    """Tell which trees share no feature, on the ways to leaves that help, with any other tree."""
+    owner = np.full(feature.max() + 2, -1)
+    out_is_alone[:] = True
+    for t in range(first_leaf.shape[0] - 1):
+        for k in range(first_leaf[t], first_leaf[t + 1]):
+            if not helps[k]:
+                continue
+            for i in range(turn_start[k], turn_start[k + 1]):
+                f = feature[turn[i] >> 1]
+                if owner[f] >= 0 and owner[f] != t:
+                    out_is_alone[owner[f]] = out_is_alone[t] = False
+                owner[f] = t

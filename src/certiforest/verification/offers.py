@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from certiforest.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.score_kernels import DIGIT_BITS
+from certiforest.score_kernels import DIGIT_BITS, Scores
 from certiforest.verification.knapsack import Fronts
 from certiforest.verification.rationals import Change, priced_leaves
 
@@ -21,24 +20,28 @@ class WholeScores:
 
     Parameters
     ----------
-    digit : ndarray of int64, shape (n_scores + 1, n_classes, n_digits)
-        The last row is the base, see `certiforest.score_kernels.Scores`.
+    scores : Scores
+        The last row is the base.
     """
 
-    def __init__(self, digit: NDArray[np.int64]) -> None:
-        self._digit = digit
+    def __init__(self, scores: Scores) -> None:
+        place = [1 << (DIGIT_BITS * k) for k in range(scores.digit.shape[2])]
+        # Row by row and class by class, shape (n_scores + 1, n_classes).
+        self._whole = (scores.digit.astype(object) * np.array(place, object)).sum(axis=2)
+        row, c = np.argwhere(scores.value)[0] if scores.value.any() else (0, 0)
+        self.unit = Fraction(float(scores.value[row, c])) / (self._whole[row, c] or 1)
 
-    def lead(self, rows: Iterable[int], y: int, rival: int) -> int:
-        """Return by how much ``y`` leads a rival in the sum of some score rows."""
-        return sum(
-            (int(a) - int(b)) << (DIGIT_BITS * k)
-            for row in rows
-            for k, (a, b) in enumerate(zip(self._digit[row, y], self._digit[row, rival], strict=True))
-        )
+    def leads(self, rows: NDArray[np.int64], y: int, rival: int) -> NDArray[np.object_]:
+        """Return by how much ``y`` leads a rival in each of some score rows."""
+        return self._whole[rows, y] - self._whole[rows, rival]
 
-    def need(self, rows: Iterable[int], y: int, rival: int) -> int:
+    def lead(self, rows: NDArray[np.int64], y: int, rival: int) -> int:
+        """Return by how much ``y`` leads a rival in the sum of some score rows and the base."""
+        return int(self.leads(np.append(rows, -1), y, rival).sum())
+
+    def need(self, rows: NDArray[np.int64], y: int, rival: int) -> int:
         """Return what a rival must gain at least to overtake ``y``, base included: ties go to the lower class."""
-        return self.lead([*rows, -1], y, rival) + (1 if rival > y else 0)
+        return self.lead(rows, y, rival) + (1 if rival > y else 0)
 
 
 class Offers:
@@ -132,10 +135,10 @@ class Offers:
 
     def _gains(self, y: int, rival: int) -> list[dict[int, int]]:
         """Return, for each tree, what each leaf gains for the rival."""
-        leads = [
-            {node: self._scores.lead([self._ensemble.leaf[node]], y, rival) for node, _ in leaves}
-            for leaves in self._leaves
-        ]
+        leads = []
+        for leaves in self._leaves:
+            nodes = [node for node, _ in leaves]
+            leads.append(dict(zip(nodes, self._scores.leads(self._ensemble.leaf[nodes], y, rival), strict=True)))
         return [
             {node: lead[own] - of_node for node, of_node in lead.items()}
             for own, lead in zip(self._own, leads, strict=True)

@@ -51,10 +51,10 @@ class Radii:
         self,
         X: NDArray[np.float64],
         out_radius: NDArray[np.float64],
-        out_is_exact: NDArray[np.bool_],
+        out_upper: NDArray[np.float64],
         out_witness: NDArray[np.float64] | None = None,
     ) -> None:
-        """Write the radius of each row, or a lower bound where it is not exact.
+        """Write the radius of each row, or a lower bound; the upper bound is then inf, else the radius.
 
         Where it is exact and finite, ``out_witness`` receives a row at that distance that is predicted otherwise.
         """
@@ -75,23 +75,24 @@ class Radii:
                 out_radius[i], works[i] = self._try_change(x, change, witness[i])
                 is_bound[i] = not change.is_exact
         if self._is_max:
-            out_is_exact[:] = works | (out_radius == math.inf)
+            is_exact = works | (out_radius == math.inf)
         else:
             # At the meeting radius itself trees do meet, so a change must cost less.
-            out_is_exact[:] = ((out_radius < meeting) | (meeting == math.inf)) & ~is_bound
+            is_exact = ((out_radius < meeting) | (meeting == math.inf)) & ~is_bound
             np.minimum(out_radius, meeting, out=out_radius)
+        out_upper[:] = np.where(is_exact, out_radius, math.inf)
 
     def settle(self, X: NDArray[np.float64], out_stable: NDArray[np.int8], out_witness: NDArray | None) -> None:
         """Decide rows, undecided because trees meet within the budget, whose radius tells all the same."""
         undecided = np.flatnonzero(out_stable == UNDECIDED)
         if not undecided.size:
             return
-        radius, is_exact = np.empty(len(undecided)), np.empty(len(undecided), bool)
+        radius, upper = np.empty(len(undecided)), np.empty(len(undecided))
         witness = np.empty((len(undecided), X.shape[1]))
-        self.measure(X[undecided], radius, is_exact, witness)
+        self.measure(X[undecided], radius, upper, witness)
         eps = self.attacker.eps
         out_stable[undecided[radius > eps]] = STABLE
-        is_broken = is_exact & (radius <= eps)
+        is_broken = upper <= eps
         out_stable[undecided[is_broken]] = UNSTABLE
         if out_witness is not None:
             out_witness[undecided[is_broken]] = witness[is_broken]

@@ -47,7 +47,7 @@ class Summing(Composition):
         super().__init__(ensemble, attacker)
         self.margin, self.time_limit = margin, time_limit
         self.scores = self.ensemble.prepared_scores
-        self.whole_scores = WholeScores(self.scores.digit)
+        self.whole_scores = WholeScores(self.scores)
         self.span = _spans(self.ensemble, self.scores.value)
         # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
         self._shift = -math.frexp(self.scores.slack)[1]
