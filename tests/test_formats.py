@@ -14,8 +14,8 @@ from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, R
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify, save_silva
+from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.silva_text import parse_silva
-from certiforest.formats.sklearn_models import deployed_thresholds
 from shared_data import needs_shared, shared
 
 
