@@ -28,12 +28,13 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
     ----------
     model : TreeEnsemble, estimator or path
         An ensemble is returned as it is; an estimator of this library gives its ``ensemble_``. Translated are
-        scikit-learn's ``RandomForestClassifier``, ``ExtraTreesClassifier`` and ``DecisionTreeClassifier``, and
-        classifiers of XGBoost and LightGBM or their ``Booster``. A path leads to a file of this library, of XGBoost
-        (JSON or UBJSON), of LightGBM (text) or a ``.silva`` file, told apart by their content.
-    voting : {"hard"}, optional
-        How the trees of a scikit-learn forest combine. They average probabilities, which is not supported yet, so a
-        forest is refused unless ``"hard"`` asks for the majority of its trees' own predictions.
+        scikit-learn's trees, forests, extra trees, gradient boosting and histogram gradient boosting, and classifiers
+        of XGBoost and LightGBM or their ``Booster``. A path leads to a file of this library, of XGBoost (JSON or
+        UBJSON), of LightGBM (text) or a ``.silva`` file, told apart by their content.
+    voting : {"soft", "hard"}, optional
+        How the trees of a scikit-learn forest combine. They average probabilities, which is ``"soft"`` and what you get
+        if you do not say. ``"hard"`` takes the majority of its trees' own predictions, another model than the one that
+        scikit-learn's ``predict`` deploys.
 
     Returns
     -------
@@ -53,11 +54,13 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
     >>> from certiforest import as_ensemble
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
-    >>> as_ensemble(forest, voting="hard").n_trees
-    5
+    >>> as_ensemble(forest)
+    TreeEnsemble(5 trees, 51 nodes, 4 features, 3 classes, scores add up)
+    >>> as_ensemble(forest, voting="hard")
+    TreeEnsemble(5 trees, 51 nodes, 4 features, 3 classes)
     """
-    if voting not in (None, "hard"):
-        raise ModelError(f"Expected voting to be 'hard' or None, got {voting!r}.")
+    if voting is not None and voting not in COMBINED_BY:
+        raise ModelError(f"Expected voting to be 'soft', 'hard' or None, got {voting!r}.")
     ensemble = _enter(model, voting)
     if voting is not None and ensemble.combine != COMBINED_BY[voting]:
         raise ModelError(f"Expected voting=None: the trees of this model do not combine by {voting} voting.")
@@ -74,17 +77,17 @@ def _enter(model: Any, voting: str | None) -> TreeEnsemble:
     if is_lightgbm_model(model):
         return translate_lightgbm(model)
     if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
-        from certiforest.formats.sklearn_models import is_sklearn_forest, translate_sklearn
+        from certiforest.formats.sklearn_models import is_sklearn_model, translate_sklearn
 
-        if is_sklearn_forest(model):
+        if is_sklearn_model(model):
             return translate_sklearn(model, voting)
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
         return model.ensemble_
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
         raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
     raise ModelError(
-        f"Expected a TreeEnsemble, a path, a fitted estimator of certiforest, or scikit-learn's RandomForestClassifier,"
-        f" ExtraTreesClassifier or DecisionTreeClassifier, got {type(model).__name__}."
+        "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
+        f" trees, gradient boosting or histogram gradient boosting), XGBoost or LightGBM, got {type(model).__name__}."
     )
 
 

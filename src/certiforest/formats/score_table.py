@@ -23,7 +23,9 @@ class ScoreTable:
         self.n_outputs = n_outputs
         self._place: dict[bytes, int] = {}
 
-    def add(self, scores: ArrayLike, output: int | None = None) -> NDArray[np.int64]:
+    def add(
+        self, scores: ArrayLike, output: int | None = None, is_leaf: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
         """Return the row of the table for each of the given scores.
 
         Parameters
@@ -31,7 +33,13 @@ class ScoreTable:
         scores : array-like of float, shape (n, n_outputs), or (n,) where ``output`` is given
         output : int, optional
             The only output that the scores are for; they add nothing to the others.
+        is_leaf : ndarray of bool, shape (n,), optional
+            Which of the scores count. The others have no row; -1 stands for them.
         """
+        if is_leaf is not None:
+            place = np.full(len(is_leaf), -1, np.int64)
+            place[is_leaf] = self.add(np.asarray(scores)[is_leaf], output)
+            return place
         rows = np.asarray(scores, np.float64)
         if output is not None:
             column, rows = rows, np.zeros((len(rows), self.n_outputs))
@@ -40,8 +48,8 @@ class ScoreTable:
         distinct, group = np.unique(rows, axis=0, return_inverse=True)
         if (len(self._place) + len(distinct)) * self.n_outputs > LARGEST_TABLE:
             raise ModelError(f"Expected at most {LARGEST_TABLE} scores of leaves, got more.")
-        place = [self._place.setdefault(row.tobytes(), len(self._place)) for row in distinct]
-        return np.array(place, np.int64)[group.ravel()]
+        index = [self._place.setdefault(row.tobytes(), len(self._place)) for row in distinct]
+        return np.array(index, np.int64)[group.ravel()]
 
     def table(self) -> NDArray[np.float64]:
         """Return all rows, shape (n, n_outputs)."""

@@ -208,19 +208,17 @@ def _translate_tree(
             )
     if not np.isfinite(value[kept]).all():
         raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
-    leaf = np.full(len(kept), -1)
     n_values = _leaf_size(tree)
     if n_values > 1:  # one vector per leaf, whose place stands where other nodes have their right child
         if n_values != n_outputs:
             raise ModelError(f"Expected {n_outputs} scores in each leaf of tree {index}, got {n_values}.")
-        vectors = numbers(tree, "leaf_weights")
-        place = right[kept[is_leaf]]
+        vectors = numbers(tree, "leaf_weights").astype(np.float32).astype(np.float64)
+        place = np.where(is_leaf, right[kept], 0)
         if len(vectors) % n_values or not ((place >= 0) & (place < len(vectors) // n_values)).all():
             raise ModelError(f"Expected {n_values} scores for each leaf of tree {index}, got {len(vectors)} in all.")
-        leaf[is_leaf] = table.add(weight * vectors.astype(np.float32).reshape(-1, n_values)[place].astype(np.float64))
+        leaf = table.add(weight * vectors.reshape(-1, n_values)[place], is_leaf=is_leaf)
     else:
-        # The product of two float32 is a float64.
-        leaf[is_leaf] = table.add(weight * value[kept[is_leaf]].astype(np.float64), output)
+        leaf = table.add(weight * value[kept].astype(np.float64), output, is_leaf)  # exact, as both are float32
     place = np.full(len(left) + 1, -1)  # the last for -1, no child
     place[kept] = np.arange(len(kept))
     return Nodes(
