@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.formats.catboost_models import (
+    CATBOOST_BINARY,
+    CATBOOST_KEYS,
+    is_catboost_model,
+    parse_catboost,
+    translate_catboost,
+)
 from certiforest.formats.lightgbm_models import (
     LIGHTGBM_HEADER,
     is_lightgbm_model,
@@ -29,8 +36,8 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
     model : TreeEnsemble, estimator or path
         An ensemble is returned as it is; an estimator of this library gives its ``ensemble_``. Translated are
         scikit-learn's trees, forests, extra trees, gradient boosting and histogram gradient boosting, and classifiers
-        of XGBoost and LightGBM or their ``Booster``. A path leads to a file of this library, of XGBoost (JSON or
-        UBJSON), of LightGBM (text) or a ``.silva`` file, told apart by their content.
+        of XGBoost, LightGBM (or their ``Booster``) and CatBoost. A path leads to a file of this library, of XGBoost
+        (JSON or UBJSON), of LightGBM (text), of CatBoost (JSON) or a ``.silva`` file, told apart by their content.
     voting : {"soft", "hard"}, optional
         How the trees of a scikit-learn forest combine. They average probabilities, which is ``"soft"`` and what you get
         if you do not say. ``"hard"`` takes the majority of its trees' own predictions, another model than the one that
@@ -76,6 +83,8 @@ def _enter(model: Any, voting: str | None) -> TreeEnsemble:
         return translate_xgboost(model)
     if is_lightgbm_model(model):
         return translate_lightgbm(model)
+    if is_catboost_model(model):
+        return translate_catboost(model)
     if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
         from certiforest.formats.sklearn_models import is_sklearn_model, translate_sklearn
 
@@ -87,7 +96,8 @@ def _enter(model: Any, voting: str | None) -> TreeEnsemble:
         raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
-        f" trees, gradient boosting or histogram gradient boosting), XGBoost or LightGBM, got {type(model).__name__}."
+        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost,"
+        f" got {type(model).__name__}."
     )
 
 
@@ -107,4 +117,6 @@ def _read(path: Path) -> TreeEnsemble:
         return parse_lightgbm(content, source=source)
     if re.match(rb"\{[iUIlL]", content) or re.search(rb'"learner"\s*:', content):
         return parse_xgboost(content, source=source)
+    if content.startswith(CATBOOST_BINARY) or CATBOOST_KEYS.search(content):
+        return parse_catboost(content, source=source)
     return TreeEnsemble.from_text(content, source=source)
