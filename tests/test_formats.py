@@ -1,6 +1,7 @@
 """Doors: a model that enters must do what it did outside, on thresholds and one step beside them."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,13 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
-from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify, save_silva
+from certiforest.formats import proof as in_proof
+from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.silva_text import parse_silva
-from certiforest.formats.sklearn_models import deployed_thresholds
 from shared_data import needs_shared, shared
 
 
@@ -92,21 +101,75 @@ def test_missing_values_in_training_do_not_matter_to_finite_rows():
     np.testing.assert_array_equal(ensemble.votes(rows), hard_votes(forest, rows))
 
 
-def test_averaging_forests_are_refused_until_asked_to_vote():
-    forest = RandomForestClassifier(3).fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(ModelError, match=r"Expected voting='hard'.*averages the probabilities"):
-        as_ensemble(forest)
-    with pytest.raises(ModelError, match="voting='hard'"):
-        certify(forest, [[0.0]], [0], Attacker("linf", 0.1))
-    with pytest.raises(ModelError, match="'hard' or None, got 'soft'"):
-        as_ensemble(forest, voting="soft")
+SUMMING = {
+    "forest": RandomForestClassifier(20),
+    "even and shallow": RandomForestClassifier(4, max_depth=2, bootstrap=False),
+    "extra trees": ExtraTreesClassifier(20),
+    "boosting": GradientBoostingClassifier(n_estimators=10),
+    "boosting from zero": GradientBoostingClassifier(n_estimators=10, init="zero"),
+    "histogram boosting": HistGradientBoostingClassifier(max_iter=10),
+}
+
+
+@pytest.mark.parametrize("case", SUMMING)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_sklearn_models_add_up_the_same(case, n_classes):
+    X, y = make_classification(600, 12, n_informative=8, n_classes=n_classes, random_state=1)
+    X = np.round(X, 2)
+    model = clone(SUMMING[case]).set_params(random_state=0).fit(X, np.array(list("abcd"))[y])
+    ensemble = as_ensemble(model)
+    assert ensemble.combine == "sum"
+    rows = np.vstack([X, in_proof.threshold_rows(ensemble, 4_000, seed=3)])
+    if hasattr(model, "estimators_"):
+        trees = np.ravel(model.estimators_).tolist()
+        rows = np.vstack([rows, threshold_rows(SimpleNamespace(estimators_=trees), X)])
+    differs = ensemble.predict(rows) != model.predict(rows)
+    sums = ensemble.decision_function(rows)
+    lead = np.abs(sums) if sums.ndim == 1 else np.diff(np.sort(sums, axis=1)[:, -2:]).ravel()
+    assert (lead[differs] <= ensemble.rounding_bound(np.float64)).all()
+    assert differs.mean() < 0.01
+
+
+def test_ties_go_where_the_model_puts_them():
+    X, y = [[0.0], [0.0], [1.0], [1.0]], [3, 5, 3, 5]
+    for model in (
+        GradientBoostingClassifier(n_estimators=2, init="zero"),  # zero or above is the second class
+        GradientBoostingClassifier(n_estimators=2),
+        HistGradientBoostingClassifier(max_iter=2),  # above zero is
+        RandomForestClassifier(10, bootstrap=False),
+        DecisionTreeClassifier(),
+    ):
+        model.fit(X, y)
+        np.testing.assert_array_equal(as_ensemble(model).predict(X), model.predict(X))
+
+
+def test_forests_average_unless_asked_to_vote():
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, y)
+    assert as_ensemble(forest) == as_ensemble(forest, voting="soft") != as_ensemble(forest, voting="hard")
+    np.testing.assert_array_equal(certify(forest, X, y, Attacker("linf", 0.1)).prediction, forest.predict(X))
+    boosted = GradientBoostingClassifier(n_estimators=2).fit(X, y)
+    with pytest.raises(ModelError, match="do not combine by hard voting"):
+        as_ensemble(boosted, voting="hard")
+    with pytest.raises(ModelError, match="'soft', 'hard' or None, got 'majority'"):
+        as_ensemble(forest, voting="majority")
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (RandomForestClassifier(), "unfitted RandomForestClassifier; call fit first"),
-        (GradientBoostingClassifier(), "got GradientBoostingClassifier"),
+        (GradientBoostingClassifier(), "unfitted GradientBoostingClassifier; call fit first"),
+        (HistGradientBoostingClassifier(), "unfitted HistGradientBoostingClassifier; call fit first"),
+        (AdaBoostClassifier(), "got AdaBoostClassifier"),
+        (
+            GradientBoostingClassifier(n_estimators=1, init=DecisionTreeClassifier()).fit([[0.0], [1.0]], [0, 1]),
+            "init to be None or 'zero', got DecisionTreeClassifier",
+        ),
+        (
+            HistGradientBoostingClassifier(max_iter=1, categorical_features=[1]).fit(np.eye(2), [0, 1]),
+            "the categorical feature 1, which is not supported",
+        ),
         (3, "got int"),
         (None, "got NoneType"),
         ("no/such/file.json", "does not exist"),

@@ -1,9 +1,8 @@
-"""scikit-learn's tree classifiers, translated to what they do on float64 rows.
+"""scikit-learn's tree classifiers, translated to what they do on float64 rows and proved.
 
-scikit-learn rounds a row to float32 and then compares with a float64 threshold ``v``. Let ``t`` be the largest float32
-not above ``v``; the row goes left iff its rounded value is at most ``t``. Rounding is to nearest, ties to the even
-mantissa, so that holds iff the value itself is below the midpoint of ``t`` and the next float32, or equal to it if
-``t`` is the even one of the two. The midpoint is a float64, hence so is the threshold as deployed.
+Trees, forests and gradient boosting round rows to float32 and compare with float64 thresholds; histogram gradient
+boosting compares in float64. Forests average the probabilities of their trees, here a sum; the majority of their trees
+is another model, which ``voting="hard"`` asks for.
 """
 
 from __future__ import annotations
@@ -12,46 +11,146 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import LARGEST, ModelError, Nodes, TreeEnsemble
+from certiforest.formats.float32_rows import deployed_thresholds
+from certiforest.formats.proof import prove
+from certiforest.formats.score_table import ScoreTable
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
+BOOSTED = (GradientBoostingClassifier, HistGradientBoostingClassifier)
+CONSTANT = ("prior", "most_frequent", "constant")  # strategies of DummyClassifier that look at no row and draw no lot
 
 
-def is_sklearn_forest(model: Any) -> bool:
+def is_sklearn_model(model: Any) -> bool:
     """Tell whether a model is one that `translate_sklearn` takes."""
-    return isinstance(model, (*FORESTS, DecisionTreeClassifier))
+    return isinstance(model, (*FORESTS, *BOOSTED, DecisionTreeClassifier))
 
 
 def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
-    """Translate a fitted forest whose trees vote, or a single tree."""
+    """Translate a fitted classifier and prove the translation. ``voting`` is for forests only."""
     name = type(model).__name__
     try:
         check_is_fitted(model)
     except ValueError:
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
-    if isinstance(model, FORESTS) and voting != "hard":
-        raise ModelError(
-            f"Expected voting='hard': scikit-learn's {name} averages the probabilities of its trees, which is not"
-            " supported yet. as_ensemble(model, voting='hard') takes the majority of its trees instead, which may"
-            " predict otherwise on some rows."
-        )
+    if isinstance(model, GradientBoostingClassifier):
+        return _translate_boosting(model, name)
+    if isinstance(model, HistGradientBoostingClassifier):
+        return _translate_histogram_boosting(model, name)
     if model.n_outputs_ != 1:
         raise ModelError(f"Expected a model with one output, got a {name} with {model.n_outputs_}.")
-    trees = [estimator.tree_ for estimator in model.estimators_] if isinstance(model, FORESTS) else [model.tree_]
-    names = getattr(model, "feature_names_in_", None)
-    return TreeEnsemble.from_trees(
-        [_translate_tree(tree) for tree in trees],
-        n_features=model.n_features_in_,
+    if isinstance(model, FORESTS) and voting != "hard":
+        return _translate_averaging(model, name)
+    return _translate_voting(model, name)
+
+
+def _translate_voting(model: Any, name: str) -> TreeEnsemble:
+    trees = model.estimators_ if isinstance(model, FORESTS) else [model]
+    ensemble = TreeEnsemble.from_trees(
+        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)) for tree in trees],
+        **_columns(model),
         classes=model.classes_,
-        feature_names=None if names is None else names.tolist(),
+    )
+
+    def predict(rows: NDArray) -> NDArray:
+        votes = np.zeros((len(rows), len(model.classes_)), np.int64)
+        for tree in trees:
+            votes[np.arange(len(rows)), tree.predict_proba(rows).argmax(axis=1)] += 1
+        return model.classes_[votes.argmax(axis=1)]
+
+    prove(ensemble, name, predict)
+    return ensemble
+
+
+def _translate_averaging(model: Any, name: str) -> TreeEnsemble:
+    table = ScoreTable(len(model.classes_))
+    nodes = [tree.tree_ for tree in model.estimators_]
+    trees = [_translate_tree(tree, table.add(tree.value[:, 0, :], is_leaf=_is_leaf(tree))) for tree in nodes]
+    ensemble = TreeEnsemble.from_trees(trees, **_columns(model), classes=model.classes_, scores=table.table())
+    prove(ensemble, name, model.predict, lambda rows: model.predict_proba(rows) * len(trees))
+    return ensemble
+
+
+def _translate_boosting(model: Any, name: str) -> TreeEnsemble:
+    init = model.init_
+    if init != "zero" and not (isinstance(init, DummyClassifier) and init.strategy in CONSTANT):
+        raise ModelError(
+            f"Expected init to be None or 'zero', got {type(init).__name__}: sums that begin with another model's"
+            " prediction are not supported."
+        )
+    base = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
+    trees = model.estimators_.ravel()  # by rounds, within each by outputs
+    return _add_up(
+        model,
+        name,
+        [_translate_tree(tree.tree_) for tree in trees],
+        [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees],
+        base,
+        second_wins_ties=True,
     )
 
 
-def _translate_tree(tree: Any) -> Nodes:
+def _translate_histogram_boosting(model: Any, name: str) -> TreeEnsemble:
+    is_categorical = model.is_categorical_
+    if is_categorical is not None and is_categorical.any():
+        names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
+        raise ModelError(
+            f"Expected thresholds only, got a {name} with the categorical feature {names[is_categorical][0]!s},"
+            " which is not supported; fit with one-hot encoded categories instead."
+        )
+    nodes = [predictor.nodes for round_ in model._predictors for predictor in round_]
+    return _add_up(
+        model,
+        name,
+        [_translate_histogram_tree(tree) for tree in nodes],
+        [tree["value"] for tree in nodes],
+        model._baseline_prediction[0],
+        second_wins_ties=False,
+    )
+
+
+def _add_up(
+    model: Any, name: str, trees: list[Nodes], scores: list[NDArray], base: NDArray, *, second_wins_ties: bool
+) -> TreeEnsemble:
+    """Make an ensemble of trees that add to the outputs by turns, and prove it."""
+    n_outputs = len(base)
+    # With a single output, the first class wins ties here; where the second does in the model, it has to come first.
+    sign, classes = (-1, model.classes_[::-1]) if second_wins_ties and n_outputs == 1 else (1, model.classes_)
+    table = ScoreTable(n_outputs)
+    ensemble = TreeEnsemble.from_trees(
+        [
+            tree._replace(leaf=table.add(sign * score, i % n_outputs, np.asarray(tree.left) == -1))
+            for i, (tree, score) in enumerate(zip(trees, scores, strict=True))
+        ],
+        **_columns(model),
+        classes=classes,
+        scores=table.table(),
+        base=sign * base,
+    )
+    prove(ensemble, name, model.predict, lambda rows: sign * model.decision_function(rows))
+    return ensemble
+
+
+def _columns(model: Any) -> dict[str, Any]:
+    names = getattr(model, "feature_names_in_", None)
+    return {"n_features": model.n_features_in_, "feature_names": None if names is None else names.tolist()}
+
+
+def _is_leaf(tree: Any) -> NDArray[np.bool_]:
+    return tree.children_left == -1
+
+
+def _translate_tree(tree: Any, leaf: NDArray | None = None) -> Nodes:
     nodes = tree.__getstate__()["nodes"]
     categorical = [name for name in nodes.dtype.names if "cat" in name]
     if any(np.any(nodes[name]) for name in categorical):
@@ -59,31 +158,24 @@ def _translate_tree(tree: Any) -> Nodes:
             "Expected thresholds only, got categorical splits, which are not supported;"
             " fit with one-hot encoded categories instead."
         )
-    is_split = tree.children_left != -1
+    is_split = ~_is_leaf(tree)
     return Nodes(
         left=tree.children_left,
         right=tree.children_right,
         feature=np.where(is_split, tree.feature, -1),
         threshold=deployed_thresholds(np.where(is_split, tree.threshold, 0.0)),
-        leaf=tree.value[:, 0, :].argmax(axis=1),
+        leaf=np.full(tree.node_count, -1) if leaf is None else leaf,
     )
 
 
-def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the float64 thresholds that act on float64 rows as the given ones act on rows rounded to float32.
-
-    A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64:
-    rows here are finite, so that nobody goes right.
-    """
-    with np.errstate(over="ignore"):
-        nearest = threshold.astype(np.float32)
-        below = np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float32)
-        above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
-    if not (below[~np.isposinf(threshold)] > -np.inf).all():
-        raise ModelError("Expected thresholds within the range of float32, got one below it.")
-    # The float32 after the largest would be 2**128, halfway to which rounding goes to infinity.
-    above = np.where(np.isinf(above), 2.0**128, above)
-    middle = below.astype(np.float64) / 2 + above / 2
-    is_even = (below.view(np.int32) & 1) == 0
-    deployed = np.where(is_even, middle, np.nextafter(middle, -np.inf))
-    return np.where(np.isposinf(threshold), LARGEST, deployed)
+def _translate_histogram_tree(nodes: NDArray) -> Nodes:
+    is_leaf = nodes["is_leaf"].astype(bool)
+    threshold = np.where(is_leaf, 0.0, nodes["num_threshold"])
+    return Nodes(
+        left=np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
+        right=np.where(is_leaf, -1, nodes["right"].astype(np.int64)),
+        feature=np.where(is_leaf, -1, nodes["feature_idx"].astype(np.int64)),
+        # Infinity parts missing values from all others: no finite row goes right.
+        threshold=np.where(np.isposinf(threshold), LARGEST, threshold),
+        leaf=np.full(len(nodes), -1),
+    )

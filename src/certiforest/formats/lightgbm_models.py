@@ -1,0 +1,244 @@
+"""LightGBM's classifiers, from objects and from the text files they are saved to.
+
+The text is read as data, without LightGBM. Rows are compared in float64, ``x <= v`` goes left, but a number of at most
+1e-35 (as float32) either side of zero is zero to LightGBM; thresholds are moved so that they act the same on rows as
+they are. An object is written to text in memory, read the same way, and proved.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.formats.proof import prove
+from certiforest.formats.score_table import ScoreTable
+
+LIGHTGBM_HEADER = b"tree"
+ZERO = float(np.float32(1e-35))  # numbers up to here are zero
+BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
+IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
+ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only
+
+# Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
+# PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
+LARGEST_SIGMOID_SUM = 24.0
+PROBABILITY_SLACK = {"binary": 2.0**-50, "multiclass": 2.0**-50, "multiclassova": 2.0**-16}
+
+
+def is_lightgbm_model(model: Any) -> bool:
+    """Tell whether a model is one of LightGBM's."""
+    lightgbm = sys.modules.get("lightgbm")
+    return lightgbm is not None and isinstance(model, (lightgbm.Booster, lightgbm.LGBMModel))
+
+
+def translate_lightgbm(model: Any) -> TreeEnsemble:
+    """Translate a fitted ``LGBMClassifier`` or ``Booster`` and prove the translation."""
+    import lightgbm
+
+    name = type(model).__name__
+    if isinstance(model, lightgbm.Booster):
+        booster, classes = model, None
+    else:
+        if not isinstance(model, lightgbm.LGBMClassifier):
+            raise ModelError(f"Expected a classifier, got {name}.")
+        if not model.__sklearn_is_fitted__():
+            raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
+        booster, classes = model.booster_, model.classes_
+    parser = _Parser(booster.model_to_string())
+    ensemble = parser.parse(classes)
+
+    def predict(rows: NDArray) -> NDArray:
+        if classes is not None:
+            return model.predict(rows)
+        value = np.asarray(booster.predict(rows))
+        return value.argmax(axis=1) if value.ndim == 2 else (value > 0.5).astype(np.int64)
+
+    def raw(rows: NDArray) -> NDArray:
+        return np.asarray(booster.predict(rows, raw_score=True))
+
+    prove(ensemble, name, predict, raw, slack=PROBABILITY_SLACK[parser.objective])
+    return ensemble
+
+
+def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEnsemble:
+    """Read what ``save_model`` writes; ``source`` names it in errors. Classes are numbered from 0."""
+    try:
+        return _Parser(content.decode() if isinstance(content, bytes) else content).parse(None)
+    except (ModelError, UnicodeDecodeError) as error:
+        raise ModelError(f"{source} is not a sound LightGBM classifier. {error}") from None
+
+
+class _Parser:
+    """Reads a model: a header, then trees, each of lines ``name=values``."""
+
+    objective = ""
+
+    def __init__(self, text: str) -> None:
+        self._lines: Iterator[str] = iter(text.splitlines())
+
+    def _section(self) -> dict[str, str]:
+        """Return the next lines up to an empty one as names and values."""
+        section: dict[str, str] = {}
+        for line in self._lines:
+            if not line.strip():
+                if section:
+                    break
+                continue
+            name, _, value = line.partition("=")
+            if name in section:
+                raise ModelError(f"Expected every name once, got {name[:40]!r} twice.")
+            section[name.strip()] = value.strip()
+        return section
+
+    def parse(self, classes: ArrayLike | None) -> TreeEnsemble:
+        header = self._section()
+        if "tree" not in header:
+            raise ModelError("Expected 'tree' in the first line.")
+        n_outputs = _integer(header, "num_tree_per_iteration")
+        n_features = _integer(header, "max_feature_idx") + 1
+        self.objective, sigmoid = self._read_objective(header, n_outputs)
+        names = header.get("feature_names", "").split(" ")
+        sections = self._read_sections(header)
+        if n_outputs < 1 or not sections or len(sections) % n_outputs:
+            raise ModelError(f"Expected {n_outputs} trees in each round, got {len(sections)} trees in all.")
+        table = ScoreTable(n_outputs)
+        ensemble = TreeEnsemble.from_trees(
+            [_read_tree(i, section, names, i % n_outputs, table) for i, section in enumerate(sections)],
+            n_features=n_features,
+            classes=np.arange(max(2, n_outputs)) if classes is None else classes,
+            feature_names=None if _are_made_up(names) else names,
+            scores=table.table(),
+        )
+        # In mode "rf" probabilities come from means instead of sums, which changes no decision.
+        divisor = len(sections) // n_outputs if "average_output" in header else 1
+        largest = sigmoid * _largest_sum(ensemble, n_outputs) / divisor
+        if self.objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
+            raise ModelError(
+                "Expected smaller scores from the objective multiclassova, whose probabilities are rounded to one where"
+                " scores are large, so that LightGBM takes classes for equal that are not; fit with the objective"
+                " multiclass instead."
+            )
+        return ensemble
+
+    def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
+        objective, *options = header.get("objective", "none").split()
+        expected = {"binary": n_outputs == 1, "multiclass": n_outputs > 1, "multiclassova": n_outputs > 1}
+        if not expected.get(objective, False):
+            raise ModelError(
+                f"Expected the objective binary, multiclass or multiclassova with one tree per class, got"
+                f" {objective[:40]!r} with {n_outputs}."
+            )
+        given = dict(option.partition(":")[::2] for option in options)
+        sigmoid = _number(given.get("sigmoid", "1"), "sigmoid")
+        if not 0 < sigmoid < math.inf:
+            raise ModelError(f"Expected sigmoid to be above zero, got {sigmoid}.")
+        return objective, sigmoid
+
+    def _read_sections(self, header: dict[str, str]) -> list[dict[str, str]]:
+        sections: list[dict[str, str]] = []
+        while "end of trees" not in (section := self._section()):
+            if section.get("Tree") != str(len(sections)):
+                raise ModelError(f"Expected tree {len(sections)} or 'end of trees', got neither: was it cut short?")
+            sections.append(section)
+        if "tree_sizes" in header and len(header["tree_sizes"].split()) != len(sections):
+            raise ModelError(f"Expected {len(header['tree_sizes'].split())} trees, got {len(sections)}.")
+        return sections
+
+
+def _read_tree(index: int, section: dict[str, str], names: list[str], output: int, table: ScoreTable) -> Nodes:
+    n_leaves = _integer(section, "num_leaves")
+    n_splits = n_leaves - 1
+    if n_leaves < 1:
+        raise ModelError(f"Expected at least one leaf in tree {index}, got {n_leaves}.")
+    if section.get("is_linear", "0") != "0":
+        raise ModelError(f"Expected constant leaves, got linear models in the leaves of tree {index}.")
+    score = _numbers(section, "leaf_value", n_leaves)
+    leaf = np.concatenate([np.full(n_splits, -1), table.add(score, output)])
+    if n_splits == 0:
+        return Nodes([-1], [-1], [-1], [0.0], leaf)
+    feature, decision, left, right = (
+        _integers(section, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
+    )
+    categorical = np.flatnonzero(decision & IS_CATEGORICAL)
+    if len(categorical) or section.get("num_cat", "0") != "0":
+        f = int(feature[categorical[0]]) if len(categorical) else -1
+        shown = f" on feature {names[f]!r}" if 0 <= f < len(names) else ""
+        raise ModelError(
+            f"Expected thresholds only, got a categorical split{shown} in tree {index}, which is not supported;"
+            " fit with one-hot encoded categories instead."
+        )
+    threshold = _deployed(index, _numbers(section, "threshold", n_splits), decision)
+    none = np.full(n_leaves, -1)
+    # Child -1 is the first leaf, -2 the second; here leaves follow the splits.
+    return Nodes(
+        left=np.concatenate([np.where(left < 0, n_splits + ~left, left), none]),
+        right=np.concatenate([np.where(right < 0, n_splits + ~right, right), none]),
+        feature=np.concatenate([feature, none]),
+        threshold=np.concatenate([threshold, np.zeros(n_leaves)]),
+        leaf=leaf,
+    )
+
+
+def _deployed(index: int, threshold: NDArray[np.float64], decision: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the thresholds that act on rows as they are, where LightGBM has ``x = 0`` for all ``|x| <= ZERO``."""
+    near = np.abs(threshold) <= ZERO
+    zero_is_left = threshold >= 0
+    by_decision = (decision & IS_MISSING) == ZERO_IS_MISSING
+    goes_left = (decision & GOES_LEFT) != 0
+    apart = by_decision & ~near & (goes_left != zero_is_left)
+    if apart.any():
+        raise ModelError(
+            f"Expected zero to be a number, got a split of tree {index} that takes it for missing and sends it to the"
+            f" other side of the threshold {threshold[np.flatnonzero(apart)[0]]}; fit with zero_as_missing=False."
+        )
+    zero_is_left = np.where(by_decision, goes_left, zero_is_left)
+    return np.where(near, np.where(zero_is_left, ZERO, BELOW_ZERO), threshold)
+
+
+def _largest_sum(ensemble: TreeEnsemble, n_outputs: int) -> float:
+    """Return the largest sum that any output can reach, where each tree adds to one of them by turns."""
+    best = ensemble.scores.max(axis=1)[ensemble.leaf]  # type: ignore[union-attr]  # it has scores
+    best[ensemble.feature >= 0] = 0.0
+    return float(np.maximum.reduceat(best, ensemble.tree_start[:-1]).reshape(-1, n_outputs).sum(axis=0).max())
+
+
+def _are_made_up(names: list[str]) -> bool:
+    return names == [f"Column_{i}" for i in range(len(names))]
+
+
+def _integer(section: dict[str, str], name: str) -> int:
+    (number,) = _integers(section, name, 1)
+    return int(number)
+
+
+def _integers(section: dict[str, str], name: str, size: int) -> NDArray[np.int64]:
+    words = section.get(name, "").split()
+    if len(words) != size or not all(len(word) < 10 and word.lstrip("-").isdecimal() for word in words):
+        raise ModelError(f"Expected {size} whole numbers as {name}, got {section.get(name, 'none')[:40]!r}.")
+    try:
+        return np.array([int(word) for word in words], np.int64)
+    except ValueError:
+        raise ModelError(f"Expected whole numbers as {name}, got {section[name][:40]!r}.") from None
+
+
+def _numbers(section: dict[str, str], name: str, size: int) -> NDArray[np.float64]:
+    words = section.get(name, "").split()
+    if len(words) != size:
+        raise ModelError(f"Expected {size} numbers as {name}, got {len(words)}.")
+    return np.array([_number(word, name) for word in words])
+
+
+def _number(word: str, name: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ModelError(f"Expected finite numbers as {name}, got {word[:40]!r}.")
+    return number

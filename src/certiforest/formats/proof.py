@@ -1,0 +1,169 @@
+"""Proof of a translation: rows on thresholds and one step beside them, on which both models must say the same.
+
+A wrong comparison (``<`` for ``<=``, float64 for float32) shows on rows that sit exactly on a threshold and nowhere
+else. So rows are led to splits of the ensemble and then put on their thresholds, on the float64 beside them and on the
+float32 around them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from certiforest.ensemble import LARGEST, ModelError, TreeEnsemble
+
+N_ROWS = 4_096
+LARGEST_BYTES = 2**26  # of one block of rows, however many features there are
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArray[np.float64]:
+    """Make rows that reach splits of an ensemble and sit on their thresholds, or one float32 or float64 step beside.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    n_rows : int
+    seed : int, default=0
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_features)
+        The first eighth of them is random only.
+    """
+    rng = np.random.default_rng(seed)
+    rows = _random_rows(ensemble, n_rows, rng)
+    splits = np.flatnonzero((ensemble.feature >= 0) & (np.abs(ensemble.threshold) < LARGEST_FLOAT32))
+    chosen = np.arange(n_rows // 8, n_rows)
+    if not len(splits) or not len(chosen):
+        return rows
+    split = rng.permutation(np.resize(rng.permutation(splits), len(chosen)))
+    _lead(ensemble, rows, chosen, split)
+    v = ensemble.threshold[split]
+    v32 = v.astype(np.float32)
+    values = (
+        v, np.nextafter(v, -np.inf), np.nextafter(v, np.inf),
+        v32, np.nextafter(v32, np.float32(-np.inf)), np.nextafter(v32, np.float32(np.inf)),
+    )  # fmt: skip
+    with np.errstate(over="ignore"):
+        value = np.choose(rng.integers(len(values), size=len(split)), [value.astype(np.float64) for value in values])
+    rows[chosen, ensemble.feature[split]] = np.clip(value, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+    return rows
+
+
+def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw each tested feature around its thresholds; the others are zero."""
+    rows = np.zeros((n_rows, ensemble.n_features))
+    is_split = (ensemble.feature >= 0) & (np.abs(ensemble.threshold) < LARGEST_FLOAT32 / 8)
+    feature, threshold = ensemble.feature[is_split], ensemble.threshold[is_split]
+    order = np.argsort(feature, kind="stable")
+    tested, start = np.unique(feature[order], return_index=True)
+    for f, cuts in zip(tested, np.split(threshold[order], start)[1:], strict=True):
+        margin = (cuts.max() - cuts.min()) / 4 or max(abs(cuts[0]) / 4, 1.0)
+        rows[:, f] = rng.uniform(cuts.min() - margin, cuts.max() + margin, n_rows)
+    return rows
+
+
+def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:
+    """Move the chosen rows as little as it takes to reach their splits."""
+    parent = np.full(ensemble.n_nodes, -1)
+    inner = np.flatnonzero(ensemble.feature >= 0)
+    parent[inner + 1] = parent[ensemble.right[inner]] = inner
+    node = split.copy()
+    # Boxes are not empty, so each bound may be met on its own: the ones met before stay met.
+    while len(node):
+        above = parent[node]
+        inside = above >= 0
+        chosen, node, above = chosen[inside], node[inside], above[inside]
+        f, v = ensemble.feature[above], ensemble.threshold[above]
+        goes_left = node == above + 1
+        x = rows[chosen, f]
+        rows[chosen, f] = np.where(goes_left, np.minimum(x, v), np.maximum(x, np.nextafter(v, LARGEST)))
+        node = above
+
+
+def prove(
+    ensemble: TreeEnsemble,
+    name: str,
+    predict: Callable[[NDArray[np.float64]], Any],
+    raw: Callable[[NDArray[np.float64]], Any] | None = None,
+    *,
+    dtype: DTypeLike = np.float64,
+    slack: float = 0.0,
+    n_rows: int = N_ROWS,
+    seed: int = 0,
+) -> None:
+    """Check that an ensemble does what the model it was translated from does.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The translation.
+    name : str
+        What the model is called in errors.
+    predict : callable
+        Takes rows and returns the model's labels, shape (n,).
+    raw : callable, optional
+        Takes rows and returns the sums that the model decides by, in the shape of ``ensemble.decision_function``.
+    dtype : data-type, default=np.float64
+        In which the model adds up. Sums must agree within ``ensemble.rounding_bound(dtype)``.
+    slack : float, default=0.0
+        How far from a tie, beyond that bound, the model may take two sums for equal.
+    n_rows, seed : int
+        How many rows, and which.
+
+    Raises
+    ------
+    ModelError
+        With a row on which the two differ, which is also its attribute ``row``.
+    """
+    size = max(1, LARGEST_BYTES // (8 * ensemble.n_features))
+    rows = threshold_rows(ensemble, min(n_rows, size), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that these rows are without the names of their columns
+        ours, theirs = ensemble.predict(rows), np.asarray(predict(rows))
+        their_sums = None if raw is None else np.asarray(raw(rows), np.float64)
+    differs = ours != theirs
+    if ensemble.combine == "sum":
+        bound = ensemble.rounding_bound(dtype) + slack
+        sums = ensemble.decision_function(rows)
+        tolerance = bound + ensemble.rounding_bound(np.float64)
+        if differs.any():
+            differs[differs] = _lead_of(ensemble, sums[differs], ours[differs], theirs[differs]) > tolerance
+        if their_sums is not None and not differs.any():
+            gap = np.abs(their_sums.reshape(sums.shape) - sums)
+            wrong = ~(gap <= tolerance) if gap.ndim == 1 else ~(gap <= tolerance).all(axis=1)
+            if wrong.any():
+                i = int(np.flatnonzero(wrong)[0])
+                raise _refusal(
+                    name, rows[i], "add up to the same within rounding", f"a difference of {gap[i].max():.3g}"
+                )
+    if differs.any():
+        i = int(np.flatnonzero(differs)[0])
+        raise _refusal(name, rows[i], f"predict {theirs[i].item()!r} as it does", repr(ours[i].item()))
+
+
+def _lead_of(ensemble: TreeEnsemble, sums: NDArray, ours: NDArray, theirs: NDArray) -> NDArray[np.float64]:
+    """Return by how much our class leads theirs; inf where theirs is not a class of the ensemble."""
+    columns = np.column_stack([np.zeros(len(sums)), sums]) if sums.ndim == 1 else sums
+    index = {label: i for i, label in enumerate(ensemble.classes.tolist())}
+    pairs = [(index[a], index.get(b, -1)) for a, b in zip(ours.tolist(), theirs.tolist(), strict=True)]
+    a, b = np.array(pairs).T
+    row = np.arange(len(sums))
+    return np.where(b < 0, np.inf, np.abs(columns[row, a] - columns[row, b]))
+
+
+def _refusal(name: str, row: NDArray[np.float64], wanted: str, got: str) -> ModelError:
+    places = np.flatnonzero(row)
+    shown = ", ".join(f"x[{f}] = {row[f].item()!r}" for f in places[:6].tolist())
+    rest = f" and {len(places) - 6} more features that are not zero" if len(places) > 6 else ""
+    error = ModelError(
+        f"Expected the translation of this {name} to {wanted}, got {got}, on the row with {shown}{rest}."
+        " This version of the library is not understood; please report it."
+    )
+    error.row = row  # type: ignore[attr-defined]
+    return error
