@@ -88,7 +88,7 @@ def with_scores(ensemble, X):
 
 
 def ask_veritas(forest, x, label, eps, seconds):
-    """Return 1 stable, 0 unstable, -1 open: can the sum get to the other side of zero?"""
+    """Return 1 stable, 0 unstable, -1 open."""
     import veritas
 
     config = veritas.Config(veritas.HeuristicType.MAX_OUTPUT if label == 0 else veritas.HeuristicType.MIN_OUTPUT)

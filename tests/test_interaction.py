@@ -1,5 +1,6 @@
 """Interaction: the solver against the oracle, on cases that composition could decide and on those it cannot."""
 
+import itertools
 import math
 import random
 import time
@@ -10,14 +11,20 @@ import pytest
 import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
+from certiforest import Attacker, Verdict, certify
+from certiforest.verification.attack_model import AttackModel, Timeout
 from certiforest.verification.composition import Composition
 from certiforest.verification.interaction import Interaction
+from certiforest.verification.summing import Summing
+
+
+def interaction_of(case):
+    compose = Composition if case.base is None else Summing
+    return Interaction(compose(ensemble_of(case), attacker_of(case)), time_limit=60)
 
 
 def judge(case):
-    ensemble, attacker = ensemble_of(case), attacker_of(case)
-    interaction = Interaction(Composition(ensemble, attacker), time_limit=60)
-    answer, witness = interaction.decide(np.array(case.x), time.monotonic() + 60)
+    answer, witness = interaction_of(case).decide(np.array(case.x), time.monotonic() + 60)
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = [] if answer == is_stable else [f"answered {answer}, should be {int(is_stable)}"]
@@ -27,23 +34,90 @@ def judge(case):
     return wrong
 
 
+@pytest.mark.parametrize("combine", ["vote", "sum"])
 @pytest.mark.parametrize("norm", [0, 1, 2, 3, math.inf])
-def test_the_solver_agrees_with_the_oracle(norm):
+def test_the_solver_agrees_with_the_oracle(norm, combine):
     rng = random.Random(f"interaction {norm}")
-    for _ in range(400):
-        case = random_case(rng, norm=norm, apart=rng.random() < 0.1)
+    for _ in range(300):
+        case = random_case(rng, norm=norm, apart=rng.random() < 0.1, combine=combine)
         assert judge(case) == [], case
 
 
 def test_time_runs_out_honestly():
     case = random_case(random.Random(3), norm=math.inf, apart=False)
-    interaction = Interaction(Composition(ensemble_of(case), attacker_of(case)), time_limit=60)
-    answer, witness = interaction.decide(np.array(case.x), deadline=time.monotonic() - 1)
+    answer, witness = interaction_of(case).decide(np.array(case.x), deadline=time.monotonic() - 1)
     assert answer in (-1, 1)
     assert witness is None
 
 
+@pytest.mark.parametrize("combine", ["vote", "sum"])
 @pytest.mark.parametrize("chunk", range(4))
-def test_with_the_solver_every_generated_case_is_decided(chunk):
-    outcomes = referee.run(500, seed=5_000 + chunk, time_limit=60)
-    assert not any("unknown" in name for name in outcomes)
+def test_with_the_solver_every_generated_case_is_decided(chunk, combine):
+    outcomes = referee.run(400, seed=5_000 + chunk, time_limit=60, combine=combine)
+    assert not any("unknown" in name or "bounded" in name for name in outcomes)
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_bounds_hold_whenever_the_solver_gives_up(monkeypatch, combine):
+    rng = random.Random(f"giving up {combine}")
+    for name in ("find", "find_cheapest"):
+        method = getattr(AttackModel, name)
+
+        def give_up_at_times(self, deadline, method=method):
+            if rng.random() < 0.5:
+                raise Timeout
+            return method(self, deadline)
+
+        monkeypatch.setattr(AttackModel, name, give_up_at_times)
+    n_open = 0
+    for _ in range(600):
+        case = random_case(rng, combine=combine, apart=False)
+        ensemble, attacker = ensemble_of(case), attacker_of(case)
+        c = certify(ensemble, [case.x], [0], attacker, radius=True, time_limit=60)
+        best = oracle.cheapest_change(case)
+        assert referee._judge_radius(case, best, c.radius[0], c.radius_upper[0]) == [], case
+        assert c.stable[0] in (-1, best is None or best > oracle.budget(case, case.eps)), case
+        n_open += not c.radius_is_exact[0]
+    assert n_open > 10
+
+
+def test_sums_within_rounding_are_refined_in_digits(monkeypatch):
+    n_refined = 0
+    refine = AttackModel.refine
+
+    def count(self):
+        nonlocal n_refined
+        n_refined += 1
+        refine(self)
+
+    monkeypatch.setattr(AttackModel, "refine", count)
+    rng = random.Random("digits")
+    for _ in range(600):
+        case = random_case(rng, combine="sum", apart=False)
+        assert judge(case) == [], case
+    assert n_refined > 0
+
+
+def test_ctrl_c_keeps_what_is_decided():
+    trees = [(f, v, (1 - f, v, 0, 1), (1 - f, v + 0.1, 1, 0)) for v in (0.0, 0.05, 0.1) for f in (0, 1)] + [0]
+    ensemble = ensemble_of(oracle.Case(trees, 2, 2, [0, 0], 1, 0.2))
+    X = np.random.default_rng(0).uniform(-0.3, 0.5, size=(300, 2))
+    options = {"attacker": Attacker(1, 0.1), "witness": True, "radius": True}
+    full = certify(ensemble, X, ensemble.predict(X), **options)
+    counter = itertools.count()
+
+    def interrupt(_):
+        if next(counter) == 5:
+            raise KeyboardInterrupt
+
+    part = certify(ensemble, X, ensemble.predict(X), progress=interrupt, **options)
+    assert part.is_interrupted
+    assert not full.is_interrupted
+    assert full.radius_is_exact.all()
+    np.testing.assert_array_equal(part.prediction, full.prediction)
+    known = part.stable >= 0
+    assert 0 < known.sum() < len(X)
+    np.testing.assert_array_equal(part.stable[known], full.stable[known])
+    assert part.counts[Verdict.UNKNOWN] == (~known).sum()
+    assert np.isnan(part.witness[~known]).all()
+    assert (part.radius[~known] == 0).all()

@@ -119,7 +119,7 @@ def certify(
     radii = Radii(composition) if radius or not (composition.has_large_spread or margin > 0) else None
     interaction = Interaction(composition, time_limit)
     deadline = time.monotonic() + _check_time_limit(total_time_limit)
-    out = _Columns(len(rows), ensemble.n_features, radius=radius, witness=witness)
+    out = _Columns(len(rows), ensemble.n_features, witness=witness)
 
     stop = threading.Event()
 
@@ -132,9 +132,9 @@ def certify(
         found.method[found.stable == UNDECIDED] = Method.BOUNDED
         if radii is not None:
             radii.settle(x, found.stable, found.witness)
-            if found.radius is not None:
+            if radius:
                 radii.measure(x, found.radius, found.radius_upper)
-        is_open = (found.stable == UNDECIDED) | (found.radius != found.radius_upper)
+        is_open = (found.stable == UNDECIDED) | (radius & (found.radius != found.radius_upper))
         found.is_done[~is_open] = True
         report(int(found.is_done.sum()))
         for i in np.flatnonzero(is_open):
@@ -145,7 +145,7 @@ def certify(
                 found.stable[i], z = interaction.decide(x[i], deadline)
                 if z is not None and found.witness is not None:
                     found.witness[i] = z
-            if found.radius is not None and found.radius[i] != found.radius_upper[i]:
+            if radius and found.radius[i] != found.radius_upper[i]:
                 known = found.radius[i], found.radius_upper[i]
                 found.radius[i], found.radius_upper[i] = interaction.measure(x[i], known, found.stable[i], deadline)
             found.is_done[i] = True
@@ -165,8 +165,8 @@ def certify(
         stable=out.stable,
         method=np.array([method.name.lower() for method in Method])[out.method],
         label=label,
-        radius=out.radius,
-        radius_upper=out.radius_upper,
+        radius=out.radius if radius else None,
+        radius_upper=out.radius_upper if radius else None,
         witness=out.witness,
         is_interrupted=is_interrupted,
     )
@@ -175,10 +175,10 @@ def certify(
 class _Columns:
     """What is found out about rows, column by column; a slice of it is a view."""
 
-    def __init__(self, n_rows: int, n_features: int, *, radius: bool, witness: bool) -> None:
+    def __init__(self, n_rows: int, n_features: int, *, witness: bool) -> None:
         self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
         self.method, self.is_done = np.full(n_rows, Method.COMPOSED, np.int8), np.zeros(n_rows, bool)
-        self.radius, self.radius_upper = (np.zeros(n_rows), np.full(n_rows, math.inf)) if radius else (None, None)
+        self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
         self.witness = np.full((n_rows, n_features), np.nan) if witness else None
 
     def __getitem__(self, block: slice) -> _Columns:
@@ -190,8 +190,7 @@ class _Columns:
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Make rows unknown."""
         self.stable[which] = UNDECIDED
-        if self.radius is not None and self.radius_upper is not None:
-            self.radius[which], self.radius_upper[which] = 0.0, math.inf
+        self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan
 

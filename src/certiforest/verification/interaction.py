@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import enter_leaf
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
@@ -57,6 +59,7 @@ class Interaction:
         self.time_limit = time_limit
         self.scale = self.attacker.scale_of(self.ensemble.n_features)
         self.tree_of_node = self.ensemble.tree_of_node
+        self._members = _members(self.ensemble)
         self._is_started = False
         # How far from zero a lead must be, in whole numbers, to decide.
         self.margin = 0
@@ -71,7 +74,7 @@ class Interaction:
         try:
             problem = self._local_problem(x, self.attacker)
             if self.margin == 0:
-                z = self._find_attack(x, problem, y, self.attacker, 0, deadline)
+                z = self._find_attack(x, problem, y, self.attacker, None, deadline)
                 return (STABLE, None) if z is None else (UNSTABLE, z)
             # Between a lead of -margin and one of margin, nothing is said.
             if self._least_lead(x, y) < self.margin:
@@ -110,20 +113,16 @@ class Interaction:
                 search.raise_lower(ceil_root(timeout.least_price, self.attacker.norm))
         return search.lower, search.upper
 
-    def find_attack(
-        self, x: NDArray[np.float64], attacker: Attacker, deadline: float
-    ) -> NDArray[np.float64] | None:
+    def find_attack(self, x: NDArray[np.float64], attacker: Attacker, deadline: float) -> NDArray[np.float64] | None:
         """Return a row within an attacker's reach that is predicted otherwise, None if there is none.
 
         Raises
         ------
         Timeout
         """
-        return self._find_attack(x, self._local_problem(x, attacker), self._predict(x), attacker, 0, deadline)
+        return self._find_attack(x, self._local_problem(x, attacker), self._predict(x), attacker, None, deadline)
 
-    def find_cheapest(
-        self, x: NDArray[np.float64], attacker: Attacker, deadline: float
-    ) -> NDArray[np.float64] | None:
+    def find_cheapest(self, x: NDArray[np.float64], attacker: Attacker, deadline: float) -> NDArray[np.float64] | None:
         """Return the cheapest attack, if there is one within an attacker's budget; not for L-inf.
 
         Raises
@@ -162,9 +161,10 @@ class Interaction:
         import ortools.sat.python.cp_model  # noqa: F401
 
         problem, y = self._local_problem(x, self.attacker), self._predict(x)
-        gain = self._float_gains(problem, y, self._rivals(x, y)[0])
-        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, np.empty_like(x))
-        kernels.find_loners(self.ensemble.feature, *problem, gain > 0, np.empty(self.ensemble.n_trees, bool))
+        for _ in self._guesses(x, problem, y, self._rivals(x, y)[0], self.attacker):
+            pass
+        is_help = np.zeros(len(problem.leaf), bool)
+        kernels.find_loners(self.ensemble.feature, *problem, is_help, np.empty(self.ensemble.n_trees, bool))
         self._is_started = True
 
     def _find_attack(
@@ -173,10 +173,10 @@ class Interaction:
         problem: LocalProblem,
         y: int,
         attacker: Attacker,
-        margin: int,
+        margin: int | None,
         deadline: float,
     ) -> NDArray[np.float64] | None:
-        """Find an attack after which a rival leads by ``margin`` (0: is predicted; below 0: is that near to it)."""
+        """Find an attack after which a rival leads by at least ``margin`` (None: is predicted)."""
         is_open = False
         for rival in self._rivals(x, y):
             try:
@@ -197,11 +197,11 @@ class Interaction:
         y: int,
         rival: int,
         attacker: Attacker,
-        margin: int,
+        margin: int | None,
         deadline: float,
     ) -> NDArray[np.float64] | None:
         gain, need = self._contest(problem, y, rival)
-        if margin:
+        if margin is not None:
             need += margin - (1 if rival > y else 0)
         if _most_gain(problem, gain) < need:
             return None
@@ -209,13 +209,12 @@ class Interaction:
             raise Timeout
 
         def works(z: NDArray[np.float64]) -> bool:
-            is_turned = self._predict(z) != y if margin == 0 else self._lead(z, y, rival) <= -margin
+            is_turned = self._predict(z) != y if margin is None else self._lead(z, y, rival) <= -margin
             return is_turned and self.price(x, z) <= exact_budget(attacker)
 
-        z = np.empty_like(x)
-        kernels.try_greedily(self.ensemble.trees, x, *problem, self._float_gains(problem, y, rival), z)
-        if works(z):
-            return z
+        for z in self._guesses(x, problem, y, rival, attacker):
+            if works(z):
+                return z
         alone = np.zeros(0, np.int64)
         if attacker.norm == math.inf:
             gain, need, alone = self._send_loners(problem, gain, need)
@@ -228,9 +227,31 @@ class Interaction:
             model.refine()
         return None
 
-    def _send_loners(
-        self, problem: LocalProblem, gain: NDArray, need: int
-    ) -> tuple[NDArray, int, NDArray[np.int64]]:
+    def _guesses(
+        self, x: NDArray[np.float64], problem: LocalProblem, y: int, rival: int, attacker: Attacker
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield rows that may be attacks: trees turned one after the other, then features moved one after the other."""
+        z = np.empty_like(x)
+        gain = self._float_gains(problem, y, rival)
+        kernels.try_greedily(self.ensemble.trees, x, *problem, gain, z)
+        yield z
+        is_box = attacker.norm == math.inf
+        reach = self.composition.reach(attacker)
+        split = np.unique(problem.turn >> 1)
+        cuts = np.unique(
+            np.stack([self.ensemble.feature[split].astype(np.float64), self.ensemble.threshold[split]]), axis=1
+        )
+        feature, start = np.unique(cuts[0].astype(np.int64), return_index=True)
+        worth = np.zeros(self.ensemble.n_nodes)
+        worth[problem.leaf] = gain
+        z = z if is_box else x.copy()
+        kernels.climb(
+            self.ensemble.trees, x, feature, cuts[1], np.append(start, cuts.shape[1]), *self._members,
+            reach.unit, -1 if is_box else int(attacker.norm), reach.limit - reach.slack, worth, z,
+        )  # fmt: skip
+        yield z
+
+    def _send_loners(self, problem: LocalProblem, gain: NDArray, need: int) -> tuple[NDArray, int, NDArray[np.int64]]:
         """Take trees that share no feature with others out of an L-inf problem, each in its worst leaf.
 
         Returns
@@ -376,7 +397,7 @@ class _RadiusSearch:
             self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
 
     def _bisect(self, candidates: NDArray[np.float64]) -> None:
-        """The radius is the cost of crossing some threshold: halve the list of those that are left."""
+        """Halve the list of costs of crossing a threshold: the radius is one of them."""
         while True:
             inside = candidates[(candidates >= self.lower) & (candidates < self.upper)]
             if not len(inside):
@@ -406,6 +427,13 @@ class _RadiusSearch:
         for f, price in zip(feature.tolist(), prices, strict=True):
             dearest[f] = max(price, dearest.get(f, Fraction(0)))
         return np.array([ceil_root(sum(dearest.values(), Fraction(0)), norm)] if dearest else [])
+
+
+def _members(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the trees that test each feature: those of feature f are ``tree[start[f]:start[f + 1]]``."""
+    is_split = ensemble.feature >= 0
+    pairs = np.unique(np.stack([ensemble.feature[is_split], ensemble.tree_of_node[is_split]]), axis=1)
+    return pairs[1].astype(np.int64), np.searchsorted(pairs[0], np.arange(ensemble.n_features + 1))
 
 
 def _most_gain(problem: LocalProblem, gain: NDArray) -> int:

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.reach_kernels import crossing_cost, other_side_is_near
+from certiforest.ensemble_kernels import find_leaf
+from certiforest.reach_kernels import crossing_cost, other_side_is_near, power
 from certiforest.rounding_kernels import successor
 
 
@@ -127,3 +128,70 @@ def find_loners(feature, leaf, turn_start, turn, first_leaf, helps, out_is_alone
                 if owner[f] >= 0 and owner[f] != t:
                     out_is_alone[owner[f]] = out_is_alone[t] = False
                 owner[f] = t
+
+
+@njit(cache=True, nogil=True)
+def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, limit, worth, z):
+    """Move one feature at a time, as long as it is worth more and the budget lasts; ``z`` is where to start and end.
+
+    Cuts of ``feature[i]`` are ``cut[cut_start[i]:cut_start[i + 1]]``, ascending, and ``member[member_start[f] :
+    member_start[f + 1]]`` the trees that test feature f. ``worth`` (n_nodes,) is what leaves are worth. Costs as in
+    `reach_kernels.raised_cost`, in floats: whether the result is an attack is for the caller to find out.
+    """
+    n_trees = trees.tree_start.shape[0] - 1
+    at = np.empty(n_trees)
+    for t in range(n_trees):
+        at[t] = worth[find_leaf(trees, t, z)]
+    spent = 0.0
+    if norm >= 0:
+        for i in range(feature.shape[0]):
+            spent += move_cost(x[feature[i]], z[feature[i]], unit[feature[i]], norm)
+    improved = True
+    while improved:
+        improved = False
+        best_rate, best_feature, best_value = 0.0, -1, 0.0
+        for i in range(feature.shape[0]):
+            f = feature[i]
+            own = z[f]
+            paid = 0.0 if norm < 0 else move_cost(x[f], own, unit[f], norm)
+            best_gain, best = 0.0, own
+            for cell in range(cut_start[i], cut_start[i + 1] + 1):
+                # The value nearest to x that is above the cut before this cell, and not above the cut after it.
+                value = x[f]
+                if cell > cut_start[i] and value <= cut[cell - 1]:
+                    value = successor(cut[cell - 1])
+                if cell < cut_start[i + 1] and value > cut[cell]:
+                    value = cut[cell]
+                if value == own:
+                    continue
+                extra = 0.0 if norm < 0 else move_cost(x[f], value, unit[f], norm) - paid
+                if norm >= 0 and spent + extra > limit:
+                    continue
+                z[f] = value
+                gain = 0.0
+                for k in range(member_start[f], member_start[f + 1]):
+                    gain += worth[find_leaf(trees, member[k], z)] - at[member[k]]
+                if norm < 0 and gain > best_gain:
+                    best_gain, best = gain, value
+                elif norm >= 0 and gain > 0.0 and gain / max(extra, 1e-12) > best_rate:
+                    best_rate, best_feature, best_value = gain / max(extra, 1e-12), f, value
+            z[f] = best
+            if best != own:  # L-inf: nothing to save, so take it at once
+                improved = True
+                for k in range(member_start[f], member_start[f + 1]):
+                    at[member[k]] = worth[find_leaf(trees, member[k], z)]
+        if best_feature >= 0:
+            improved = True
+            f = best_feature
+            spent += move_cost(x[f], best_value, unit[f], norm) - move_cost(x[f], z[f], unit[f], norm)
+            z[f] = best_value
+            for k in range(member_start[f], member_start[f + 1]):
+                at[member[k]] = worth[find_leaf(trees, member[k], z)]
+
+
+@njit(cache=True, nogil=True)
+def move_cost(x, z, unit, norm):
+    """Return the cost of moving one feature."""
+    if z == x:
+        return 0.0
+    return 1.0 if norm == 0 else power(abs(z - x) / unit, norm)

@@ -162,11 +162,13 @@ class _Steps:
 
 def least_cost(fronts: Fronts, need: float) -> float:
     """Return what a gain costs at least, in floats, if leaves can be bought in parts; inf if it cannot be had."""
+    if need <= 0:
+        return 0.0
     steps = _Steps(fronts, kernels.keep_hull)
     total = 0.0
     for cost, gain in zip(steps.cost, steps.gain, strict=True):
         if gain >= need:
-            return total + float(cost) * max(need, 0.0) / float(gain)
+            return total + float(cost) * need / float(gain)
         total += float(cost)
         need -= float(gain)
     return math.inf

@@ -28,8 +28,10 @@ class WholeScores:
         place = [1 << (DIGIT_BITS * k) for k in range(scores.digit.shape[2])]
         # Row by row and class by class, shape (n_scores + 1, n_classes).
         self._whole = (scores.digit.astype(object) * np.array(place, object)).sum(axis=2)
-        row, c = np.argwhere(scores.value)[0] if scores.value.any() else (0, 0)
-        self.unit = Fraction(float(scores.value[row, c])) / (self._whole[row, c] or 1)
+        self.unit = Fraction(1)
+        if scores.value.any():
+            row, c = np.argwhere(scores.value)[0]
+            self.unit = Fraction(float(scores.value[row, c])) / self._whole[row, c]
 
     def leads(self, rows: NDArray[np.int64], y: int, rival: int) -> NDArray[np.object_]:
         """Return by how much ``y`` leads a rival in each of some score rows."""

@@ -21,7 +21,7 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.score_kernels import Scores
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import summing_kernels as kernels
-from certiforest.verification.composition import MARGIN, Composition, Tariff, VisitOrder
+from certiforest.verification.composition import MARGIN, VANISHING, Composition, Tariff, VisitOrder
 from certiforest.verification.composition_kernels import BORDERLINE, write_witness
 from certiforest.verification.knapsack import Fronts, Purchase, UndecidedError, find_purchase, least_cost
 from certiforest.verification.offers import Offers, WholeScores
@@ -289,7 +289,7 @@ class SumPricing:
         price = min(
             least_cost(self._fronts(y, rival), self._lead(y, rival) - self.summing.band) for rival in self._rivals(y)
         )
-        price = min(price, tariff.limit) * (1 - 3 * MARGIN)
+        price = max(0.0, min(price, tariff.limit) * (1 - 3 * MARGIN) - VANISHING)
         return Fraction(0) if price == math.inf else Fraction(price) * Fraction(tariff.budget) ** max(tariff.norm, 1)
 
     def _deadline(self) -> float:
