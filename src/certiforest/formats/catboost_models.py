@@ -79,6 +79,8 @@ def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
     if str(info.get("binclass_probability_threshold", "0.5")) != "0.5":
         raise ModelError("Expected classes to be parted at probability 0.5, got a model with a threshold of its own.")
     labels = entries(info, "class_params", "class_names")
+    if not all(isinstance(label, (bool, int, float, str)) for label in labels):
+        raise ModelError("Expected plain labels as class_names, got others.")
     if integers(info, "class_params", "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")
     scale, *bias = entries(document, "scale_and_bias") or [None]
