@@ -145,6 +145,12 @@ def test_a_wrong_comparison_is_found_by_the_proof():
         assert caught.value.row.shape == (4,)
 
 
+def test_a_model_that_gives_no_single_label_is_refused():
+    model = fit_xgboost(TWO, objective="multi:softprob", num_class=2)  # its predict gives two columns
+    with pytest.raises(ModelError, match=r"Expected XGBClassifier to predict one label per row, got shape \(4096, 2\)"):
+        as_ensemble(model)
+
+
 def test_rounds_after_the_best_are_left_out_as_predict_does(tmp_path):
     xgboost = pytest.importorskip("xgboost")
     X, y = TWO
@@ -238,7 +244,8 @@ def test_the_command_line_reads_them(tmp_path, capsys):
     fit_lightgbm(TWO).booster_.save_model(tmp_path / "model.txt")
     for name in ("model.ubj", "model.txt"):
         assert main(["spread", str(tmp_path / name)]) == 0
-        assert main(["certify", str(tmp_path / name), str(tmp_path / "rows.csv"), "--eps", "1e-9", "--no-header"]) == 0
+        rows = [str(tmp_path / "rows.csv"), "--target", "30", "--no-header"]
+        assert main(["certify", str(tmp_path / name), *rows, "--norm", "inf", "--eps", "1e-9"]) == 0
     (tmp_path / "model.txt").write_text((tmp_path / "model.txt").read_text()[:2_000])
     assert main(["spread", str(tmp_path / "model.txt")]) == 2
     assert "is not a sound LightGBM classifier. Expected" in capsys.readouterr().err
