@@ -206,12 +206,15 @@ def _translate_tree(
                 f"Expected thresholds only, got a categorical split on feature {shown} in tree {index}, which is not"
                 " supported; fit with one-hot encoded categories instead."
             )
-    if not np.isfinite(value[kept]).all():
-        raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     n_values = _leaf_size(tree)
+    if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
+        raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     if n_values > 1:  # one vector per leaf, whose place stands where other nodes have their right child
-        if n_values != n_outputs:
-            raise ModelError(f"Expected {n_outputs} scores in each leaf of tree {index}, got {n_values}.")
+        if n_values != n_outputs or "leaf_weights" not in tree:
+            raise ModelError(
+                f"Expected {n_outputs} scores in each leaf of tree {index}, in leaf_weights, got {n_values} elsewhere:"
+                " older versions of XGBoost write vector leaves in another way; save the model with a newer one."
+            )
         vectors = numbers(tree, "leaf_weights").astype(np.float32).astype(np.float64)
         place = np.where(is_leaf, right[kept], 0)
         if len(vectors) % n_values or not ((place >= 0) & (place < len(vectors) // n_values)).all():
