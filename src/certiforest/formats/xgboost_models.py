@@ -20,10 +20,10 @@ from certiforest.formats.documents import (
     entry,
     integer,
     integers,
-    numbers,
     parse_single,
     read_json,
     read_ubjson,
+    singles,
 )
 from certiforest.formats.float32_rows import deployed_strict_thresholds
 from certiforest.formats.proof import prove
@@ -146,7 +146,7 @@ def _read_base(parameters: Any, objective: str, n_outputs: int) -> NDArray[np.fl
     """Return the base score as a sum; for log-loss it is written as a probability."""
     text = str(entry(parameters, "base_score"))
     try:
-        written = np.array([parse_single(word) for word in text.strip("[]").split(",")]).astype(np.float32)
+        written = singles({"base_score": [parse_single(word) for word in text.strip("[]").split(",")]}, "base_score")
     except ValueError:
         raise ModelError(f"Expected numbers as base_score, got {text[:40]!r}.") from None
     if objective == "binary:logistic":
@@ -170,8 +170,10 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
     output = integers(model, "tree_info", size=len(trees))
     if len(output) and not 0 <= output.min() <= output.max() < n_outputs:
         raise ModelError(f"Expected tree_info between 0 and {n_outputs - 1}, got {output.min()} to {output.max()}.")
-    weight = numbers(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees))
-    return trees, output, weight.astype(np.float32).astype(np.float64)
+    weight = singles(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees), np.float32)
+    if not np.isfinite(weight).all():
+        raise ModelError("Expected finite weights of trees, got others.")
+    return trees, output, weight.astype(np.float64)
 
 
 def _count_used(booster: Any, n_outputs: int, n_trees: int, n_rounds: int | None) -> int:
@@ -194,7 +196,7 @@ def _translate_tree(
 ) -> Nodes:
     left = integers(tree, "left_children")
     right, feature = (integers(tree, name, size=len(left)) for name in ("right_children", "split_indices"))
-    value = numbers(tree, "split_conditions", size=len(left)).astype(np.float32)
+    value = singles(tree, "split_conditions", size=len(left))
     kept = _hanging(index, left, right)
     is_leaf = left[kept] == -1
     if "split_type" in tree:  # not before version 1.3
@@ -215,7 +217,7 @@ def _translate_tree(
                 f"Expected {n_outputs} scores in each leaf of tree {index}, in leaf_weights, got {n_values} elsewhere:"
                 " older versions of XGBoost write vector leaves in another way; save the model with a newer one."
             )
-        vectors = numbers(tree, "leaf_weights").astype(np.float32).astype(np.float64)
+        vectors = singles(tree, "leaf_weights").astype(np.float64)
         place = np.where(is_leaf, right[kept], 0)
         if len(vectors) % n_values or not ((place >= 0) & (place < len(vectors) // n_values)).all():
             raise ModelError(f"Expected {n_values} scores for each leaf of tree {index}, got {len(vectors)} in all.")
