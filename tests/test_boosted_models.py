@@ -317,7 +317,7 @@ def test_sizes_are_not_believed(monkeypatch):
     with pytest.raises(ModelError, match="levels"):
         parse_xgboost(b"{i\x01a" + b"[" * 10_000)
     with pytest.raises(ModelError, match="too deep"):
-        parse_xgboost(b'{"a":' + b"[" * 100_000)
+        parse_xgboost(b' {"a":' + b"[" * 100_000)
     monkeypatch.setattr(score_table, "LARGEST_TABLE", 20)
     table = score_table.ScoreTable(10)
     assert table.add([0.5, 0.5], 3).tolist() == [0, 0]

@@ -8,6 +8,7 @@ read the same way, and proved.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from typing import Any
 
@@ -29,6 +30,8 @@ from certiforest.formats.float32_rows import deployed_strict_thresholds
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
 
+UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
+XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
 
@@ -92,8 +95,7 @@ def _translate_booster(booster: Any, name: str) -> TreeEnsemble:
 def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     try:
-        is_json = content[1:2].isspace() or content[1:2] == b'"'
-        document = read_json(content, parse_single) if is_json else read_ubjson(content)
+        document = read_ubjson(content) if UBJSON_OBJECT.match(content) else read_json(content, parse_single)
         n_rounds = None
         attributes = entry(document, "learner").get("attributes")
         if isinstance(attributes, dict) and "best_iteration" in attributes:
