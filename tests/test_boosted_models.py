@@ -1,15 +1,22 @@
 """Boosted models of other libraries: on thresholds and one step beside them they must do here what they do there."""
 
 import re
+import tempfile
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from certiforest import ModelError, TreeEnsemble, as_ensemble
+from certiforest.cli import main
+from certiforest.formats import score_table
+from certiforest.formats.documents import parse_single
 from certiforest.formats.lightgbm_models import ZERO
 from certiforest.formats.proof import prove, threshold_rows
-from certiforest.formats.xgboost_models import PROBABILITY_SLACK
+from certiforest.formats.xgboost_models import PROBABILITY_SLACK, parse_xgboost
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
 
@@ -136,3 +143,198 @@ def test_a_wrong_comparison_is_found_by_the_proof():
                 wrong, "XGBClassifier", model.predict, lambda X: model.predict(X, output_margin=True), dtype=np.float32
             )
         assert caught.value.row.shape == (4,)
+
+
+def test_a_model_that_gives_no_single_label_is_refused():
+    model = fit_xgboost(TWO, objective="multi:softprob", num_class=2)  # its predict gives two columns
+    with pytest.raises(ModelError, match=r"Expected XGBClassifier to predict one label per row, got shape \(4096, 2\)"):
+        as_ensemble(model)
+
+
+def test_rounds_after_the_best_are_left_out_as_predict_does(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = TWO
+    model = xgboost.XGBClassifier(n_estimators=50, early_stopping_rounds=2, n_jobs=1)
+    model.fit(X[::2], y[::2], eval_set=[(X[1::2], y[1::2])], verbose=False)
+    booster, n_used = model.get_booster(), model.best_iteration + 1
+    assert n_used < booster.num_boosted_rounds()
+    assert as_ensemble(model).n_trees == n_used
+    assert as_ensemble(booster).n_trees == booster.num_boosted_rounds()  # Booster.predict uses all of them
+    model.save_model(tmp_path / "all.json")
+    with pytest.raises(ModelError, match=f"says that round {n_used} was the best: XGBClassifier would leave out"):
+        as_ensemble(tmp_path / "all.json")
+    booster[:n_used].save_model(tmp_path / "best.json")
+    assert as_ensemble(tmp_path / "best.json") == as_ensemble(model)
+    lightgbm = pytest.importorskip("lightgbm")
+    train = lightgbm.Dataset(X[::2], y[::2])
+    booster = lightgbm.train(
+        {"objective": "binary", "verbose": -1, "num_threads": 1}, train, 80,
+        valid_sets=[lightgbm.Dataset(X[1::2], y[1::2], reference=train)],
+        callbacks=[lightgbm.early_stopping(2, verbose=False)],
+    )  # fmt: skip
+    assert as_ensemble(booster).n_trees == booster.best_iteration < 80
+
+
+def test_data_frames_keep_their_names():
+    frame, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    frame = frame.iloc[:, :3].set_axis(["radius", "texture", "size"], axis=1)
+    for fit in (fit_xgboost, fit_lightgbm, fit_catboost):
+        assert as_ensemble(fit((frame, y))).feature_names == ("radius", "texture", "size")
+        assert as_ensemble(fit((frame.to_numpy(), y))).feature_names is None
+
+
+def with_categories(fit, **options):
+    rng = np.random.default_rng(0)
+    label = np.resize([0, 1], 400)
+    frame = pd.DataFrame({"size": rng.random(400), "colour": pd.Categorical(3 * label + rng.integers(4, size=400))})
+    return fit((frame, label), **options)
+
+
+REFUSED = {
+    "XGBoost categories": (
+        lambda: with_categories(fit_xgboost, enable_categorical=True),
+        "categorical split on feature 'colour' in tree 0, which is not supported; fit with one-hot",
+    ),
+    "LightGBM categories": (
+        lambda: with_categories(fit_lightgbm, min_data_per_group=1, cat_smooth=1),
+        "categorical split on feature 'colour' in tree 0, which is not supported; fit with one-hot",
+    ),
+    "CatBoost categories": (
+        lambda: with_categories(fit_catboost, cat_features=["colour"]),
+        "got categorical features, splits on which are not supported; fit with one-hot",
+    ),
+    "linear booster": (lambda: fit_xgboost(TWO, booster="gblinear"), "got the booster 'gblinear'"),
+    "raw output": (lambda: fit_xgboost(TWO, objective="binary:logitraw"), "objectives .*, got 'binary:logitraw'"),
+    "number as missing": (lambda: fit_xgboost(TWO, missing=0.0), "Expected missing=nan, got missing=0.0"),
+    "linear leaves": (lambda: fit_lightgbm(TWO, linear_tree=True), "linear models in the leaves of tree 0"),
+    "zero as missing": (lambda: fit_lightgbm(TWO, zero_as_missing=True), "fit with zero_as_missing=False"),
+    "rounded to one": (
+        lambda: fit_lightgbm(MANY, objective="multiclassova", n_estimators=500),
+        "fit with the objective multiclass instead",
+    ),
+    "other loss": (lambda: fit_catboost(TWO, loss_function="CrossEntropy"), "losses .*, got 'CrossEntropy'"),
+    "own threshold": (lambda: at_threshold(fit_catboost(TWO)), "parted at probability 0.5"),
+    "regressor": (lambda: pytest.importorskip("xgboost").XGBRegressor(n_estimators=1).fit(*TWO), "got XGBRegressor"),
+    "unfitted XGBoost": (lambda: pytest.importorskip("xgboost").XGBClassifier(), "unfitted XGBClassifier; call fit"),
+    "unfitted LightGBM": (
+        lambda: pytest.importorskip("lightgbm").LGBMClassifier(),
+        "unfitted LGBMClassifier; call fit",
+    ),
+    "unfitted CatBoost": (lambda: pytest.importorskip("catboost").CatBoostClassifier(), "unfitted CatBoostClassifier"),
+}
+
+
+def at_threshold(model):
+    model.set_probability_threshold(0.3)
+    return model
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_translated_is_refused_by_name(case):
+    make, message = REFUSED[case]
+    with pytest.raises(ModelError, match=message) as caught:
+        as_ensemble(make())
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_line_reads_them(tmp_path, capsys):
+    X, y = TWO
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y])[:20], delimiter=",", fmt="%.17g")
+    fit_xgboost(TWO).save_model(tmp_path / "model.ubj")
+    fit_lightgbm(TWO).booster_.save_model(tmp_path / "model.txt")
+    for name in ("model.ubj", "model.txt"):
+        assert main(["spread", str(tmp_path / name)]) == 0
+        rows = [str(tmp_path / "rows.csv"), "--target", "30", "--no-header"]
+        assert main(["certify", str(tmp_path / name), *rows, "--norm", "inf", "--eps", "1e-9"]) == 0
+    (tmp_path / "model.txt").write_text((tmp_path / "model.txt").read_text()[:2_000])
+    assert main(["spread", str(tmp_path / "model.txt")]) == 2
+    assert "is not a sound LightGBM classifier. Expected" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def files():
+    """Small files of every kind."""
+    options = {"n_estimators": 3, "max_depth": 3}
+    saved = {
+        "json": fit_xgboost(MANY, **options).get_booster().save_raw("json"),
+        "ubj": fit_xgboost(MANY, **options).get_booster().save_raw("ubj"),
+        "vector ubj": fit_xgboost(MANY, multi_strategy="multi_output_tree", **options).get_booster().save_raw("ubj"),
+        "text": fit_lightgbm(MANY, n_estimators=3).booster_.model_to_string().encode(),
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        for policy in ("SymmetricTree", "Lossguide"):
+            path = Path(directory) / "model.json"
+            fit_catboost(MANY, iterations=3, grow_policy=policy).save_model(str(path), format="json")
+            saved[policy] = path.read_bytes()
+    return {name: bytes(content) for name, content in saved.items()}
+
+
+WORDS = (b"-1", b"0", b"1e999", b"NaN", b"9" * 20, b"2147483647", b"[]", b"{}", b"null", b'"x"', b"[[1]]", b"[" * 99)
+
+
+def alter(content, rng):
+    """Change, cut, remove, repeat, or put another value in place of a number."""
+    content = bytearray(content)
+    i, j = (int(place) for place in rng.integers(len(content), size=2))
+    match rng.integers(5):
+        case 0:
+            content[i], content[j] = rng.integers(256, size=2).tolist()
+        case 1:
+            del content[i:]
+        case 2:
+            del content[i : i + int(rng.integers(1, 200))]
+        case 3:
+            content[i:i] = content[j : j + int(rng.integers(1, 50))]
+        case _:
+            numbers = list(re.finditer(rb"-?\d+(\.\d+)?(e-?\d+)?", bytes(content)))
+            chosen = numbers[rng.integers(len(numbers))]
+            content[chosen.start() : chosen.end()] = WORDS[rng.integers(len(WORDS))]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("kind", ["json", "ubj", "vector ubj", "text", "SymmetricTree", "Lossguide"])
+def test_altered_files_are_refused_or_sound(kind, files, tmp_path):
+    rng = np.random.default_rng(5)
+    n_refused = 0
+    for _ in range(400):
+        (tmp_path / "model").write_bytes(alter(files[kind], rng))
+        tracemalloc.start()
+        try:
+            ensemble = as_ensemble(tmp_path / "model")
+        except ModelError:
+            n_refused += 1
+        else:
+            assert ensemble.n_nodes <= len(files[kind])
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(files[kind]) + 2**22
+        tracemalloc.stop()
+    assert n_refused > 100
+
+
+def test_sizes_are_not_believed(monkeypatch):
+    for claim in (b"{L", b"{i\x01a[$d#L", b"{i\x01a[#L", b"{i\x01aSL"):
+        with pytest.raises(ModelError, match="Expected a size within the file"):
+            parse_xgboost(claim + b"\x7f" * 8)
+    with pytest.raises(ModelError, match="levels"):
+        parse_xgboost(b"{i\x01a" + b"[" * 10_000)
+    with pytest.raises(ModelError, match="too deep"):
+        parse_xgboost(b' {"a":' + b"[" * 100_000)
+    monkeypatch.setattr(score_table, "LARGEST_TABLE", 20)
+    table = score_table.ScoreTable(10)
+    assert table.add([0.5, 0.5], 3).tolist() == [0, 0]
+    with pytest.raises(ModelError, match="at most 20 scores of leaves, got more"):
+        table.add([0.25, 0.75], 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", np.float32(0.1)),
+        ("16777217", 16777216),  # halfway, to the even one
+        ("16777217.000000001", 16777218),  # a little more than halfway, which float64 does not see
+        ("16777218.999999999", 16777218),
+        ("-16777217.000000001", -16777218),
+        ("2.1019476964872256e-45", np.float32(2e-45)),  # nearly one and a half of the smallest float32
+    ],
+)
+def test_numbers_are_rounded_to_float32_once(text, value):
+    assert np.float32(parse_single(text)) == value

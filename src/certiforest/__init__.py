@@ -15,7 +15,7 @@ The house, from the front door down (imports go down only)::
     tables.py          rows and labels from CSV, Parquet, npz and LIBSVM files
     training/          trainers of large-spread ensembles
     verification/      composition of votes, sums of scores, knapsacks, radius, witness, exact arithmetic
-    formats/           doors for models: scikit-learn, .silva; as_ensemble(model)
+    formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
     spread.py          how far apart thresholds are: spread, overlaps, has_large_spread
     reach_kernels.py   what one tree can be made to say, and at what cost
     ensemble.py        TreeEnsemble: all trees as flat read-only arrays; they vote, or their scores add up
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from certiforest.attacker import Attacker
 from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.formats import as_ensemble, save_silva
+from certiforest.formats import as_ensemble, save_onnx, save_silva
 from certiforest.scaling import Scaling
 from certiforest.spread import has_large_spread, overlaps, spread
 from certiforest.verdict import Certificates, Verdict
@@ -56,6 +56,7 @@ __all__ = [
     "certify",
     "has_large_spread",
     "overlaps",
+    "save_onnx",
     "save_silva",
     "spread",
 ]

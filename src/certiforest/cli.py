@@ -61,7 +61,10 @@ class InputError(ValueError):
 
 
 # Arguments and options that several commands share.
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file: certiforest JSON or .silva.")]
+ModelPath = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
+]
 DataName = Annotated[
     str,
     typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),

@@ -475,13 +475,13 @@ class TreeEnsemble:
         )
 
 
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write ``text`` to ``path`` so that a reader, at any moment, sees the old file or the whole new one."""
+def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write ``content`` to ``path`` so that a reader, at any moment, sees the old file or the whole new one."""
     path = Path(path)
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)

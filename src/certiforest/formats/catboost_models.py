@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.formats.documents import entries, entry, integer, integers, numbers, read_json
+from certiforest.formats.documents import entries, entry, integer, integers, numbers, read_json, singles
 from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
@@ -79,6 +79,8 @@ def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
     if str(info.get("binclass_probability_threshold", "0.5")) != "0.5":
         raise ModelError("Expected classes to be parted at probability 0.5, got a model with a threshold of its own.")
     labels = entries(info, "class_params", "class_names")
+    if not all(isinstance(label, (bool, int, float, str)) for label in labels):
+        raise ModelError("Expected plain labels as class_names, got others.")
     if integers(info, "class_params", "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")
     scale, *bias = entries(document, "scale_and_bias") or [None]
@@ -123,7 +125,7 @@ def _read_split(index: int, split: Any, place: NDArray[np.int64]) -> tuple[int, 
     feature = integer(split, "float_feature_index")
     if not 0 <= feature < len(place):
         raise ModelError(f"Expected float_feature_index between 0 and {len(place) - 1} in tree {index}, got {feature}.")
-    (border,) = numbers({"border": [entry(split, "border")]}, "border").astype(np.float32)
+    (border,) = singles({"border": [entry(split, "border")]}, "border")
     if not np.isfinite(border):
         raise ModelError(f"Expected finite borders, got another in tree {index}.")
     return int(place[feature]), float(border)

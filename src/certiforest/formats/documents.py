@@ -171,6 +171,12 @@ def numbers(document: Any, *path: str, size: int | None = None) -> NDArray[np.fl
     return array.astype(np.float64)
 
 
+def singles(document: Any, *path: str, size: int | None = None) -> NDArray[np.float32]:
+    """Return the list of numbers at a path as float32, NaN and infinity included."""
+    with np.errstate(over="ignore"):
+        return numbers(document, *path, size=size).astype(np.float32)
+
+
 def integers(document: Any, *path: str, size: int | None = None) -> NDArray[np.int64]:
     """Return the list of whole numbers at a path."""
     array = numbers(document, *path, size=size)

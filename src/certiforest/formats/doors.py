@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,13 @@ from certiforest.formats.lightgbm_models import (
     translate_lightgbm,
 )
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
-from certiforest.formats.xgboost_models import is_xgboost_model, parse_xgboost, translate_xgboost
+from certiforest.formats.xgboost_models import (
+    UBJSON_OBJECT,
+    XGBOOST_KEY,
+    is_xgboost_model,
+    parse_xgboost,
+    translate_xgboost,
+)
 
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
@@ -113,9 +118,9 @@ def _read(path: Path) -> TreeEnsemble:
     source = str(path)
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return parse_silva(content, source=source)
-    if content.split(maxsplit=1)[:1] == [LIGHTGBM_HEADER]:
+    if content[:40].split(maxsplit=1)[:1] == [LIGHTGBM_HEADER]:
         return parse_lightgbm(content, source=source)
-    if re.match(rb"\{[iUIlL]", content) or re.search(rb'"learner"\s*:', content):
+    if UBJSON_OBJECT.match(content) or XGBOOST_KEY.search(content):
         return parse_xgboost(content, source=source)
     if content.startswith(CATBOOST_BINARY) or CATBOOST_KEYS.search(content):
         return parse_catboost(content, source=source)

@@ -80,7 +80,7 @@ class _Parser:
     objective = ""
 
     def __init__(self, text: str) -> None:
-        self._lines: Iterator[str] = iter(text.splitlines())
+        self._lines: Iterator[str] = iter(text.split("\n"))
 
     def _section(self) -> dict[str, str]:
         """Return the next lines up to an empty one as names and values."""

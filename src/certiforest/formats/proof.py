@@ -127,6 +127,8 @@ def prove(
         warnings.simplefilter("ignore", UserWarning)  # that these rows are without the names of their columns
         ours, theirs = ensemble.predict(rows), np.asarray(predict(rows))
         their_sums = None if raw is None else np.asarray(raw(rows), np.float64)
+    if theirs.shape != ours.shape:
+        raise ModelError(f"Expected {name} to predict one label per row, got shape {theirs.shape}.")
     differs = ours != theirs
     if ensemble.combine == "sum":
         bound = ensemble.rounding_bound(dtype) + slack

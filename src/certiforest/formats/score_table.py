@@ -41,15 +41,19 @@ class ScoreTable:
             place[is_leaf] = self.add(np.asarray(scores)[is_leaf], output)
             return place
         rows = np.asarray(scores, np.float64)
+        group: NDArray[np.int64] | slice = slice(None)
         if output is not None:
-            column, rows = rows, np.zeros((len(rows), self.n_outputs))
-            rows[:, output] = column
-        rows = rows + 0.0  # one kind of zero
-        distinct, group = np.unique(rows, axis=0, return_inverse=True)
-        if (len(self._place) + len(distinct)) * self.n_outputs > LARGEST_TABLE:
+            distinct, group = np.unique(rows, return_inverse=True)
+            self._check_size(len(self._place) + len(distinct))  # the rows may be far longer than what they are made of
+            rows = np.zeros((len(distinct), self.n_outputs))
+            rows[:, output] = distinct
+        index = [self._place.setdefault(row.tobytes(), len(self._place)) for row in rows + 0.0]  # one kind of zero
+        self._check_size(len(self._place))
+        return np.array(index, np.int64)[group]
+
+    def _check_size(self, n_rows: int) -> None:
+        if n_rows * self.n_outputs > LARGEST_TABLE:
             raise ModelError(f"Expected at most {LARGEST_TABLE} scores of leaves, got more.")
-        index = [self._place.setdefault(row.tobytes(), len(self._place)) for row in distinct]
-        return np.array(index, np.int64)[group.ravel()]
 
     def table(self) -> NDArray[np.float64]:
         """Return all rows, shape (n, n_outputs)."""

@@ -8,6 +8,7 @@ read the same way, and proved.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from typing import Any
 
@@ -20,15 +21,17 @@ from certiforest.formats.documents import (
     entry,
     integer,
     integers,
-    numbers,
     parse_single,
     read_json,
     read_ubjson,
+    singles,
 )
 from certiforest.formats.float32_rows import deployed_strict_thresholds
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
 
+UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
+XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
 
@@ -92,8 +95,7 @@ def _translate_booster(booster: Any, name: str) -> TreeEnsemble:
 def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     try:
-        is_json = content[1:2].isspace() or content[1:2] == b'"'
-        document = read_json(content, parse_single) if is_json else read_ubjson(content)
+        document = read_ubjson(content) if UBJSON_OBJECT.match(content) else read_json(content, parse_single)
         n_rounds = None
         attributes = entry(document, "learner").get("attributes")
         if isinstance(attributes, dict) and "best_iteration" in attributes:
@@ -146,7 +148,7 @@ def _read_base(parameters: Any, objective: str, n_outputs: int) -> NDArray[np.fl
     """Return the base score as a sum; for log-loss it is written as a probability."""
     text = str(entry(parameters, "base_score"))
     try:
-        written = np.array([parse_single(word) for word in text.strip("[]").split(",")]).astype(np.float32)
+        written = singles({"base_score": [parse_single(word) for word in text.strip("[]").split(",")]}, "base_score")
     except ValueError:
         raise ModelError(f"Expected numbers as base_score, got {text[:40]!r}.") from None
     if objective == "binary:logistic":
@@ -170,8 +172,10 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
     output = integers(model, "tree_info", size=len(trees))
     if len(output) and not 0 <= output.min() <= output.max() < n_outputs:
         raise ModelError(f"Expected tree_info between 0 and {n_outputs - 1}, got {output.min()} to {output.max()}.")
-    weight = numbers(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees))
-    return trees, output, weight.astype(np.float32).astype(np.float64)
+    weight = singles(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees), np.float32)
+    if not np.isfinite(weight).all():
+        raise ModelError("Expected finite weights of trees, got others.")
+    return trees, output, weight.astype(np.float64)
 
 
 def _count_used(booster: Any, n_outputs: int, n_trees: int, n_rounds: int | None) -> int:
@@ -194,7 +198,7 @@ def _translate_tree(
 ) -> Nodes:
     left = integers(tree, "left_children")
     right, feature = (integers(tree, name, size=len(left)) for name in ("right_children", "split_indices"))
-    value = numbers(tree, "split_conditions", size=len(left)).astype(np.float32)
+    value = singles(tree, "split_conditions", size=len(left))
     kept = _hanging(index, left, right)
     is_leaf = left[kept] == -1
     if "split_type" in tree:  # not before version 1.3
@@ -206,13 +210,16 @@ def _translate_tree(
                 f"Expected thresholds only, got a categorical split on feature {shown} in tree {index}, which is not"
                 " supported; fit with one-hot encoded categories instead."
             )
-    if not np.isfinite(value[kept]).all():
-        raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     n_values = _leaf_size(tree)
+    if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
+        raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     if n_values > 1:  # one vector per leaf, whose place stands where other nodes have their right child
-        if n_values != n_outputs:
-            raise ModelError(f"Expected {n_outputs} scores in each leaf of tree {index}, got {n_values}.")
-        vectors = numbers(tree, "leaf_weights").astype(np.float32).astype(np.float64)
+        if n_values != n_outputs or "leaf_weights" not in tree:
+            raise ModelError(
+                f"Expected {n_outputs} scores in each leaf of tree {index}, in leaf_weights, got {n_values} elsewhere:"
+                " older versions of XGBoost write vector leaves in another way; save the model with a newer one."
+            )
+        vectors = singles(tree, "leaf_weights").astype(np.float64)
         place = np.where(is_leaf, right[kept], 0)
         if len(vectors) % n_values or not ((place >= 0) & (place < len(vectors) // n_values)).all():
             raise ModelError(f"Expected {n_values} scores for each leaf of tree {index}, got {len(vectors)} in all.")
