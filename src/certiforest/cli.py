@@ -390,7 +390,7 @@ def train(
     with _progress("Training", estimator.get_params()["n_estimators"]) as advance:
         _fit(estimator, X[chosen], table.y[chosen], advance)
     seconds = time.perf_counter() - start
-    ensemble = as_ensemble(estimator).with_columns(table.feature_names, scaling)
+    ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling)
     summary: dict[str, Any] = {
         "model": _describe_model(ensemble, str(out)),
         "data": {"source": data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
@@ -619,7 +619,7 @@ def demo(
     with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
         estimator.fit(X_train, y_train)
         advance(1)
-        ensemble = as_ensemble(estimator).with_columns(dataset.table.feature_names, dataset.scaling)
+        ensemble = estimator.ensemble_.with_columns(dataset.table.feature_names, dataset.scaling)
         found = {}
         for norm in DEMO_NORMS:
             found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
