@@ -437,6 +437,24 @@ def test_report(run, refuse, model, data, tmp_path, suffix):
     assert findings["verdicts"]["FRAGILE"] == 1
 
 
+def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_path, monkeypatch):
+    n_certified = []
+
+    def counted(*arguments, **options):
+        n_certified.append(len(arguments[1]))
+        return certify(*arguments, **options)
+
+    monkeypatch.setattr("certiforest.cli.certify", counted)
+    monkeypatch.setattr("certiforest.report.certify", counted)
+    report, rows = tmp_path / "report.json", tmp_path / "found.csv"
+    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
+    assert run(*arguments)[0] == 0
+    # The second call is about the one fragile row, with the smallest budget that changes it.
+    assert n_certified == [4, 1]
+    assert json.loads(report.read_text())["verdicts"]["FRAGILE"] == 1
+    assert rows.read_text().startswith("row,label,prediction,stable,method,verdict\n")
+
+
 def test_datasets(run, refuse):
     code, out, _ = run("datasets")
     assert code == 0
@@ -486,11 +504,11 @@ class TestReproduce:
         assert "Interrupted" in err
         code, out, _ = run(*arguments, "--json")
         assert code == 0
-        assert trained == ["traditional", "pruned", "pruned", "grown"]
+        assert trained == ["traditional", "pruned", "pruned", "grown", "boosted"]
         outcome = json.loads(out)
         assert outcome["rows"][0][:3] == ["0.015", "25 x 4", "0.97"]
         assert "| 0.015 | 25 x 4 | 0.97 |" in run(*arguments, "--markdown")[1]
-        assert len(trained) == 4
+        assert len(trained) == 5
 
 
 def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):

@@ -37,7 +37,7 @@ from certiforest.certify import certify
 from certiforest.datasets import DATASETS, dataset_info, load_dataset
 from certiforest.ensemble import TreeEnsemble, write_atomically
 from certiforest.formats import as_ensemble
-from certiforest.report import as_html, as_text, find
+from certiforest.report import as_html, as_text, find, gather
 from certiforest.scaling import Scaling
 from certiforest.sources import Sample, Source, check_part, find_features
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
@@ -203,17 +203,18 @@ def certify_command(
             rows.X,
             rows.y,
             attacker,
-            radius=radius,
-            witness=witness,
+            radius=radius or report is not None,
+            witness=witness or report is not None,
             time_limit=time_limit,
             n_jobs=jobs,
             progress=advance,
         )
     seconds = time.perf_counter() - start
     if out is not None:
-        write_atomically(out, _rows_as_csv(found, rows))
+        write_atomically(out, _rows_as_csv(found, rows, radius=radius, witness=witness))
     if report is not None:
-        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), time_limit, jobs)))
+        findings = gather(ensemble, rows.X, found, attacker, **_names_for_report(rows, str(model)))
+        write_atomically(report, _render(report, findings))
     summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
     if as_json:
         _say_json(summary)
@@ -573,16 +574,22 @@ def _find(
             rows.X,
             rows.y,
             attacker,
-            model=Path(model).name,
-            data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
-            feature_names=rows.names,
-            row_numbers=rows.row_numbers,
-            scaling=rows.scaling,
-            image_shape=rows.image_shape,
             time_limit=time_limit,
             n_jobs=jobs,
             progress=advance,
+            **_names_for_report(rows, model),
         )
+
+
+def _names_for_report(rows: Sample, model: str) -> dict[str, Any]:
+    return {
+        "model": Path(model).name,
+        "data": Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
+        "feature_names": rows.names,
+        "row_numbers": rows.row_numbers,
+        "scaling": rows.scaling,
+        "image_shape": rows.image_shape,
+    }
 
 
 RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -849,7 +856,7 @@ def _show_summary(summary: dict[str, Any]) -> None:
     _show(table)
 
 
-def _rows_as_csv(found: Certificates, rows: Sample) -> str:
+def _rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:
     columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
     if found.label is not None:
         columns["label"] = found.label.tolist()
@@ -858,10 +865,10 @@ def _rows_as_csv(found: Certificates, rows: Sample) -> str:
     columns["method"] = found.method.tolist()
     if found.label is not None:
         columns["verdict"] = [verdict.name for verdict in found.verdict]
-    if found.radius is not None and found.radius_is_exact is not None:
+    if radius and found.radius is not None and found.radius_is_exact is not None:
         columns["radius"] = found.radius.tolist()
         columns["radius_is_exact"] = found.radius_is_exact.tolist()
-    if found.witness is not None:
+    if witness and found.witness is not None:
         for index, column in enumerate(found.witness.T):
             name = f"witness_{_feature_name(rows.names, index)}"
             columns[name] = ["" if value != value else repr(value) for value in column.tolist()]

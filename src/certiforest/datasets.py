@@ -332,8 +332,8 @@ def _load_digits() -> Table:
 
 def _load_breast_cancer() -> Table:
     rows = np.loadtxt(_shipped_file("breast_cancer.csv"), delimiter=",", skiprows=1)
-    measures = ("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points")
-    measures += ("symmetry", "fractal dimension")
+    measures = ["radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points"]
+    measures += ["symmetry", "fractal dimension"]
     names = [how.format(measure) for how in ("mean {}", "{} error", "worst {}") for measure in measures]
     return Table(rows[:, :-1], rows[:, -1].astype(np.int64), tuple(names), "breast_cancer")
 

@@ -1,6 +1,6 @@
 """Report: what certification found, as plain data first, then as HTML, text or JSON.
 
-`find` certifies and gathers every number a reader may want into one dictionary of lists, numbers and
+`find` certifies, and `gather` puts every number a reader may want into one dictionary of lists, numbers and
 strings, which is what ``--json`` prints. `as_html` and `as_text` only draw it: whatever a figure shows is
 in the findings.
 """
@@ -22,7 +22,7 @@ from certiforest.scaling import Scaling
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates
 
-__all__ = ["as_html", "as_text", "find"]
+__all__ = ["as_html", "as_text", "find", "gather"]
 
 N_CURVE_POINTS = 201
 N_BINS = 40
@@ -36,25 +36,50 @@ def find(
     y: NDArray | None,
     attacker: Attacker,
     *,
+    time_limit: float = 1.0,
+    n_jobs: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    **names: Any,
+) -> dict[str, Any]:
+    """Certify rows with radius and witness, and gather the findings.
+
+    Parameters
+    ----------
+    ensemble, X, attacker, **names
+        As in `gather`.
+    y : ndarray of shape (n,), or None
+        Labels; without them the findings are about stability only.
+    time_limit, n_jobs, progress : optional
+        As in `certify`.
+    """
+    found = certify(
+        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
+    )
+    return gather(ensemble, X, found, attacker, **names)
+
+
+def gather(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.float64],
+    found: Certificates,
+    attacker: Attacker,
+    *,
     model: str,
     data: str,
     feature_names: Sequence[str] | None = None,
     row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
-    time_limit: float = 1.0,
-    n_jobs: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Certify rows with radius and witness, and gather the findings.
+    """Gather the findings about rows that were certified with radius and witness.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     X : ndarray of shape (n, n_features)
         Rows in the units of the ensemble.
-    y : ndarray of shape (n,), or None
-        Labels; without them the findings are about stability only.
+    found : Certificates
+        What `certify` found for these rows and this attacker.
     attacker : Attacker
     model, data : str
         What to call them.
@@ -65,17 +90,12 @@ def find(
         Shows changed features in the units of the data as well.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
-    time_limit, n_jobs, progress : optional
-        As in `certify`.
 
     Returns
     -------
     dict
         JSON-ready findings. Numbers that are infinite are null.
     """
-    found = certify(
-        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
-    )
     names = _names(feature_names, ensemble.n_features, image_shape)
     largest = largest_certifiable_eps(ensemble, attacker)
     width = exact_spread(ensemble, attacker)
