@@ -2,10 +2,8 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -199,9 +197,15 @@ class TestBadInput:
         text = tmp_path / "text.csv"
         text.write_text("length,links,label\n1,many,ham\n")
         assert "got 'many' in line 2, column 'links'" in refuse("certify", model, text, *rest)
+        spaced = tmp_path / "spaced.csv"
+        spaced.write_text("number of words,label\nmany,ham\n")
+        assert "--drop 'number of words'," in refuse("certify", model, spaced, *rest)
         wide = tmp_path / "wide.csv"
         wide.write_text("length,links,more,label\n1,1,1,ham\n")
         assert "--drop 'more'" in refuse("certify", model, wide, *rest)
+        assert "--target 'more'" in refuse("certify", model, wide, *rest)
+        assert "model before the data" in refuse("certify", data, model, *rest)
+        assert "model before the data" in refuse("report", data, model, *rest)
         narrow = tmp_path / "narrow.csv"
         narrow.write_text("length,label\n1,ham\n")
         assert "got no 'links'" in refuse("certify", model, narrow, *rest)
@@ -374,6 +378,7 @@ class TestTrain:
         rest = ("--eps", "0.01", "--out", out)
         assert "--target" in refuse("train", table, *rest, "--drop", "bought")
         assert "--drop bought" in refuse("train", table, *rest)
+        assert "Is --target the label?" in refuse("train", table, "--target", "a", "--drop", "bought", *rest)
         assert "boostings" in refuse("train", table, "--target", "bought", *rest, "--model", "boostings")
         assert "method" in refuse("train", table, "--target", "bought", *rest, "--method", "guess")
         assert "n_partitions" in refuse("train", table, "--target", "bought", *rest, "--param", "partitions=3")
@@ -521,23 +526,6 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     assert code == 130
     assert err.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_run_leaves_the_old_file_or_the_new_one(tmp_path):
-    """Kill training at moments spread over its whole duration; the model file is always whole."""
-    out = tmp_path / "model.json"
-    words = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"]
-    words += ["train", "breast_cancer", "--eps", "0.01", "--trees", "5", "--out", str(out), "--force", "--seed"]
-    start = time.perf_counter()
-    subprocess.run([*words, "0"], check=True, capture_output=True)
-    duration = time.perf_counter() - start
-    for seed, share in enumerate(np.linspace(0.6, 1.05, 6), start=1):
-        process = subprocess.Popen([*words, str(seed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(share * duration)
-        process.kill()
-        process.wait()
-        assert TreeEnsemble.load(out).n_trees == 5
 
 
 def test_help_needs_no_slow_library():

@@ -41,6 +41,7 @@ from certiforest.report import as_html, as_text, find, gather
 from certiforest.scaling import Scaling
 from certiforest.sources import Sample, Source, check_part, find_features
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
+from certiforest.tables import SUFFIXES
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
@@ -189,6 +190,7 @@ def certify_command(
         raise InputError(f"Expected --require between 0 and 1, got {require}.")
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
+    _check_order(model, data)
     ensemble = as_ensemble(model)
     source = Source(data, target, drop, kind, header, data_dir, download)
     rows = source.load(ensemble, part)
@@ -551,8 +553,10 @@ def report(
     Every figure's data is in the JSON.
     """
     if not as_json:
-        _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
+        if out.suffix.lower() not in RENDERERS:
+            raise InputError(f"Expected --out to end in {' or '.join(RENDERERS)}, got {str(out)!r}.")
         _check_free(force, out)
+    _check_order(model, data)
     ensemble = as_ensemble(model)
     rows = Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
     attacker = Attacker(norm, eps, frozen=find_features(frozen, rows.names, ensemble.n_features), domain=domain)
@@ -752,6 +756,12 @@ def _warn_of_units(attacker: Attacker, rows: Sample) -> None:
         f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g} {where}) of feature"
         f" {_feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
     )
+
+
+def _check_order(model: Path, data: str) -> None:
+    """Refuse a table in place of the model where the model comes second."""
+    if Path(data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
+        raise InputError(f"Expected the model before the data, got {str(model)!r} before {data!r}.")
 
 
 def _check_choice(option: str, value: Any, choices: Sequence[Any]) -> None:

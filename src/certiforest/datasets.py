@@ -236,8 +236,9 @@ def split_rows(y: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     _, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
     if n_rows == 0 or sizes.min() < 2 or min(n_test, n_rows - n_test) < len(sizes):
         raise DatasetError(
-            f"Expected at least two rows of every class, and enough to split, got {n_rows} rows in all."
-            " Use --part all to keep the table whole."
+            "Expected at least two rows of every class, and enough to split, got"
+            f" {n_rows} rows of {len(sizes)} classes."
+            " Is --target the label? If so, --part all keeps the table whole."
         )
     random = np.random.RandomState(SPLIT_SEED)
     n_train_of = _shares(sizes, n_rows - n_test, random)
