@@ -31,17 +31,14 @@ class Killer:
         assert done.returncode == 0, done.stderr
         return time.perf_counter() - start
 
-    def moments(self, *words, seconds):
-        """Yield after every kill, with whether the command was still running."""
-        for share in self.random.uniform(0.1, 1.05, self.n_moments):
-            process = subprocess.Popen(
-                [*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            time.sleep(share * seconds)
-            was_running = process.poll() is None
-            process.kill()
-            process.wait()
-            yield was_running
+    def kill(self, *words, seconds):
+        """Kill the command at a random moment; return whether it was still running."""
+        process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(self.random.uniform(0.1, 1.05) * seconds)
+        was_running = process.poll() is None
+        process.kill()
+        process.wait()
+        return was_running
 
 
 def check_training(folder, killer):
@@ -53,10 +50,10 @@ def check_training(folder, killer):
     old = out.read_bytes()
     assert old != new
     n_killed = 0
-    for was_running in killer.moments(*words, 1, seconds=seconds):
+    for _ in range(killer.n_moments):
+        n_killed += killer.kill(*words, 1, seconds=seconds)
         assert out.read_bytes() in (old, new)
         out.write_bytes(old)
-        n_killed += was_running
     return n_killed
 
 
@@ -74,11 +71,11 @@ def check_certification(folder, killer):
     old = {path: path.read_bytes() for path in (report, rows)}
     assert all(new[path] != old[path] for path in old)
     n_killed = 0
-    for was_running in killer.moments(*words(0.05), seconds=seconds):
+    for _ in range(killer.n_moments):
+        n_killed += killer.kill(*words(0.05), seconds=seconds)
         for path, content in old.items():
             assert path.read_bytes() in (content, new[path])
             path.write_bytes(content)
-        n_killed += was_running
     return n_killed
 
 
@@ -94,20 +91,23 @@ def check_reproduction(folder, killer):
         return ["reproduce", "table3", "--dataset", "rewema", "--quick", "--data-dir", folder, "--out-dir", results]
 
     seconds = killer.run(*words(folder / "whole"))
-    results = folder / "killed"
-    finished, n_killed = {}, 0
-    for was_running in killer.moments(*words(results), seconds=seconds):
-        for path, changed in finished.items():
-            assert path.stat().st_mtime_ns == changed
+    names = {path.name for path in (folder / "whole" / "rewema-quick").glob("*.json")}
+    n_killed = n_started = 0
+    finished = dict.fromkeys(names)  # cells, and when each was written
+    for moment in range(killer.n_moments + 1):
+        if len(finished) == len(names):  # nothing left to kill: start anew
+            n_started += 1
+            results, finished = folder / f"killed-{n_started}", {}
+        if moment < killer.n_moments:
+            n_killed += killer.kill(*words(results), seconds=seconds)
+        else:
+            killer.run(*words(results))
         for path in results.rglob("*.json"):
             json.loads(path.read_text())
-        finished = {path: path.stat().st_mtime_ns for path in (results / "rewema-quick").glob("*.json")}
-        n_killed += was_running
-    killer.run(*words(results))
-    for path, changed in finished.items():
-        assert path.stat().st_mtime_ns == changed
-    names = {path.name for path in (results / "rewema-quick").glob("*.json")}
-    assert names == {path.name for path in (folder / "whole" / "rewema-quick").glob("*.json")}
+        cells = {path.name: path.stat().st_mtime_ns for path in (results / "rewema-quick").glob("*.json")}
+        assert finished.items() <= cells.items()
+        finished = cells
+    assert set(finished) == names
     return n_killed
 
 
