@@ -860,7 +860,9 @@ def _show_summary(summary: dict[str, Any]) -> None:
         for name in ("stable", "unstable", "unknown"):
             table.add_row(name.capitalize(), str(summary[name]))
     if "median_radius" in summary:
-        table.add_row("Median radius", f"{summary['median_radius']} (lower bounds counted)")
+        median = summary["median_radius"]
+        shown = "infinite" if median is None else f"{median:.6g}"
+        table.add_row("Median radius", f"{shown} (lower bounds counted)")
     table.add_row("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no")
     table.add_row("Time", f"{summary['seconds']:.2f} s")
     _show(table)
@@ -914,7 +916,7 @@ def _shortened(names: Sequence[str]) -> str:
 
 
 def _key_values(title: str) -> TextTable:
-    table = TextTable(title=title, show_header=False, title_justify="left")
+    table = TextTable(title=title, show_header=False)
     table.add_column(style="bold")
     table.add_column()
     return table
@@ -924,6 +926,9 @@ def _show(table: TextTable) -> None:
     console = Console()
     if not console.is_terminal:  # a file or pipe has no width to fit into
         console = Console(width=160)
+    if table.title is not None:  # on a line of its own, as a table would wrap it to its own width
+        console.print(table.title, soft_wrap=True, highlight=False, markup=False, style="italic")
+        table.title = None
     console.print(table)
 
 

@@ -208,14 +208,22 @@ def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
 
 
 def _histogram(found: Certificates, eps: float) -> dict[str, list]:
-    """Count radii: exact ones, and those known to be at least so large; the last bin has no end."""
+    """Count radii: exact ones, and those known to be at least so large; the last bin has no end.
+
+    A bin holds its upper edge, and eps is an edge: what is left of it is unstable at eps, or not known to be stable.
+    """
     assert found.radius is not None
     assert found.radius_is_exact is not None
     counted = _counted(found)
-    edges = np.linspace(0, _reach_of_figures(found, eps), N_BINS + 1)
-    place = np.minimum(np.searchsorted(edges, found.radius, side="right") - 1, N_BINS)
-    exact = np.bincount(place[counted & found.radius_is_exact], minlength=N_BINS + 1)
-    at_least = np.bincount(place[counted & ~found.radius_is_exact], minlength=N_BINS + 1)
+    reach = _reach_of_figures(found, eps)
+    edges = np.linspace(0, reach, N_BINS + 1)
+    if eps > 0:
+        n_below = max(1, round(N_BINS * eps / reach))
+        edges = np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps
+    n_bins = len(edges) - 1
+    place = np.clip(np.searchsorted(edges, found.radius, side="left") - 1, 0, n_bins)
+    exact = np.bincount(place[counted & found.radius_is_exact], minlength=n_bins + 1)
+    at_least = np.bincount(place[counted & ~found.radius_is_exact], minlength=n_bins + 1)
     return {"edges": edges.tolist(), "exact": exact.tolist(), "at_least": at_least.tolist()}
 
 
