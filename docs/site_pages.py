@@ -24,7 +24,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _with_links_of_the_site(text: str) -> str:
-    text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"""(\]\(|src=")docs/""", r"\1", text)
     for source, page in TOP.items():
         text = text.replace(f"]({source})", f"]({page})")
     return text
