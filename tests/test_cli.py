@@ -528,8 +528,11 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_help_needs_no_slow_library():
-    code = "import sys; from certiforest.cli import main; main(['--help']); "
+@pytest.mark.parametrize("words", [["--help"], ["certify", "model.json", "breast_cancer", "--eps", "0.01"]])
+def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
+    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=30, classes=[0, 1])
+    stump.save(tmp_path / "model.json")
+    code = f"import sys; from certiforest.cli import main; assert main({words!r}) == 0; "
     code += "print({'sklearn', 'ortools', 'pandas'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.endswith("set()\n")
