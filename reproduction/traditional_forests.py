@@ -87,24 +87,18 @@ def with_scores(ensemble, X):
     return forest
 
 
-def ask_veritas(forest, x, label, eps, seconds):
-    """Return 1 stable, 0 unstable, -1 open."""
+def ask_veritas(forest, x, eps, seconds):
+    """Return 1 stable, 0 unstable, -1 open: whether the largest sum within reach is above zero."""
     import veritas
 
-    config = veritas.Config(veritas.HeuristicType.MAX_OUTPUT if label == 0 else veritas.HeuristicType.MIN_OUTPUT)
-    config.stop_when_optimal = True
-    config.stop_when_upper_less_than = 0.0
+    config = veritas.Config(veritas.HeuristicType.MAX_OUTPUT)
+    config.ignore_state_when_worse_than = 0.0
     config.stop_when_num_solutions_exceeds = 1
-    reach = [veritas.Interval(a - eps, np.nextafter(a + eps, np.inf)) for a in x]
-    search = config.get_search(forest, reach)
+    search = config.get_search(forest, [veritas.Interval(a - eps, np.nextafter(a + eps, np.inf)) for a in x])
     reason = search.step_for(seconds, 100)
-    if search.num_solutions() > 0:
-        turned = search.get_solution(0).output > 0 if label == 0 else search.get_solution(0).output < 0
-        if turned:
-            return 0
-        if search.is_optimal():
-            return 1
-    return 1 if reason in (veritas.StopReason.NO_MORE_OPEN, veritas.StopReason.UPPER_LT) else -1
+    if search.num_solutions() > 0 and search.get_solution(0).output > 0:
+        return 0
+    return 1 if reason in (veritas.StopReason.NO_MORE_OPEN, veritas.StopReason.OPTIMAL) else -1
 
 
 def main():
@@ -142,11 +136,12 @@ def main():
         for size, forest in forests.items():
             X, y = X_test[rows], y_test[rows]
             theirs = with_scores(forest, X)
+            theirs = theirs, theirs.negate_leaf_values()
             for eps in EPS:
                 ours, seconds = show(f"{size[0]}x{size[1]}", forest, X, y, Attacker("linf", eps), 1)
                 began = time.process_time()
                 labels = forest.class_index(X)
-                stable = np.array([ask_veritas(theirs, x, c, eps, 1.0) for x, c in zip(X, labels, strict=True)])
+                stable = np.array([ask_veritas(theirs[c], x, eps, 1.0) for x, c in zip(X, labels, strict=True)])
                 other = time.process_time() - began
                 both = (stable >= 0) & (ours.stable >= 0)
                 print(

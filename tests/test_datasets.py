@@ -4,6 +4,8 @@ import gzip
 
 import numpy as np
 import pytest
+import sklearn.datasets
+from sklearn.model_selection import train_test_split
 
 from certiforest.datasets import DATASETS, DatasetError, dataset_info, is_dataset, load_dataset, split_rows
 from shared_data import needs_shared, paper_split, shared
@@ -27,6 +29,34 @@ def test_shipped_datasets(name, n_rows, n_features, n_classes):
     assert len(y_train) == len(X_train)
     assert X_train.min() == 0.0
     assert X_train.max() == 1.0
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer"])
+def test_shipped_datasets_are_those_of_scikit_learn(name):
+    bunch = getattr(sklearn.datasets, f"load_{name}")()
+    table = load_dataset(name).table
+    np.testing.assert_array_equal(table.X, bunch.data)
+    np.testing.assert_array_equal(table.y, bunch.target)
+    assert table.feature_names == tuple(bunch.feature_names)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_rows_are_split_as_scikit_learn_does(seed):
+    random = np.random.default_rng(seed)
+    n_rows, n_classes = random.integers(2, 400), random.integers(1, 9)
+    y = random.integers(0, n_classes, n_rows)
+    if seed % 3 == 0:  # many classes of the same size: remainders are equal
+        y = np.arange(n_rows) % n_classes
+    if seed % 2:
+        y = np.array(["ham", "spam", "eggs", "a", "b", "c", "d", "e", "f"])[y]
+    try:
+        expected = train_test_split(np.arange(n_rows), test_size=0.3, random_state=7, stratify=y)
+    except ValueError:
+        with pytest.raises(DatasetError, match="at least two rows"):
+            split_rows(y)
+        return
+    for ours, theirs in zip(split_rows(y), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_every_dataset_is_described():

@@ -72,6 +72,12 @@ def test_every_counted_row_is_in_the_histogram(findings):
     assert len(histogram["edges"]) == len(histogram["exact"])
 
 
+def test_rows_left_of_eps_in_the_histogram_are_the_fragile_ones(findings):
+    histogram = findings["radius_histogram"]
+    at = histogram["edges"].index(0.1)
+    assert sum(histogram["exact"][:at]) == findings["verdicts"]["FRAGILE"] > 0
+
+
 def test_fragile_rows_show_a_change_that_works(ensemble, rows, findings):
     for entry in findings["fragile_rows"]:
         z = rows[0][entry["row"]].copy()

@@ -37,10 +37,11 @@ from certiforest.certify import certify
 from certiforest.datasets import DATASETS, dataset_info, load_dataset
 from certiforest.ensemble import TreeEnsemble, write_atomically
 from certiforest.formats import as_ensemble
-from certiforest.report import as_html, as_text, find
+from certiforest.report import as_html, as_text, find, gather
 from certiforest.scaling import Scaling
 from certiforest.sources import Sample, Source, check_part, find_features
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
+from certiforest.tables import SUFFIXES
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
@@ -192,6 +193,7 @@ def certify_command(
         raise InputError(f"Expected --require between 0 and 1, got {require}.")
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
+    _check_order(model, data)
     ensemble = as_ensemble(model)
     source = Source(data, target, drop, kind, header, data_dir, download)
     rows = source.load(ensemble, part)
@@ -206,17 +208,18 @@ def certify_command(
             rows.X,
             rows.y,
             attacker,
-            radius=radius,
-            witness=witness,
+            radius=radius or report is not None,
+            witness=witness or report is not None,
             time_limit=time_limit,
             n_jobs=jobs,
             progress=advance,
         )
     seconds = time.perf_counter() - start
     if out is not None:
-        write_atomically(out, _rows_as_csv(found, rows))
+        write_atomically(out, _rows_as_csv(found, rows, radius=radius, witness=witness))
     if report is not None:
-        write_atomically(report, _render(report, _find(ensemble, rows, attacker, str(model), time_limit, jobs)))
+        findings = gather(ensemble, rows.X, found, attacker, **_names_for_report(rows, str(model)))
+        write_atomically(report, _render(report, findings))
     summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
     if as_json:
         _say_json(summary)
@@ -393,7 +396,7 @@ def train(
     with _progress("Training", estimator.get_params()["n_estimators"]) as advance:
         _fit(estimator, X[chosen], table.y[chosen], advance)
     seconds = time.perf_counter() - start
-    ensemble = as_ensemble(estimator).with_columns(table.feature_names, scaling)
+    ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling)
     summary: dict[str, Any] = {
         "model": _describe_model(ensemble, str(out)),
         "data": {"source": data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
@@ -553,8 +556,10 @@ def report(
     Every figure's data is in the JSON.
     """
     if not as_json:
-        _check_choice("--out to end in", out.suffix.lower(), tuple(RENDERERS))
+        if out.suffix.lower() not in RENDERERS:
+            raise InputError(f"Expected --out to end in {' or '.join(RENDERERS)}, got {str(out)!r}.")
         _check_free(force, out)
+    _check_order(model, data)
     ensemble = as_ensemble(model)
     rows = Source(data, target, drop, kind, header, data_dir, download).load(ensemble, part)
     attacker = Attacker(norm, eps, frozen=find_features(frozen, rows.names, ensemble.n_features), domain=domain)
@@ -576,16 +581,22 @@ def _find(
             rows.X,
             rows.y,
             attacker,
-            model=Path(model).name,
-            data=Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
-            feature_names=rows.names,
-            row_numbers=rows.row_numbers,
-            scaling=rows.scaling,
-            image_shape=rows.image_shape,
             time_limit=time_limit,
             n_jobs=jobs,
             progress=advance,
+            **_names_for_report(rows, model),
         )
+
+
+def _names_for_report(rows: Sample, model: str) -> dict[str, Any]:
+    return {
+        "model": Path(model).name,
+        "data": Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
+        "feature_names": rows.names,
+        "row_numbers": rows.row_numbers,
+        "scaling": rows.scaling,
+        "image_shape": rows.image_shape,
+    }
 
 
 RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -622,14 +633,17 @@ def demo(
     with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
         estimator.fit(X_train, y_train)
         advance(1)
-        ensemble = as_ensemble(estimator).with_columns(dataset.table.feature_names, dataset.scaling)
+        ensemble = estimator.ensemble_.with_columns(dataset.table.feature_names, dataset.scaling)
         found = {}
         for norm in DEMO_NORMS:
-            found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps))
+            for_report = norm == REPORTED_NORM
+            found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps), radius=for_report, witness=for_report)
             advance(1)
     names = dataset.table.feature_names
     rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
-    write_atomically(out, _render(out, _find(ensemble, rows, Attacker("inf", eps), "demo model", 1.0, 1)))
+    attacker = Attacker(REPORTED_NORM, eps)
+    findings = gather(ensemble, X_test, found[REPORTED_NORM], attacker, **_names_for_report(rows, "demo model"))
+    write_atomically(out, _render(out, findings))
     if as_json:
         _say_json(
             {
@@ -658,6 +672,7 @@ def demo(
 
 
 DEMO_NORMS = ("inf", "2", "1")
+REPORTED_NORM = "inf"
 
 
 def _first_free(stem: str, suffix: str) -> Path:
@@ -748,6 +763,12 @@ def _warn_of_units(attacker: Attacker, rows: Sample) -> None:
         f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g} {where}) of feature"
         f" {_feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
     )
+
+
+def _check_order(model: Path, data: str) -> None:
+    """Refuse a table in place of the model where the model comes second."""
+    if Path(data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
+        raise InputError(f"Expected the model before the data, got {str(model)!r} before {data!r}.")
 
 
 def _check_choice(option: str, value: Any, choices: Sequence[Any]) -> None:
@@ -846,13 +867,15 @@ def _show_summary(summary: dict[str, Any]) -> None:
         for name in ("stable", "unstable", "unknown"):
             table.add_row(name.capitalize(), str(summary[name]))
     if "median_radius" in summary:
-        table.add_row("Median radius", f"{summary['median_radius']} (lower bounds counted)")
+        median = summary["median_radius"]
+        shown = "infinite" if median is None else f"{median:.6g}"
+        table.add_row("Median radius", f"{shown} (lower bounds counted)")
     table.add_row("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no")
     table.add_row("Time", f"{summary['seconds']:.2f} s")
     _show(table)
 
 
-def _rows_as_csv(found: Certificates, rows: Sample) -> str:
+def _rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:
     columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
     if found.label is not None:
         columns["label"] = found.label.tolist()
@@ -861,10 +884,10 @@ def _rows_as_csv(found: Certificates, rows: Sample) -> str:
     columns["method"] = found.method.tolist()
     if found.label is not None:
         columns["verdict"] = [verdict.name for verdict in found.verdict]
-    if found.radius is not None and found.radius_is_exact is not None:
+    if radius and found.radius is not None and found.radius_is_exact is not None:
         columns["radius"] = found.radius.tolist()
         columns["radius_is_exact"] = found.radius_is_exact.tolist()
-    if found.witness is not None:
+    if witness and found.witness is not None:
         for index, column in enumerate(found.witness.T):
             name = f"witness_{_feature_name(rows.names, index)}"
             columns[name] = ["" if value != value else repr(value) for value in column.tolist()]
@@ -900,7 +923,7 @@ def _shortened(names: Sequence[str]) -> str:
 
 
 def _key_values(title: str) -> TextTable:
-    table = TextTable(title=title, show_header=False, title_justify="left")
+    table = TextTable(title=title, show_header=False)
     table.add_column(style="bold")
     table.add_column()
     return table
@@ -910,6 +933,9 @@ def _show(table: TextTable) -> None:
     console = Console()
     if not console.is_terminal:  # a file or pipe has no width to fit into
         console = Console(width=160)
+    if table.title is not None:  # on a line of its own, as a table would wrap it to its own width
+        console.print(table.title, soft_wrap=True, highlight=False, markup=False, style="italic")
+        table.title = None
     console.print(table)
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -224,17 +226,48 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, d
 
 
 def split_rows(y: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row indices of training and test part by the paper's protocol: 70/30, stratified, seed 7."""
-    from sklearn.model_selection import train_test_split
+    """Return the row indices of training and test part by the paper's protocol: 70/30, stratified, seed 7.
 
-    try:
-        train, test = train_test_split(np.arange(len(y)), test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y)
-    except ValueError:
+    The rows, and their order, are those of scikit-learn's ``train_test_split``, drawn without it: that takes a
+    second to import, and which rows are held out must not depend on a version.
+    """
+    n_rows = len(y)
+    n_test = math.ceil(TEST_SIZE * n_rows)
+    _, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    if n_rows == 0 or sizes.min() < 2 or min(n_test, n_rows - n_test) < len(sizes):
         raise DatasetError(
-            f"Expected at least two rows of every class, and enough to split, got {len(y)} rows in all."
-            " Use --part all to keep the table whole."
-        ) from None
-    return train, test
+            "Expected at least two rows of every class, and enough to split, got"
+            f" {n_rows} rows of {len(sizes)} classes."
+            " Is --target the label? If so, --part all keeps the table whole."
+        )
+    random = np.random.RandomState(SPLIT_SEED)
+    n_train_of = _shares(sizes, n_rows - n_test, random)
+    n_test_of = _shares(sizes - n_train_of, n_test, random)
+    train, test = [], []
+    rows_by_class = np.argsort(place, kind="stable")
+    for rows, n_train, n_held_out in zip(
+        np.split(rows_by_class, np.cumsum(sizes)[:-1]), n_train_of, n_test_of, strict=True
+    ):
+        drawn = rows[random.permutation(len(rows))]
+        train.append(drawn[:n_train])
+        test.append(drawn[n_train : n_train + n_held_out])
+    return random.permutation(np.concatenate(train)), random.permutation(np.concatenate(test))
+
+
+def _shares(sizes: NDArray[np.int64], n_rows: int, random: np.random.RandomState) -> NDArray[np.int64]:
+    """Deal rows out to classes in proportion to their sizes; largest remainders first, equal ones by lot."""
+    exact = sizes / sizes.sum() * n_rows
+    shares = np.floor(exact)
+    remainder = exact - shares
+    missing = int(n_rows - shares.sum())
+    for value in np.unique(remainder)[::-1]:
+        if missing <= 0:
+            break
+        candidates = np.flatnonzero(remainder == value)
+        lucky = random.choice(candidates, size=min(len(candidates), missing), replace=False)
+        shares[lucky] += 1
+        missing -= len(lucky)
+    return shares.astype(np.int64)
 
 
 SCALINGS: dict[str, Callable[[NDArray, NDArray], Scaling | None]] = {
@@ -282,19 +315,28 @@ def _read_file(info: DatasetInfo, path: Path) -> Table:
         raise DatasetError(f"The file of dataset {info.name} cannot be read. {error}") from None
 
 
-def _load_digits() -> Table:
-    from sklearn.datasets import load_digits
+def _shipped_file(name: str) -> Path:
+    """Return the path of a file inside scikit-learn, which is not imported for that: it takes a second."""
+    package = find_spec("sklearn")
+    path = None if package is None or package.origin is None else Path(package.origin).parent / "datasets/data" / name
+    if path is None or not path.is_file():
+        raise DatasetError(f"Expected {name} inside scikit-learn, got none; another version of it may help.")
+    return path
 
-    X, y = load_digits(return_X_y=True)
+
+def _load_digits() -> Table:
+    with gzip.open(_shipped_file("digits.csv.gz"), "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
     names = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
-    return Table(X, y.astype(np.int64), names, "digits")
+    return Table(rows[:, :-1], rows[:, -1].astype(np.int64), names, "digits")
 
 
 def _load_breast_cancer() -> Table:
-    from sklearn.datasets import load_breast_cancer
-
-    bunch = load_breast_cancer()
-    return Table(bunch.data, bunch.target.astype(np.int64), tuple(map(str, bunch.feature_names)), "breast_cancer")
+    rows = np.loadtxt(_shipped_file("breast_cancer.csv"), delimiter=",", skiprows=1)
+    measures = ["radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points"]
+    measures += ["symmetry", "fractal dimension"]
+    names = [how.format(measure) for how in ("mean {}", "{} error", "worst {}") for measure in measures]
+    return Table(rows[:, :-1], rows[:, -1].astype(np.int64), tuple(names), "breast_cancer")
 
 
 SHIPPED = {"digits": _load_digits, "breast_cancer": _load_breast_cancer}

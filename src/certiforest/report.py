@@ -1,6 +1,6 @@
 """Report: what certification found, as plain data first, then as HTML, text or JSON.
 
-`find` certifies and gathers every number a reader may want into one dictionary of lists, numbers and
+`find` certifies, and `gather` puts every number a reader may want into one dictionary of lists, numbers and
 strings, which is what ``--json`` prints. `as_html` and `as_text` only draw it: whatever a figure shows is
 in the findings.
 """
@@ -22,7 +22,7 @@ from certiforest.scaling import Scaling
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates
 
-__all__ = ["as_html", "as_text", "find"]
+__all__ = ["as_html", "as_text", "find", "gather"]
 
 N_CURVE_POINTS = 201
 N_BINS = 40
@@ -36,25 +36,50 @@ def find(
     y: NDArray | None,
     attacker: Attacker,
     *,
+    time_limit: float = 1.0,
+    n_jobs: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    **names: Any,
+) -> dict[str, Any]:
+    """Certify rows with radius and witness, and gather the findings.
+
+    Parameters
+    ----------
+    ensemble, X, attacker, **names
+        As in `gather`.
+    y : ndarray of shape (n,), or None
+        Labels; without them the findings are about stability only.
+    time_limit, n_jobs, progress : optional
+        As in `certify`.
+    """
+    found = certify(
+        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
+    )
+    return gather(ensemble, X, found, attacker, **names)
+
+
+def gather(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.float64],
+    found: Certificates,
+    attacker: Attacker,
+    *,
     model: str,
     data: str,
     feature_names: Sequence[str] | None = None,
     row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
-    time_limit: float = 1.0,
-    n_jobs: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Certify rows with radius and witness, and gather the findings.
+    """Gather the findings about rows that were certified with radius and witness.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     X : ndarray of shape (n, n_features)
         Rows in the units of the ensemble.
-    y : ndarray of shape (n,), or None
-        Labels; without them the findings are about stability only.
+    found : Certificates
+        What `certify` found for these rows and this attacker.
     attacker : Attacker
     model, data : str
         What to call them.
@@ -65,17 +90,12 @@ def find(
         Shows changed features in the units of the data as well.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
-    time_limit, n_jobs, progress : optional
-        As in `certify`.
 
     Returns
     -------
     dict
         JSON-ready findings. Numbers that are infinite are null.
     """
-    found = certify(
-        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
-    )
     names = _names(feature_names, ensemble.n_features, image_shape)
     largest = largest_certifiable_eps(ensemble, attacker)
     width = exact_spread(ensemble, attacker)
@@ -188,14 +208,22 @@ def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
 
 
 def _histogram(found: Certificates, eps: float) -> dict[str, list]:
-    """Count radii: exact ones, and those known to be at least so large; the last bin has no end."""
+    """Count radii: exact ones, and those known to be at least so large; the last bin has no end.
+
+    A bin holds its upper edge, and eps is an edge: what is left of it is unstable at eps, or not known to be stable.
+    """
     assert found.radius is not None
     assert found.radius_is_exact is not None
     counted = _counted(found)
-    edges = np.linspace(0, _reach_of_figures(found, eps), N_BINS + 1)
-    place = np.minimum(np.searchsorted(edges, found.radius, side="right") - 1, N_BINS)
-    exact = np.bincount(place[counted & found.radius_is_exact], minlength=N_BINS + 1)
-    at_least = np.bincount(place[counted & ~found.radius_is_exact], minlength=N_BINS + 1)
+    reach = _reach_of_figures(found, eps)
+    edges = np.linspace(0, reach, N_BINS + 1)
+    if eps > 0:
+        n_below = max(1, round(N_BINS * eps / reach))
+        edges = np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps
+    n_bins = len(edges) - 1
+    place = np.clip(np.searchsorted(edges, found.radius, side="left") - 1, 0, n_bins)
+    exact = np.bincount(place[counted & found.radius_is_exact], minlength=n_bins + 1)
+    at_least = np.bincount(place[counted & ~found.radius_is_exact], minlength=n_bins + 1)
     return {"edges": edges.tolist(), "exact": exact.tolist(), "at_least": at_least.tolist()}
 
 

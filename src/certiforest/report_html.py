@@ -320,9 +320,12 @@ def _spread_section(findings: dict[str, Any]) -> str:
     words.append("a colour per tree" + ("." if shared_axis else ", each feature on a scale of its own."))
     if closest is not None:
         first, second = closest["trees"]
+        apart, needed = f"{closest['distance']:.6g}", f"{2 * eps:.6g}"
+        if apart == needed and findings["model"]["has_large_spread"]:
+            apart = f"just over {apart}"
         words.append(
-            f"Framed: the closest pair of two trees ({first} and {second}), {closest['distance']:.6g} apart"
-            f" on {closest['feature']}. More than 2 eps = {2 * eps:g} makes every verdict exact, fast."
+            f"Framed: the closest pair of two trees ({first} and {second}), {apart} apart"
+            f" on {closest['feature']}. More than 2 eps = {needed} makes every verdict exact, fast."
         )
     else:
         words.append("No two trees share a feature that the attacker can change.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -89,12 +90,14 @@ class Table:
         if missing:
             raise TableError(
                 f"Expected the columns the model was trained on, got no {_listed(missing)} in {self.source}."
+                " Add what is missing, or train a model without it."
             )
         extra = [name for name in self.feature_names if name not in set(names)]
         if extra:
             raise TableError(
                 f"Expected the {len(names)} columns the model was trained on, got {_listed(extra)} as well in"
-                f" {self.source}. Leave out what is no feature by --drop {extra[0]!r}."
+                f" {self.source}. If it is the label, say --target {extra[0]!r}; leave out what is no feature by"
+                f" --drop {extra[0]!r}."
             )
         place = {name: index for index, name in enumerate(self.feature_names)}
         return replace(self, X=self.X[:, [place[name] for name in names]], feature_names=tuple(names))
@@ -159,7 +162,7 @@ class _Request:
 
 def _check_file(path: Path) -> None:
     if path.is_dir():
-        raise TableError(f"Expected a data file, got the directory {path}.")
+        raise TableError(f"Expected a data file, got the directory {str(path)!r}.")
     if not path.exists():
         raise TableError(f"Expected a data file, got {path}, which does not exist.")
     if path.stat().st_size == 0:
@@ -273,7 +276,7 @@ def _find_fault(text: str, delimiter: str, has_header: bool, wanted: _Columns, p
                 name = index if wanted.names is None else wanted.names[index]
                 return TableError(
                     f"Expected a number, got {cells[index]!r} in {where}. Encode text as numbers, leave the"
-                    f" column out by --drop {name}, or name it by --target if it is the label."
+                    f" column out by --drop {shlex.quote(str(name))}, or name it by --target if it is the label."
                 )
     return None
 
@@ -298,7 +301,7 @@ def _read_parquet(path: Path, request: _Request) -> Table:
         except (TypeError, ValueError):
             raise TableError(
                 f"Expected numbers, got {column.dtype} in {wanted.shown(index)} of {path}."
-                f" Encode it as numbers, or leave it out by --drop {names[index]}."
+                f" Encode it as numbers, or leave it out by --drop {shlex.quote(names[index])}."
             ) from None
     y = None
     if wanted.target is not None:
