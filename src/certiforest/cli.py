@@ -215,6 +215,10 @@ def certify_command(
             progress=advance,
         )
     seconds = time.perf_counter() - start
+    if found.is_interrupted:
+        if not as_json:
+            _show_summary(_summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds))
+        raise typer.Exit(INTERRUPTED)
     if out is not None:
         write_atomically(out, _rows_as_csv(found, rows, radius=radius, witness=witness))
     if report is not None:
@@ -406,7 +410,7 @@ def train(
     }
     if part == "train":
         held_out = rows_of("test")
-        found = certify(ensemble, X[held_out], table.y[held_out], attacker, n_jobs=jobs)
+        found = certify(ensemble, X[held_out], table.y[held_out], attacker, n_jobs=jobs).unless_interrupted()
         summary["held_out"] = {"n_rows": len(found), **_count(found)}
     ensemble.save(out)
     if as_json:
@@ -637,7 +641,8 @@ def demo(
         found = {}
         for norm in DEMO_NORMS:
             for_report = norm == REPORTED_NORM
-            found[norm] = certify(ensemble, X_test, y_test, Attacker(norm, eps), radius=for_report, witness=for_report)
+            certificates = certify(ensemble, X_test, y_test, Attacker(norm, eps), radius=for_report, witness=for_report)
+            found[norm] = certificates.unless_interrupted()
             advance(1)
     names = dataset.table.feature_names
     rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
@@ -884,9 +889,10 @@ def _rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bo
     columns["method"] = found.method.tolist()
     if found.label is not None:
         columns["verdict"] = [verdict.name for verdict in found.verdict]
-    if radius and found.radius is not None and found.radius_is_exact is not None:
+    if radius and not (found.radius is None or found.radius_upper is None or found.radius_is_exact is None):
         columns["radius"] = found.radius.tolist()
         columns["radius_is_exact"] = found.radius_is_exact.tolist()
+        columns["radius_upper"] = found.radius_upper.tolist()
     if witness and found.witness is not None:
         for index, column in enumerate(found.witness.T):
             name = f"witness_{_feature_name(rows.names, index)}"

@@ -54,7 +54,7 @@ def find(
     """
     found = certify(
         ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
-    )
+    ).unless_interrupted()
     return gather(ensemble, X, found, attacker, **names)
 
 
@@ -191,19 +191,16 @@ def _reach_of_figures(found: Certificates, eps: float) -> float:
 def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
     """Robust accuracy against eps, read off the radii.
 
-    A row is robust below its radius. Where the radius is only a lower bound, nothing is known above it,
-    except that a row which is unstable at the attacker's eps stays so: the curve becomes an interval there.
+    A row is robust below its radius. Where only bounds of the radius are known, the curve becomes an interval.
     """
     assert found.radius is not None
-    assert found.radius_is_exact is not None
+    assert found.radius_upper is not None
     counted = _counted(found)
     grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
     low, high = [], []
     for budget in grid:
-        proved = counted & (found.radius > budget)
-        broken = (found.radius_is_exact & (found.radius <= budget)) | ((found.stable == UNSTABLE) & (budget >= eps))
-        low.append(float(proved.mean()) if budget != eps else float((counted & (found.stable == STABLE)).mean()))
-        high.append(float((counted & ~broken).mean()))
+        low.append(float((counted & (found.radius > budget)).mean()))
+        high.append(float((counted & (found.radius_upper > budget)).mean()))
     return {"eps": grid.tolist(), "low": low, "high": high}
 
 

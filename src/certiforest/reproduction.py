@@ -209,7 +209,7 @@ class _Lab:
         for norm in NORMS if kind != "traditional" else NORMS[:1]:
             certify(ensemble, X_test[:1], y_test[:1], Attacker(norm, setting.eps))  # compile outside the measurement
             start_certify = time.perf_counter()
-            found = certify(ensemble, X_test, y_test, Attacker(norm, setting.eps))
+            found = certify(ensemble, X_test, y_test, Attacker(norm, setting.eps)).unless_interrupted()
             norms[norm] = {
                 "robust": list(found.robust_accuracy_bounds),
                 "unknown": int((found.stable == UNDECIDED).sum()),
@@ -403,7 +403,7 @@ def _measure(model: str, rows: str, eps: float) -> dict[str, Any]:
     ensemble, X, attacker = TreeEnsemble.load(model), np.load(rows), Attacker("inf", eps)
     certify(ensemble, X[:1], None, attacker)  # compile outside the measurement
     start = time.perf_counter()
-    found = certify(ensemble, X, None, attacker)
+    found = certify(ensemble, X, None, attacker).unless_interrupted()
     seconds = time.perf_counter() - start
     return {
         "seconds": round(seconds, 4),
@@ -463,7 +463,7 @@ def _time_rows(lab: _Lab, kind: str, setting: Setting) -> dict[str, Any]:
     seconds, decided = [], []
     for row in X_test:
         start = time.perf_counter()
-        found = certify(ensemble, row[None], None, attacker, time_limit=TIME_LIMITS[-1])
+        found = certify(ensemble, row[None], None, attacker, time_limit=TIME_LIMITS[-1]).unless_interrupted()
         seconds.append(round(time.perf_counter() - start, 6))
         decided.append(int(found.stable[0] != UNDECIDED))
     return {"seconds": seconds, "decided": decided}
@@ -544,7 +544,7 @@ def _tuning(lab: _Lab) -> tuple[dict[str, Work], Tabulate]:
         journal = lab.folder / f"journal-{setting.trees}x{setting.depth}-{setting.eps:g}.json"
         found = search(forest, X_train, y_train, grid, journal=journal)
         assert found.best_estimator is not None
-        certificates = certify(found.best_estimator, X_test, y_test, Attacker("inf", setting.eps))
+        certificates = certify(found.best_estimator, X_test, y_test, Attacker("inf", setting.eps)).unless_interrupted()
         return {
             "best": {key: list(v) if isinstance(v, tuple) else v for key, v in found.best.params.items()},
             "n_trained": sum(trial.scores is not None for trial in found.trials),

@@ -90,7 +90,7 @@ def _certificates(estimator: Any, X: Any, y: Any, attacker: Attacker | None) -> 
             f"Expected an attacker, got none, and {type(estimator).__name__} was not trained for one;"
             " use functools.partial(scorer, attacker=Attacker(...))."
         )
-    return certify(estimator, X, y, attacker)
+    return certify(estimator, X, y, attacker).unless_interrupted()
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,12 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.prediction)
 
+    def unless_interrupted(self) -> Certificates:
+        """Return these certificates, or pass Ctrl-C on if it cut them short: for callers that need every row."""
+        if self.is_interrupted:
+            raise KeyboardInterrupt
+        return self
+
     @property
     def radius_is_exact(self) -> NDArray[np.bool_] | None:
         """Whether each radius is exact, shape (n,), or None if there are no radii."""
