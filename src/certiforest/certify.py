@@ -115,8 +115,9 @@ def certify(
         raise SpreadError(_explain_spread(ensemble, attacker))
     time_limit, margin = _check_time_limit(time_limit), _check_margin(margin, ensemble, radius)
     composition = _compose(ensemble, attacker, margin, time_limit)
-    # A radius knows no margin, so with one it cannot settle rows.
-    radii = Radii(composition) if radius or not (composition.has_large_spread or margin > 0) else None
+    # Radii settle rows at which trees meet, where they come cheap. They know no margin, so with one they cannot.
+    settles = composition.has_float_costs and not (composition.has_large_spread or margin > 0)
+    radii = Radii(composition) if radius or settles else None
     interaction = Interaction(composition, time_limit)
     deadline = time.monotonic() + _check_time_limit(total_time_limit)
     out = _Columns(len(rows), ensemble.n_features, witness=witness)
@@ -130,10 +131,10 @@ def certify(
         if found.witness is not None:
             composition.write_witnesses(x, np.flatnonzero(found.stable == UNSTABLE), found.witness)
         found.method[found.stable == UNDECIDED] = Method.BOUNDED
-        if radii is not None:
+        if radii is not None and settles:
             radii.settle(x, found.stable, found.witness)
-            if radius:
-                radii.measure(x, found.radius, found.radius_upper)
+        if radii is not None and radius:
+            radii.measure(x, found.radius, found.radius_upper)
         is_open = (found.stable == UNDECIDED) | (radius & (found.radius != found.radius_upper))
         found.is_done[~is_open] = True
         report(int(found.is_done.sum()))
