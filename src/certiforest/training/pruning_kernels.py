@@ -50,8 +50,8 @@ def mark_overlapping_groups(
 
 
 @njit(cache=True, nogil=True)
-def find_best_tree(tree_group_start, is_overlapping, is_available):
-    """Return the available tree with fewest overlapping groups, the first of several."""
+def find_best_tree(tree_group_start, is_overlapping, is_available, preference):
+    """Return the available tree with fewest overlapping groups, of several the preferred, of those the first."""
     best, fewest = -1, 0
     for tree in range(is_available.shape[0]):
         if not is_available[tree]:
@@ -59,7 +59,7 @@ def find_best_tree(tree_group_start, is_overlapping, is_available):
         n_overlaps = 0
         for g in range(tree_group_start[tree], tree_group_start[tree + 1]):
             n_overlaps += is_overlapping[g]
-        if best < 0 or n_overlaps < fewest:
+        if best < 0 or n_overlaps < fewest or (n_overlaps == fewest and preference[tree] > preference[best]):
             best, fewest = tree, n_overlaps
     return best
 
@@ -88,29 +88,29 @@ def push_segment(
     first_shift,
     last_shift,
     generator,
-    next_stranger,
+    previous_stranger,
     has_moved,
     out,
 ):
     """Push overlapping pairs apart by one draw each: the lower down, the upper up. Sorted by value.
 
     All moves start from ``value``, so each threshold moves once, for the first pair that can move it, and
-    never out of ``[lowest, highest]``. Pairs come by their lower, then their upper threshold. ``out`` enters
-    as a copy of ``value``.
+    never out of ``[lowest, highest]``. Pairs come from above: by their upper, then their lower threshold.
+    ``out`` enters as a copy of ``value``.
     """
     size = value.shape[0]
     # Jumping over the rest of the own tree's thresholds keeps the work proportional to the pairs found.
-    for i in range(size - 1, -1, -1):
-        has_moved[i] = False
-        if i + 1 == size or tree[i + 1] != tree[i]:
-            next_stranger[i] = i + 1
-        else:
-            next_stranger[i] = next_stranger[i + 1]
     for i in range(size):
-        j = next_stranger[i]
-        while j < size and is_within(value[j], value[i], high, low):
+        has_moved[i] = False
+        if i == 0 or tree[i - 1] != tree[i]:
+            previous_stranger[i] = i - 1
+        else:
+            previous_stranger[i] = previous_stranger[i - 1]
+    for j in range(size - 1, -1, -1):
+        i = previous_stranger[j]
+        while i >= 0 and is_within(value[j], value[i], high, low):
             if tree[j] == tree[i]:
-                j = next_stranger[j]
+                i = previous_stranger[i]
                 continue
             shift = (first_shift + (last_shift - first_shift) * generator.random()) * step
             if not has_moved[i] and value[i] - shift >= lowest:
@@ -119,7 +119,7 @@ def push_segment(
             if not has_moved[j] and value[j] + shift <= highest:
                 out[j] = value[j] + shift
                 has_moved[j] = True
-            j += 1
+            i -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +135,7 @@ def push_apart(
     longest = 0
     for s in range(segment_feature.shape[0]):
         longest = max(longest, segment_start[s + 1] - segment_start[s])
-    next_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
+    previous_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
     active = np.arange(segment_feature.shape[0])
     n_active = active.shape[0]
     for n_rounds in range(max_iter + 1):
@@ -151,7 +151,7 @@ def push_apart(
             pushed = sorted_value.copy()
             push_segment(
                 sorted_value, sorted_tree, budget_high[f], budget_low[f], step[f], lowest[f], highest[f],
-                first_shift, last_shift, generator, next_stranger, has_moved, pushed,
+                first_shift, last_shift, generator, previous_stranger, has_moved, pushed,
             )  # fmt: skip
             value[here][order] = pushed
             active[n_left] = s
@@ -160,40 +160,6 @@ def push_apart(
         if n_active == 0:
             return n_rounds
     return -1
-
-
-@njit(cache=True, nogil=True)
-def is_robust_alone(trees, tree, x, label, budget_high, budget_low, stack):
-    """Tell whether every leaf of a tree that a row can be moved into, feature by feature, is of its class."""
-    stack[0] = trees.tree_start[tree]
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if trees.right[node] == node:
-            if trees.leaf[node] != label:
-                return False
-            continue
-        f, v = trees.feature[node], trees.threshold[node]
-        if x[f] <= v or is_within(x[f], v, budget_high[f], budget_low[f]):
-            stack[depth] = node + 1
-            depth += 1
-        if x[f] > v or is_within(v, x[f], budget_high[f], budget_low[f]):
-            stack[depth] = trees.right[node]
-            depth += 1
-    return True
-
-
-@njit(cache=True, nogil=True)
-def weigh_robust_rows(trees, X, y_index, sample_weight, budget_high, budget_low, stack, out):
-    """Add the weight of each row to ``out[tree]`` for each tree that is robust on it all alone.
-
-    ``stack`` needs one entry per node of the largest tree.
-    """
-    for i in range(X.shape[0]):
-        for tree in range(out.shape[0]):
-            if is_robust_alone(trees, tree, X[i], y_index[i], budget_high, budget_low, stack):
-                out[tree] += sample_weight[i]
 
 
 @njit(cache=True, nogil=True)
