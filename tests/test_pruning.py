@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import literal_pruning
-from certiforest import Attacker, Nodes, TreeEnsemble, has_large_spread, spread
+from certiforest import Attacker, Nodes, TreeEnsemble, certify, has_large_spread, spread
 from certiforest.training.pruning import prune_forest, train_pruned_forest
 
 
@@ -214,6 +214,27 @@ def test_frozen_features_belong_to_every_partition(table):
     ensemble = train(*table, Attacker(0, 1, frozen=[0, 5]))
     assert sum(bool(features & {0, 5}) for features in features_of_trees(ensemble)) > 3
     assert has_large_spread(ensemble, Attacker(0, 1, frozen=[0, 5]))
+
+
+def test_more_orders_keep_the_first_tree_and_lose_no_training_row(table):
+    X, y = table
+    attacker = Attacker("inf", 0.02)
+    one, many = (train(X, y, attacker, n_orders=n, pool_factor=4) for n in (1, 16))
+    first = slice(0, one.tree_start[1])
+    assert np.array_equal(one.feature[first], many.feature[first])
+    one, many = (certify(ensemble, X, y, attacker).robust_accuracy for ensemble in (one, many))
+    assert many > one
+
+
+@pytest.mark.parametrize("seed", range(4))  # either partition comes first
+def test_partitions_with_room_make_up_for_others(seed):
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    X = np.column_stack((y ^ (rng.random(400) < 0.1), 50 * y + 50 * rng.random(400)))  # ranges 1 and 100
+    options = {"n_partitions": 2, "random_state": np.random.RandomState(seed), "forest_params": {"max_depth": 1}}
+    ensemble = train(X, y, Attacker("inf", 0.3), **options)
+    # Of thresholds more than .6 apart only two fit into [0, 1].
+    assert sorted(ensemble.feature[ensemble.feature >= 0].tolist()) == [0, 0, 1, 1, 1, 1]
 
 
 def test_relabelled_leaves_hold_the_majority_of_the_rows_that_reach_them(table):
