@@ -44,7 +44,7 @@ def out_of_range(forest, n_keep, *, value_range, **options):
     return prune_forest(forest, n_keep, value_range=(value_range[0] - np.inf, value_range[1] + np.inf), **options)
 
 
-def from_below(forest, n_keep, *, value_range, **options):
+def from_above(forest, n_keep, *, value_range, **options):
     """Prune the mirror image, in which above and below are exchanged."""
     low, high = value_range
     pruned = prune_forest([mirror(tree) for tree in forest], n_keep, value_range=(-high, -low), **options)
@@ -61,7 +61,7 @@ RULES = {
     "most robust first": (prune_forest, 1),
     "8 orders": (prune_forest, 8),
     "32 orders": (prune_forest, 32),
-    "32, overlaps from below": (from_below, 32),
+    "32, overlaps from above": (from_above, 32),
     "32, out of range": (out_of_range, 32),
 }
 

@@ -74,7 +74,7 @@ def get_best_tree(pool, kept, preference, rules):
 
 
 def list_overlaps(trees, rules):
-    """All overlapping pairs (lower, upper), by feature, then from above: by the upper, then the lower threshold.
+    """All overlapping pairs (lower, upper), by feature, then the lower, then the upper threshold.
 
     Of equal thresholds the lower is the one whose tree joined first.
     """
@@ -86,10 +86,9 @@ def list_overlaps(trees, rules):
                     if a.feature == b.feature and rules.overlap(a, b):
                         ends = (a.value, i, a), (b.value, j, b)
                         lower, upper = ends if a.value <= b.value else ends[::-1]
-                        place = [a.feature, *(-number for number in (*upper[:2], *lower[:2]))]
-                        pairs.append((place, lower[2], upper[2]))
-    pairs.sort(key=lambda pair: pair[0])
-    return [pair[1:] for pair in pairs]
+                        pairs.append((a.feature, *lower[:2], *upper[:2], lower[2], upper[2]))
+    pairs.sort(key=lambda pair: pair[:5])
+    return [pair[5:] for pair in pairs]
 
 
 def fix_forest(trees, rules, generator):

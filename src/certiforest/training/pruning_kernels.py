@@ -88,29 +88,29 @@ def push_segment(
     first_shift,
     last_shift,
     generator,
-    previous_stranger,
+    next_stranger,
     has_moved,
     out,
 ):
     """Push overlapping pairs apart by one draw each: the lower down, the upper up. Sorted by value.
 
     All moves start from ``value``, so each threshold moves once, for the first pair that can move it, and
-    never out of ``[lowest, highest]``. Pairs come from above: by their upper, then their lower threshold.
-    ``out`` enters as a copy of ``value``.
+    never out of ``[lowest, highest]``. Pairs come by their lower, then their upper threshold. ``out`` enters
+    as a copy of ``value``.
     """
     size = value.shape[0]
     # Jumping over the rest of the own tree's thresholds keeps the work proportional to the pairs found.
-    for i in range(size):
+    for i in range(size - 1, -1, -1):
         has_moved[i] = False
-        if i == 0 or tree[i - 1] != tree[i]:
-            previous_stranger[i] = i - 1
+        if i + 1 == size or tree[i + 1] != tree[i]:
+            next_stranger[i] = i + 1
         else:
-            previous_stranger[i] = previous_stranger[i - 1]
-    for j in range(size - 1, -1, -1):
-        i = previous_stranger[j]
-        while i >= 0 and is_within(value[j], value[i], high, low):
+            next_stranger[i] = next_stranger[i + 1]
+    for i in range(size):
+        j = next_stranger[i]
+        while j < size and is_within(value[j], value[i], high, low):
             if tree[j] == tree[i]:
-                i = previous_stranger[i]
+                j = next_stranger[j]
                 continue
             shift = (first_shift + (last_shift - first_shift) * generator.random()) * step
             if not has_moved[i] and value[i] - shift >= lowest:
@@ -119,7 +119,7 @@ def push_segment(
             if not has_moved[j] and value[j] + shift <= highest:
                 out[j] = value[j] + shift
                 has_moved[j] = True
-            i -= 1
+            j += 1
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +135,7 @@ def push_apart(
     longest = 0
     for s in range(segment_feature.shape[0]):
         longest = max(longest, segment_start[s + 1] - segment_start[s])
-    previous_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
+    next_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
     active = np.arange(segment_feature.shape[0])
     n_active = active.shape[0]
     for n_rounds in range(max_iter + 1):
@@ -151,7 +151,7 @@ def push_apart(
             pushed = sorted_value.copy()
             push_segment(
                 sorted_value, sorted_tree, budget_high[f], budget_low[f], step[f], lowest[f], highest[f],
-                first_shift, last_shift, generator, previous_stranger, has_moved, pushed,
+                first_shift, last_shift, generator, next_stranger, has_moved, pushed,
             )  # fmt: skip
             value[here][order] = pushed
             active[n_left] = s
