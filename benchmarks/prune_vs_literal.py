@@ -49,7 +49,8 @@ def as_nodes(tree, columns):
 
 def timed(prune, forest, n_keep, **options):
     start = time.process_time()
-    kept, _ = prune(forest, n_keep, generator=np.random.default_rng(0), **options)
+    preference = np.random.default_rng(1).random(len(forest))
+    kept, _ = prune(forest, n_keep, preference=preference, generator=np.random.default_rng(0), **options)
     return time.process_time() - start, kept
 
 

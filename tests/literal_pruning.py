@@ -20,7 +20,7 @@ class Threshold:
         self.value = value
 
 
-def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter, generator, progress=None):
+def prune_forest(forest, n_keep, *, preference, attacker, value_range, shift_range, max_iter, generator, progress=None):
     n_features = len(value_range[0])
     scale, frozen = attacker.scale_of(n_features).tolist(), attacker.is_frozen(n_features).tolist()
     rules = Rules(attacker.eps, scale, frozen, *(bound.tolist() for bound in value_range), *shift_range, max_iter)
@@ -32,7 +32,7 @@ def prune_forest(forest, n_keep, *, attacker, value_range, shift_range, max_iter
     kept = [(first, originals[first])]
     most_rounds = 0
     while pool and len(kept) < n_keep:
-        best = get_best_tree([(tree, originals[tree]) for tree in pool], kept, rules)
+        best = get_best_tree([(tree, originals[tree]) for tree in pool], kept, preference, rules)
         pool.remove(best)
         fixed, n_rounds = fix_forest([*kept, (best, originals[best])], rules, generator)
         if fixed is not None:
@@ -59,7 +59,7 @@ class Rules:
         return abs(Fraction(a.value) - Fraction(b.value)) <= self.limit[f]
 
 
-def get_best_tree(pool, kept, rules):
+def get_best_tree(pool, kept, preference, rules):
     best, fewest = None, float("inf")
     for tree, thresholds in pool:
         features = set()
@@ -68,7 +68,7 @@ def get_best_tree(pool, kept, rules):
                 for b in others:
                     if a.feature == b.feature and rules.overlap(a, b):
                         features.add(a.feature)
-        if len(features) < fewest:
+        if len(features) < fewest or (len(features) == fewest and preference[tree] > preference[best]):
             best, fewest = tree, len(features)
     return best
 

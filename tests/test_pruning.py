@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import literal_pruning
-from certiforest import Attacker, Nodes, TreeEnsemble, has_large_spread, spread
+from certiforest import Attacker, Nodes, TreeEnsemble, certify, has_large_spread, spread
 from certiforest.training.pruning import prune_forest, train_pruned_forest
 
 
@@ -32,11 +32,15 @@ def as_ensemble(trees, n_features):
     return TreeEnsemble.from_trees(trees, n_features=n_features, classes=[0, 1])
 
 
-def run(forest, n_keep, attacker, n_features, prune=prune_forest, seed=0, max_iter=50, shift_range=(0.5, 1.0)):
+def run(
+    forest, n_keep, attacker, n_features, prune=prune_forest, preference=None, seed=0, max_iter=50,
+    shift_range=(0.5, 1.0),
+):  # fmt: skip
     value_range = np.zeros(n_features), np.ones(n_features)
     return prune(
         forest,
         n_keep,
+        preference=np.zeros(len(forest)) if preference is None else preference,
         attacker=attacker,
         value_range=value_range,
         shift_range=shift_range,
@@ -72,7 +76,8 @@ def test_same_forest_and_draws_give_the_literal_thresholds(
     scale = rng.choice([0.5, 1.0, 0.3], n_features) if with_scale else None
     attacker = Attacker(np.inf, eps, scale=scale, frozen=[0] if with_scale else None)
     given_args = forest, 1 + n_forest // 2, attacker, n_features
-    options = {"seed": seed, "max_iter": max_iter, "shift_range": shift_range}
+    preference = rng.integers(3, size=n_forest) / 2  # with equals among them
+    options = {"preference": preference, "seed": seed, "max_iter": max_iter, "shift_range": shift_range}
     ours = run(*given_args, **options)
     assert_same(ours, run(*given_args, prune=literal_pruning.prune_forest, **options))
     assert has_large_spread(as_ensemble(ours.trees, n_features), attacker)
@@ -118,6 +123,14 @@ def test_the_tree_with_fewest_overlapping_features_comes_first():
     assert {int(tree.feature[0]) for tree in kept} == {0, 1}
 
 
+def test_of_equally_few_overlaps_the_preferred_tree_comes_first():
+    forest = [stump(feature, 0.5) for feature in range(5)]
+    order = [3, 0, 4, 1, 2]
+    kept = run(forest, 5, Attacker("inf", 0.1), 5, preference=-np.argsort(order).astype(float)).trees
+    found = [int(tree.feature[0]) for tree in kept]
+    assert found[1:] == [feature for feature in order if feature != found[0]]  # the first is drawn
+
+
 def test_a_tree_that_cannot_be_fitted_in_is_dropped_and_the_rest_stays():
     # Three thresholds more than .8 apart do not fit into [0, 1]; two do.
     attacker = Attacker("inf", 0.4)
@@ -158,7 +171,7 @@ def test_no_threshold_leaves_the_range_of_its_feature():
 def train(X, y, attacker, **options):
     defaults = {
         "n_estimators": 6, "max_iter": 100, "pool_factor": 2, "shift_range": (0.5, 1.0), "n_partitions": 1,
-        "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0),
+        "n_orders": 1, "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0),
         "n_jobs": None,
     }  # fmt: skip
     ensemble, _ = train_pruned_forest(X, y, len(np.unique(y)), None, attacker, **(defaults | options))
@@ -201,6 +214,27 @@ def test_frozen_features_belong_to_every_partition(table):
     ensemble = train(*table, Attacker(0, 1, frozen=[0, 5]))
     assert sum(bool(features & {0, 5}) for features in features_of_trees(ensemble)) > 3
     assert has_large_spread(ensemble, Attacker(0, 1, frozen=[0, 5]))
+
+
+def test_more_orders_keep_the_first_tree_and_lose_no_training_row(table):
+    X, y = table
+    attacker = Attacker("inf", 0.02)
+    one, many = (train(X, y, attacker, n_orders=n, pool_factor=4) for n in (1, 16))
+    first = slice(0, one.tree_start[1])
+    assert np.array_equal(one.feature[first], many.feature[first])
+    one, many = (certify(ensemble, X, y, attacker).robust_accuracy for ensemble in (one, many))
+    assert many > one
+
+
+@pytest.mark.parametrize("seed", range(4))  # either partition comes first
+def test_partitions_with_room_make_up_for_others(seed):
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    X = np.column_stack((y ^ (rng.random(400) < 0.1), 50 * y + 50 * rng.random(400)))  # ranges 1 and 100
+    options = {"n_partitions": 2, "random_state": np.random.RandomState(seed), "forest_params": {"max_depth": 1}}
+    ensemble = train(X, y, Attacker("inf", 0.3), **options)
+    # Of thresholds more than .6 apart only two fit into [0, 1].
+    assert sorted(ensemble.feature[ensemble.feature >= 0].tolist()) == [0, 0, 1, 1, 1, 1]
 
 
 def test_relabelled_leaves_hold_the_majority_of_the_rows_that_reach_them(table):

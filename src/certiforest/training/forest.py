@@ -95,6 +95,10 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
     n_partitions : int, default=1
         Prune: number of random partitions of the features, trained one after the other (l). With norm 0 there
         is one per tree.
+    n_orders : int, default=32
+        Prune: in how many ways to decide between trees that overlap equally, which the paper leaves open. The first
+        takes the tree that is most robust alone; the others stray from it at random. What keeps the most trees,
+        then the most training rows robust, is the result.
     relabel : bool, default=False
         Prune: whether each leaf finally gets the class of most training rows in it.
     on_shortfall : {"raise", "keep"}, default="raise"
@@ -155,6 +159,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         pool_factor: int = 2,
         shift_range: tuple[float, float] = (0.5, 1.0),
         n_partitions: int = 1,
+        n_orders: int = 32,
         relabel: bool = False,
         on_shortfall: str = "raise",
         random_state: int | np.random.RandomState | None = None,
@@ -179,6 +184,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         self.pool_factor = pool_factor
         self.shift_range = shift_range
         self.n_partitions = n_partitions
+        self.n_orders = n_orders
         self.relabel = relabel
         self.on_shortfall = on_shortfall
         self.random_state = random_state
@@ -294,6 +300,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             pool_factor=self.pool_factor,
             shift_range=(float(self.shift_range[0]), float(self.shift_range[1])),
             n_partitions=self.n_partitions,
+            n_orders=self.n_orders,
             relabel=self.relabel,
             forest_params=forest_params,
             random_state=random_state,
@@ -340,6 +347,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         check_integer("max_iter", self.max_iter)
         check_integer("pool_factor", self.pool_factor)
         check_integer("n_partitions", self.n_partitions)
+        check_integer("n_orders", self.n_orders)
         check_choice("on_shortfall", self.on_shortfall, ON_SHORTFALL)
         try:
             low, high = self.shift_range
@@ -382,7 +390,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             f"Expected {self.n_estimators} trees with large spread for eps={self.eps}, got {n_trees} before"
             f" the forest of {self.pool_factor} times as many was used up"
         )
-        advice = "raise n_partitions, pool_factor or max_iter, or lower n_estimators, max_depth or eps"
+        advice = "raise n_partitions, pool_factor, n_orders or max_iter, or lower n_estimators, max_depth or eps"
         if self.on_shortfall == "raise":
             raise ShortfallError(f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'.")
         warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)

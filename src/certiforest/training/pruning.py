@@ -3,8 +3,9 @@
 A forest with more trees than wanted is trained first. One tree is drawn; then, again and again, the tree that
 overlaps with the kept ones on the fewest features is tried: all overlapping thresholds are pushed apart, in
 rounds, until none overlap (the tree is kept, with every mutation) or the rounds are used up (it is dropped,
-and the kept trees stay as they were). Partitions of the features are trained one after the other; their trees
-never overlap.
+and the kept trees stay as they were). Often many trees overlap on equally few features, and the paper does not say
+which of them to take: several orders of preference are followed to the end, and the training rows choose.
+Partitions of the features are trained one after the other; their trees never overlap.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from sklearn.ensemble import RandomForestClassifier
 from certiforest.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import pruning_kernels as kernels
+from certiforest.training.worst_votes import WorstVotes
 
 Progress = Callable[[int, int], None]
+
+# How far orders of preference stray from "most robust first", as a share of the training rows.
+STRAY = 0.1
 
 
 class Pruned(NamedTuple):
@@ -28,6 +33,15 @@ class Pruned(NamedTuple):
 
     trees: list[Nodes]
     n_rounds: int  # most rounds that any of them took
+
+
+class Choice(NamedTuple):
+    """What was kept of the forest of one partition, and all that is needed to go on from there."""
+
+    pool: list[Nodes]
+    seed: int  # of the first tree and the draws
+    preference: NDArray[np.float64]  # (n_trees,)
+    pruned: Pruned
 
 
 class PoolThresholds(NamedTuple):
@@ -50,6 +64,7 @@ def prune_forest(
     forest: Sequence[Nodes],
     n_keep: int,
     *,
+    preference: NDArray[np.float64],
     attacker: Attacker,
     value_range: tuple[NDArray[np.float64], NDArray[np.float64]],
     shift_range: tuple[float, float],
@@ -65,9 +80,11 @@ def prune_forest(
     Parameters
     ----------
     forest : sequence of Nodes
-        The trees to choose from, the preferred ones first; they are not changed.
+        The trees to choose from; they are not changed.
     n_keep : int
         How many trees to keep, at least 1.
+    preference : ndarray of float64, shape (n_trees,)
+        Of trees that overlap on equally few features the one with the largest is taken, the first of several.
     attacker : Attacker
         Of any norm but 0.
     value_range : pair of ndarray of float64, shape (n_features,)
@@ -150,7 +167,7 @@ def prune_forest(
     is_available[first] = False
     keep(first, np.empty(0, np.int64))
     while len(trees) < n_keep and is_available.any():
-        tree = kernels.find_best_tree(pool.tree_group_start, is_overlapping, is_available)
+        tree = kernels.find_best_tree(pool.tree_group_start, is_overlapping, is_available, preference)
         is_available[tree] = False
         most_rounds = max(most_rounds, fit_in(tree))
         if progress is not None:
@@ -209,6 +226,7 @@ def train_pruned_forest(
     pool_factor: int,
     shift_range: tuple[float, float],
     n_partitions: int,
+    n_orders: int,
     relabel: bool,
     forest_params: dict,
     random_state: np.random.RandomState,
@@ -218,7 +236,7 @@ def train_pruned_forest(
     """Train random forests on partitions of the features and prune each (the paper's hierarchical training).
 
     Frozen features belong to every partition: trees may share them at will. Partitions are trained one after
-    the other, and what one falls short of is asked of those that follow.
+    the other, and what one falls short of is asked of those that follow, and at last of those before.
 
     Parameters
     ----------
@@ -228,6 +246,9 @@ def train_pruned_forest(
     sample_weight : ndarray of float64, shape (n,), or None
     attacker : Attacker
         With norm 0 there is one tree per partition, whatever ``n_partitions`` says.
+    n_orders : int
+        Orders of preference that are followed in each partition. The one that keeps the most trees wins, then
+        the one whose votes, with those of the partitions before, are robust on most training rows.
     forest_params : dict
         Further parameters of `RandomForestClassifier`.
     relabel : bool
@@ -247,16 +268,34 @@ def train_pruned_forest(
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
     value_range = X.min(axis=0), X.max(axis=0)
+    votes = WorstVotes(X, y_index, n_classes, row_weight, attacker)
 
-    trees: list[Nodes] = []
-    n_rounds = 0
+    choices: list[Choice] = []  # one per partition
+    lead: NDArray[np.int64] = np.zeros((len(X), n_classes), np.int64)
+    n_kept = n_reported = 0
 
-    def report(n_kept: int, n_wanted: int) -> None:
-        if progress is not None:
-            progress(len(trees) + n_kept, n_estimators)
+    def report(n_more: int, n_wanted: int) -> None:
+        nonlocal n_reported
+        if progress is not None and n_kept + n_more > n_reported:  # every order starts from one tree again
+            n_reported = n_kept + n_more
+            progress(n_reported, n_estimators)
+
+    def prune(pool: list[Nodes], n_keep: int, seed: int, preference: NDArray[np.float64]) -> Choice:
+        pruned = prune_forest(
+            pool,
+            n_keep,
+            preference=preference,
+            attacker=attacker,
+            value_range=value_range,
+            shift_range=shift_range,
+            max_iter=max_iter,
+            generator=np.random.default_rng(seed),
+            progress=report,
+        )
+        return Choice(pool, seed, preference, pruned)
 
     for index, part in enumerate(np.array_split(random_state.permutation(movable), n_partitions)):
-        n_keep = -((len(trees) - n_estimators) // (n_partitions - index))
+        n_keep = -((n_kept - n_estimators) // (n_partitions - index))
         columns = np.sort(np.concatenate((part, shared)))
         forest = RandomForestClassifier(
             n_estimators=pool_factor * n_keep,
@@ -266,24 +305,37 @@ def train_pruned_forest(
         )
         forest.fit(X[:, columns], y_index, sample_weight)
         pool = [_as_nodes(tree.tree_, columns) for tree in forest.estimators_]
+        seed = random_state.randint(np.iinfo(np.int32).max)
         if attacker.norm == 0:
-            trees += pool
+            choices.append(Choice(pool, seed, np.zeros(1), Pruned(pool, 0)))
+            n_kept += 1
             report(0, 1)
             continue
-        pool = _most_robust_first(pool, X, y_index, n_classes, row_weight, attacker)
 
-        pruned = prune_forest(
-            pool,
-            n_keep,
-            attacker=attacker,
-            value_range=value_range,
-            shift_range=shift_range,
-            max_iter=max_iter,
-            generator=np.random.default_rng(random_state.randint(np.iinfo(np.int32).max)),
-            progress=report,
-        )
-        trees += pruned.trees
-        n_rounds = max(n_rounds, pruned.n_rounds)
+        shares = votes.robust_shares(pool)
+        best: tuple[int, float] | None = None
+        for order in range(n_orders):
+            stray = STRAY * np.random.default_rng((seed, order)).standard_normal(len(pool)) if order > 0 else 0.0
+            candidate = prune(pool, n_keep, seed, shares + stray)  # the same first tree and draws: only ties differ
+            candidate_lead = votes.leads(candidate.pruned.trees) + lead
+            merit = len(candidate.pruned.trees), votes.weigh_won(candidate_lead)
+            if best is None or merit > best:
+                best, choice, choice_lead = merit, candidate, candidate_lead
+        lead = choice_lead
+        choices.append(choice)
+        n_kept += len(choice.pruned.trees)
+
+    # Partitions with room to spare make up for what the last ones lack: the same choice goes on.
+    for index, choice in enumerate(choices):
+        if n_kept == n_estimators:
+            break
+        n_own = len(choice.pruned.trees)
+        n_kept -= n_own
+        choices[index] = prune(choice.pool, n_estimators - n_kept, choice.seed, choice.preference)
+        n_kept += len(choices[index].pruned.trees)
+
+    trees = [tree for choice in choices for tree in choice.pruned.trees]
+    n_rounds = max(choice.pruned.n_rounds for choice in choices)
     ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=np.arange(n_classes))
     return (_relabelled(ensemble, X, y_index, row_weight) if relabel else ensemble), n_rounds
 
@@ -298,22 +350,6 @@ def _as_nodes(tree: Any, columns: NDArray[np.int64]) -> Nodes:
         threshold=np.where(is_leaf, 0.0, tree.threshold),
         leaf=tree.value[:, 0, :].argmax(axis=1),
     )
-
-
-def _most_robust_first(
-    pool: list[Nodes], X: NDArray, y_index: NDArray, n_classes: int, row_weight: NDArray, attacker: Attacker
-) -> list[Nodes]:
-    """Sort trees by the weight of the training rows on which each alone withstands the attacker.
-
-    Of several trees with equally few overlaps the first is taken, and the order of a random forest means
-    nothing: so let it be one that counts. Moves within eps on every feature at once stand for every norm.
-    """
-    ensemble = TreeEnsemble.from_trees(pool, n_features=X.shape[1], classes=np.arange(n_classes))
-    stack = np.empty(int(np.diff(ensemble.tree_start).max()), np.int64)
-    weight = np.zeros(len(pool))
-    budgets = attacker.budgets(X.shape[1])
-    kernels.weigh_robust_rows(ensemble.trees, X, y_index, row_weight, *budgets, stack, weight)
-    return [pool[tree] for tree in np.argsort(-weight, kind="stable")]
 
 
 def _relabelled(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, row_weight: NDArray) -> TreeEnsemble:

@@ -50,8 +50,8 @@ def mark_overlapping_groups(
 
 
 @njit(cache=True, nogil=True)
-def find_best_tree(tree_group_start, is_overlapping, is_available):
-    """Return the available tree with fewest overlapping groups, the first of several."""
+def find_best_tree(tree_group_start, is_overlapping, is_available, preference):
+    """Return the available tree with fewest overlapping groups, of several the preferred, of those the first."""
     best, fewest = -1, 0
     for tree in range(is_available.shape[0]):
         if not is_available[tree]:
@@ -59,7 +59,7 @@ def find_best_tree(tree_group_start, is_overlapping, is_available):
         n_overlaps = 0
         for g in range(tree_group_start[tree], tree_group_start[tree + 1]):
             n_overlaps += is_overlapping[g]
-        if best < 0 or n_overlaps < fewest:
+        if best < 0 or n_overlaps < fewest or (n_overlaps == fewest and preference[tree] > preference[best]):
             best, fewest = tree, n_overlaps
     return best
 
@@ -160,40 +160,6 @@ def push_apart(
         if n_active == 0:
             return n_rounds
     return -1
-
-
-@njit(cache=True, nogil=True)
-def is_robust_alone(trees, tree, x, label, budget_high, budget_low, stack):
-    """Tell whether every leaf of a tree that a row can be moved into, feature by feature, is of its class."""
-    stack[0] = trees.tree_start[tree]
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if trees.right[node] == node:
-            if trees.leaf[node] != label:
-                return False
-            continue
-        f, v = trees.feature[node], trees.threshold[node]
-        if x[f] <= v or is_within(x[f], v, budget_high[f], budget_low[f]):
-            stack[depth] = node + 1
-            depth += 1
-        if x[f] > v or is_within(v, x[f], budget_high[f], budget_low[f]):
-            stack[depth] = trees.right[node]
-            depth += 1
-    return True
-
-
-@njit(cache=True, nogil=True)
-def weigh_robust_rows(trees, X, y_index, sample_weight, budget_high, budget_low, stack, out):
-    """Add the weight of each row to ``out[tree]`` for each tree that is robust on it all alone.
-
-    ``stack`` needs one entry per node of the largest tree.
-    """
-    for i in range(X.shape[0]):
-        for tree in range(out.shape[0]):
-            if is_robust_alone(trees, tree, X[i], y_index[i], budget_high, budget_low, stack):
-                out[tree] += sample_weight[i]
 
 
 @njit(cache=True, nogil=True)
