@@ -54,7 +54,7 @@ GRID = {
     "pairs": [{}, {"loss": "exponential"}, {"thrift": 0.6}, {"l2_regularization": 4.0}],
     "paper": [{}, {"loss": "exponential", "learning_rate": 0.3}, {"learning_rate": 0.05}],
     "small": [{"max_depth": depth, "l2_regularization": l2} for depth in (1, 2, 3, 4, 6) for l2 in (1.0, 3.0)],
-    "ten": [{}, {"max_depth": 10}],
+    "ten": [{}, {"max_depth": 8, "max_features": 0.5, "n_refits": 30}],
 }
 
 

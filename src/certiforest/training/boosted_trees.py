@@ -33,7 +33,7 @@ RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
 SHARES = (0.2, 1.0)  # smallest and largest automatic share of the features on which a tree grows
 CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes features scarce: trees choose from all
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
-ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this
+ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
 LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
 
@@ -176,12 +176,13 @@ def boost_trees(
     closed = _closed_shares(ground)
     varies = ground.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
+    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees, small steps: measured to help two classes only
     if learning_rate is None:
-        learning_rate = RATE_IF_SCARCE if scarcity > SCARCE else float(np.clip(scarcity, *RATES))
+        learning_rate = RATE_IF_SCARCE if is_scarce else float(np.clip(scarcity, *RATES))
     if max_depth is None:
-        max_depth = _automatic_depth(scarcity, rows.weight.sum())
+        max_depth = _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:
-        l2 = float(np.sqrt(rows.weight.sum())) / ROOT_PER_L2
+        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_classes - 1))
     fewest = 1
     if max_features is None:
         max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
@@ -234,14 +235,14 @@ def _closed_shares(ground: Ground) -> NDArray[np.float64]:
     return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
 
 
-def _automatic_depth(scarcity: float, n_rows: float) -> int:
-    """Return how deep trees grow on so many rows, by weight, if a threshold closes such a share of a feature to others.
+def _automatic_depth(is_scarce: bool, n_rows: float) -> int:
+    """Return how deep trees grow on so many rows, by weight.
 
     A tree may use the features it holds again and again. Where no other tree can use them, few deep trees with four
     rows to a leaf make the most of each feature; where many trees can share a feature, many shallow ones do.
     """
     n_halvings = np.log2(n_rows)
-    return max(LEAST_DEPTH, int(n_halvings - 2 if scarcity > SCARCE else n_halvings / 2))
+    return max(LEAST_DEPTH, int(n_halvings - 2 if is_scarce else n_halvings / 2))
 
 
 def _draw_features(ground: Ground, tree: int, share: float, fewest: int, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -55,12 +55,12 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         Largest number of trees. Training stops before when thresholds have run out.
     max_depth : "auto", int or None, default="auto"
         Largest number of splits on a path; None for no limit. ``"auto"`` halves the rows down to leaves of four,
-        ``log2(n) - 2`` times, if a threshold closes more than half of a feature to other trees (few deep trees then
-        make the most of each feature), else half of ``log2(n)`` times; at least three times.
+        ``log2(n) - 2`` times, if there are two classes and a threshold closes more than half of a feature to other
+        trees (few deep trees then make the most of each feature), else half of ``log2(n)`` times; three at least.
     learning_rate : "auto" or float, default="auto"
         Share of each tree's fitted leaf values that is kept, in (0, 1]. ``"auto"`` takes larger steps where there will
         be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4;
-        0.2 where it closes more than half, since trees are deep then.
+        0.2 where ``max_depth="auto"`` would make trees deep.
     norm : int, float or str, default=inf
         Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
         of its own.
@@ -81,7 +81,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         Number, or share, of the rows that each side of a split must have.
     l2_regularization : "auto" or float, default="auto"
         Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
-        sum of all weights, over 20.
+        sum of all weights, over 20 and over the number of rival classes.
     thrift : float, default=0.85
         How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree, if a threshold closes
         all of that feature to other trees; in proportion if it closes less, as it does for small eps.
