@@ -299,8 +299,8 @@ def depth_of(ensemble):
 
 
 def test_thresholds_stand_where_fewest_rows_are_near():
-    # Values 0, 1, ..., 9, reach 1.7, the classes part between 4 and 5. In the middle of the gap, at 4.5, four values are
-    # near and could be moved across; in either outer part of it only three.
+    # Values 0, 1, ..., 9, reach 1.7, the classes part between 4 and 5. In the middle of the gap, at 4.5, four values
+    # are near and could be moved across; in either outer part of it only three.
     X = np.repeat(np.arange(10.0), 20)[:, None]
     clf = small(n_estimators=1, max_depth=1, eps=1.7, max_features=None).fit(X, X[:, 0] > 4)
     threshold = clf.ensemble_.threshold[0]
