@@ -224,8 +224,8 @@ def test_weights_count_as_repeated_rows(cancer):
     assert small(class_weight="balanced").fit(X, y).ensemble_ != small().fit(X, y).ensemble_
 
 
-def test_the_automatic_rate_is_larger_where_thresholds_are_scarce(cancer):
-    for eps, rate in ((0.001, 0.1), (0.05, 0.2), (0.3, 0.4)):
+def test_the_automatic_rate_follows_the_share_that_a_threshold_closes(cancer):
+    for eps, rate in ((0.001, 0.1), (0.05, 0.2), (0.1, 0.4), (0.3, 0.2)):
         assert small(eps=eps, n_estimators=1).fit(*cancer).learning_rate_ == pytest.approx(rate)
 
 
@@ -264,6 +264,9 @@ def test_progress_is_reported(cancer, caplog):
         ({"learning_rate": "slow"}, r"learning_rate to be a number in \(0, 1\] or 'auto', got 'slow'"),
         ({"loss": "hinge"}, "loss to be 'log_loss' or 'exponential', got 'hinge'"),
         ({"max_features": 1.5}, "max_features to be a number"),
+        ({"max_features": "some"}, "max_features to be a number"),
+        ({"max_depth": "deep"}, "max_depth to be an integer >= 1 or 'auto' or None, got 'deep'"),
+        ({"l2_regularization": "much"}, "l2_regularization to be a number >= 0 or 'auto', got 'much'"),
         ({"thrift": 1}, r"thrift to be a number in \[0, 1\)"),
         ({"n_refits": -1}, "n_refits to be an integer >= 0"),
         ({"eps": 0}, "HistGradientBoostingClassifier is the better choice"),
@@ -274,3 +277,40 @@ def test_progress_is_reported(cancer, caplog):
 def test_bad_parameters_are_refused(cancer, options, message):
     with pytest.raises(ValueError, match=message):
         small(**options).fit(*cancer)
+
+
+def test_automatic_depth_is_larger_where_a_threshold_closes_a_feature(cancer):
+    X, y = cancer  # 569 rows: log2 is 9.2
+    assert depth_of(small(max_depth="auto", eps=0.3, min_gain=0.0).fit(X, y).ensemble_) == 7
+    assert depth_of(small(max_depth="auto", eps=0.02).fit(X, y).ensemble_) == 4
+
+
+def depth_of(ensemble):
+    """Return the largest number of splits on a path; trees stand in preorder."""
+    deepest, waiting = 0, []
+    for tree in range(ensemble.n_trees):
+        waiting = [0]
+        for node in range(ensemble.tree_start[tree], ensemble.tree_start[tree + 1]):
+            depth = waiting.pop()
+            deepest = max(deepest, depth)
+            if ensemble.feature[node] >= 0:
+                waiting += [depth + 1, depth + 1]
+    return deepest
+
+
+def test_thresholds_stand_where_fewest_rows_are_near():
+    # Values 0, 1, ..., 9, reach 1.7, the classes part between 4 and 5. In the middle of the gap, at 4.5, four values
+    # are near and could be moved across; in either outer part of it only three.
+    X = np.repeat(np.arange(10.0), 20)[:, None]
+    clf = small(n_estimators=1, max_depth=1, eps=1.7, max_features=None).fit(X, X[:, 0] > 4)
+    threshold = clf.ensemble_.threshold[0]
+    assert np.sum(np.abs(X[:, 0] - threshold) <= 1.7) == 3 * 20
+
+
+def test_automatic_choice_of_features_leaves_no_small_table_wanting(iris):
+    X, y = iris  # four features, far fewer than are always looked at
+    X = np.column_stack([X, np.zeros((len(X), 3))])
+    for seed in range(3):
+        trees = small(max_features="auto", random_state=seed).fit(X, y).ensemble_
+        assert trees == small(max_features=None, random_state=seed).fit(X, y).ensemble_
+        assert trees != small(max_features=0.2, random_state=seed).fit(X, y).ensemble_

@@ -27,7 +27,14 @@ from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, gr
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import GRID, WorstCase
 
-RATES = (0.1, 0.4)  # smallest and largest automatic learning rate
+SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
+RATE_IF_SCARCE = 0.2  # a deep tree fits more at once
+RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
+SHARES = (0.2, 1.0)  # smallest and largest automatic share of the features on which a tree grows
+CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes features scarce: trees choose from all
+FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
+ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
+LEAST_DEPTH = 3  # that is chosen automatically
 LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
 
 
@@ -100,12 +107,12 @@ def boost_trees(
     *,
     validation: LabelledRows | None = None,
     n_estimators: int,
-    max_depth: int,
+    max_depth: int | None,
     learning_rate: float | None,
     is_exponential: bool,
-    max_features: float,
+    max_features: float | None,
     min_samples_leaf: int,
-    l2: float,
+    l2: float | None,
     thrift: float,
     min_gain: float,
     n_steps: int,
@@ -126,17 +133,22 @@ def boost_trees(
     attacker : Attacker
     validation : LabelledRows, optional
         Rows whose worst-case loss decides when to stop.
-    n_estimators, max_depth : int
-        Largest number of trees, and of splits on a path.
+    n_estimators : int
+        Largest number of trees.
+    max_depth : int or None
+        Largest number of splits on a path. None: by the number of rows and how much of a feature a threshold closes.
     learning_rate : float or None
         Share of a tree's fitted values that is kept. None: the larger, the more of a feature a threshold closes.
     is_exponential : bool
         Whether the loss is exponential instead of logistic.
-    max_features : float
-        Share of the features with open thresholds on which a tree grows.
+    max_features : float or None
+        Share of the features with open thresholds on which a tree grows. None: the larger, the more of a feature a
+        threshold closes, and not fewer than `FEWEST_FEATURES`.
     min_samples_leaf : int
         Rows that each side of a split must have.
-    l2, n_steps : float, int
+    l2 : float or None
+        Weight of half the sum of squared leaf values of a tree. None: by the number of rows.
+    n_steps : int
         How leaf values are fitted, see `WorstCase.fit_values`.
     thrift : float
         How much less, as a share, a gain counts on a feature that is new to the tree, if a threshold closes all of
@@ -162,9 +174,18 @@ def boost_trees(
     ]
     train = worst_cases[0]
     closed = _closed_shares(ground)
+    varies = ground.bins.n_bins > 1
+    scarcity = float(np.median(closed[varies] if varies.any() else closed))
+    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees, small steps: measured to help two classes only
     if learning_rate is None:
-        varies = ground.bins.n_bins > 1
-        learning_rate = float(np.clip(np.median(closed[varies] if varies.any() else closed), *RATES))
+        learning_rate = RATE_IF_SCARCE if is_scarce else float(np.clip(scarcity, *RATES))
+    if max_depth is None:
+        max_depth = _automatic_depth(is_scarce, rows.weight.sum())
+    if l2 is None:
+        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_classes - 1))
+    fewest = 1
+    if max_features is None:
+        max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
     boosted = BoostedTrees([], [], base, learning_rate, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
     _record(curves, worst_cases)
@@ -172,7 +193,7 @@ def boost_trees(
     while len(boosted.trees) < n_estimators:
         tree, weight = len(boosted.trees), train.row_weights()
         grown = grow_trees(
-            ground, _root(tree, weight), score, _draw_features(ground, tree, share, rng),
+            ground, _root(tree, weight), score, _draw_features(ground, tree, share, fewest, rng),
             max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
             thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()),
         )  # fmt: skip
@@ -214,14 +235,27 @@ def _closed_shares(ground: Ground) -> NDArray[np.float64]:
     return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
 
 
-def _draw_features(ground: Ground, tree: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw a share of the features on which thresholds are open to a tree; its line of (tree + 1, n_features)."""
+def _automatic_depth(is_scarce: bool, n_rows: float) -> int:
+    """Return how deep trees grow on so many rows, by weight.
+
+    A tree may use the features it holds again and again. Where no other tree can use them, few deep trees with four
+    rows to a leaf make the most of each feature; where many trees can share a feature, many shallow ones do.
+    """
+    n_halvings = np.log2(n_rows)
+    return max(LEAST_DEPTH, int(n_halvings - 2 if is_scarce else n_halvings / 2))
+
+
+def _draw_features(ground: Ground, tree: int, share: float, fewest: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw a share of the features on which thresholds are open to a tree, but at least so many of them.
+
+    Returns the tree's line of an array of shape (tree + 1, n_features).
+    """
     bins = ground.bins
     is_open = np.empty(len(bins.n_bins), np.bool_)
     mark_open_features(ground.ledger.claims, tree, bins.low, bins.high, bins.n_bins, is_open)
     drawn = rng.permutation(np.flatnonzero(is_open))
     allowed = np.zeros((tree + 1, len(is_open)), bool)
-    allowed[tree, drawn[: int(np.ceil(share * len(drawn)))]] = True
+    allowed[tree, drawn[: max(fewest, int(np.ceil(share * len(drawn))))]] = True
     return allowed
 
 

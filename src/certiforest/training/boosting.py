@@ -53,11 +53,14 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     ----------
     n_estimators : int, default=100
         Largest number of trees. Training stops before when thresholds have run out.
-    max_depth : int or None, default=6
-        Largest number of splits on a path.
+    max_depth : "auto", int or None, default="auto"
+        Largest number of splits on a path; None for no limit. ``"auto"`` halves the rows down to leaves of four,
+        ``log2(n) - 2`` times, if there are two classes and a threshold closes more than half of a feature to other
+        trees (few deep trees then make the most of each feature), else half of ``log2(n)`` times; three at least.
     learning_rate : "auto" or float, default="auto"
         Share of each tree's fitted leaf values that is kept, in (0, 1]. ``"auto"`` takes larger steps where there will
-        be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4.
+        be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4;
+        0.2 where ``max_depth="auto"`` would make trees deep.
     norm : int, float or str, default=inf
         Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
         of its own.
@@ -70,18 +73,21 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class. The exponential loss fits hard rows harder.
-    max_features : int, float or None, default=0.5
-        Number, or share, of the features with open thresholds on which each tree grows; None for all.
+    max_features : "auto", int, float or None, default="auto"
+        Number, or share, of the features with open thresholds on which each tree grows; None for all. ``"auto"``: all
+        if a threshold closes 0.4 or more of a feature to other trees, in proportion less if it closes less, down to a
+        fifth; but 32 features at least.
     min_samples_leaf : int or float, default=1
         Number, or share, of the rows that each side of a split must have.
-    l2_regularization : float, default=1.0
-        Weight of half the sum of squared leaf values of a tree, in units of row weights.
+    l2_regularization : "auto" or float, default="auto"
+        Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
+        sum of all weights, over 20 and over the number of rival classes.
     thrift : float, default=0.85
         How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree, if a threshold closes
         all of that feature to other trees; in proportion if it closes less, as it does for small eps.
     min_gain : float, default=1e-5
         What such a gain must still be, as a share of the weight of all rows.
-    n_refits : int, default=5
+    n_refits : int, default=10
         How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
         before there were ``n_estimators`` trees.
     class_weight : "balanced", dict or None, default=None
@@ -138,7 +144,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         n_estimators: int = 100,
-        max_depth: int | None = 6,
+        max_depth: int | str | None = "auto",
         learning_rate: float | str = "auto",
         *,
         norm: float | str = np.inf,
@@ -146,12 +152,12 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         scale: ArrayLike | None = None,
         frozen: Iterable[int] | None = None,
         loss: str = "log_loss",
-        max_features: float | None = 0.5,
+        max_features: float | str | None = "auto",
         min_samples_leaf: float = 1,
-        l2_regularization: float = 1.0,
+        l2_regularization: float | str = "auto",
         thrift: float = 0.85,
         min_gain: float = 1e-5,
-        n_refits: int = 5,
+        n_refits: int = 10,
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
@@ -244,12 +250,12 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
             attacker,
             validation=validation,
             n_estimators=self.n_estimators,
-            max_depth=UNLIMITED if self.max_depth is None else self.max_depth,
+            max_depth=self._depth(),
             learning_rate=None if self.learning_rate == "auto" else float(self.learning_rate),
             is_exponential=self.loss == "exponential",
             max_features=self._share_of_features(X.shape[1]),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
-            l2=self.l2_regularization,
+            l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
             thrift=self.thrift,
             min_gain=self.min_gain,
             n_steps=N_STEPS,
@@ -329,7 +335,14 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         )
         return np.sort(train), np.sort(aside)
 
-    def _share_of_features(self, n_features: int) -> float:
+    def _depth(self) -> int | None:
+        if self.max_depth == "auto":
+            return None
+        return UNLIMITED if self.max_depth is None else int(self.max_depth)
+
+    def _share_of_features(self, n_features: int) -> float | None:
+        if self.max_features == "auto":
+            return None
         if self.max_features is None:
             return 1.0
         if isinstance(self.max_features, Integral):
@@ -339,8 +352,8 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     def _check_params(self) -> Attacker:
         """Check parameters that need no data and return the attacker they describe."""
         check_integer("n_estimators", self.n_estimators)
-        if self.max_depth is not None:
-            check_integer("max_depth", self.max_depth, alternative="None")
+        if self.max_depth is not None and self.max_depth != "auto":
+            check_integer("max_depth", self.max_depth, alternative="'auto' or None")
         if self.learning_rate != "auto":
             check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
         check_choice("loss", self.loss, LOSSES)
@@ -348,9 +361,12 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
             value = getattr(self, name)
             if isinstance(value, Integral):
                 check_integer(name, value)
-            elif not (name == "max_features" and value is None):
+            elif not (name == "max_features" and (value is None or value == "auto")):
                 check_number(name, value, "in (0, 1] or an integer >= 1", lambda share: 0 < share <= 1)
-        check_number("l2_regularization", self.l2_regularization, ">= 0", lambda weight: 0 <= weight < np.inf)
+        if self.l2_regularization != "auto":
+            check_number(
+                "l2_regularization", self.l2_regularization, ">= 0 or 'auto'", lambda weight: 0 <= weight < np.inf
+            )
         check_number("thrift", self.thrift, "in [0, 1)", lambda share: 0 <= share < 1)
         check_number("min_gain", self.min_gain, "in [0, 1)", lambda share: 0 <= share < 1)
         check_integer("n_refits", self.n_refits, least=0)

@@ -15,6 +15,7 @@ from numba import njit
 
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
+SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
 LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
 
@@ -110,6 +111,45 @@ def worst_purity_by_class(before, after, whole):
             squares += difference * difference
         unsplit += whole[c] * whole[c]
     return (unsplit + left * right * squares) / total
+
+
+@njit(cache=True, nogil=True)
+def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j, best, best_threshold):
+    """Search the gap ``[low, high)`` after the j-th present value; return the best purity and its threshold so far.
+
+    Which rows are near depends on where in the gap the threshold lies. Values 1 to 10, reach 2.7, a gap from 4 to 5:
+
+        threshold    4 ----- 4.3 ------- 4.7 ----- 5
+        near rows    2 to 6   |   2 to 7  |   3 to 7
+
+    They change only where the threshold is ``reach`` away from a value. These points cut the gap into parts; each is
+    tried once, at its open threshold nearest to the middle.
+    """
+    n_values = value.shape[0]
+    sliver = SLIVER * (high - low)
+    start = low
+    n_before = first_value_above(value, n_values, start - reach)
+    n_after = first_value_above(value, n_values, start + reach)
+    while start < high:
+        stop = high
+        if n_before <= j:
+            stop = min(stop, value[n_before] + reach)
+        if n_after < n_values:
+            stop = min(stop, value[n_after] - reach)
+        if stop - start > sliver:
+            before, after = summed[min(n_before, j + 1)], summed[max(n_after, j + 1)]
+            if is_purer(before, whole, best) and is_purer(after, whole, best):
+                purity = worst_purity_by_class(before, after, whole)
+                if purity > best:
+                    threshold = open_threshold(claims, feature, tree, start, stop)
+                    if not np.isnan(threshold):
+                        best, best_threshold = purity, threshold
+        start = max(start, stop)
+        while n_before <= j and value[n_before] + reach <= start:
+            n_before += 1
+        while n_after < n_values and value[n_after] - reach <= start:
+            n_after += 1
+    return best, best_threshold
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +260,14 @@ def search_gini(
                 left = summed[j + 1]
                 if not is_purer(left, whole, best):
                     continue
-                threshold = middle_of(high[f, present[j]], low[f, present[j + 1]])
+                gap_low, gap_high = high[f, present[j]], low[f, present[j + 1]]
+                if moves_by_class:
+                    best, best_threshold = search_gap(
+                        claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, reach[f], j,
+                        best, best_threshold,
+                    )  # fmt: skip
+                    continue
+                threshold = middle_of(gap_low, gap_high)
                 while value[first_near] <= threshold - reach[f]:
                     first_near += 1
                 while last_near < n_present and value[last_near] <= threshold + reach[f]:
@@ -229,15 +276,12 @@ def search_gini(
                     continue
                 if not is_purer(summed[max(last_near, j + 1)], whole, best):
                     continue
-                threshold = open_threshold(claims, f, node_tree[node], high[f, present[j]], low[f, present[j + 1]])
+                threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
                 if np.isnan(threshold):
                     continue
                 before = summed[min(first_value_above(value, n_present, threshold - reach[f]), j + 1)]
                 after = summed[max(first_value_above(value, n_present, threshold + reach[f]), j + 1)]
-                if moves_by_class:
-                    score = worst_purity_by_class(before, after, whole)
-                else:
-                    score = worst_purity(before, left, after, whole, scratch)
+                score = worst_purity(before, left, after, whole, scratch)
                 if score > best:
                     best, best_threshold = score, threshold
             out_threshold[entry + e] = best_threshold
