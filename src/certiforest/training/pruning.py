@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
 
 from certiforest.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
@@ -293,6 +292,8 @@ def train_pruned_forest(
             progress=report,
         )
         return Choice(pool, seed, preference, pruned)
+
+    from sklearn.ensemble import RandomForestClassifier  # slow to import, and growing does without
 
     for index, part in enumerate(np.array_split(random_state.permutation(movable), n_partitions)):
         n_keep = -((n_kept - n_estimators) // (n_partitions - index))
