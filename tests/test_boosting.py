@@ -225,7 +225,7 @@ def test_weights_count_as_repeated_rows(cancer):
 
 
 def test_the_automatic_rate_follows_the_share_that_a_threshold_closes(cancer):
-    for eps, rate in ((0.001, 0.1), (0.05, 0.2), (0.1, 0.4), (0.3, 0.2)):
+    for eps, rate in ((0.001, 0.1), (0.05, 0.2), (0.1, 0.4), (0.3, 0.4)):
         assert small(eps=eps, n_estimators=1).fit(*cancer).learning_rate_ == pytest.approx(rate)
 
 

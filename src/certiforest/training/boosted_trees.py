@@ -28,7 +28,6 @@ from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import GRID, WorstCase
 
 SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
-RATE_IF_SCARCE = 0.2  # a deep tree fits more at once
 RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
 SHARES = (0.2, 1.0)  # smallest and largest automatic share of the features on which a tree grows
 CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes features scarce: trees choose from all
@@ -176,9 +175,9 @@ def boost_trees(
     closed = _closed_shares(ground)
     varies = ground.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
-    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees, small steps: measured to help two classes only
+    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees: measured to help two classes only
     if learning_rate is None:
-        learning_rate = RATE_IF_SCARCE if is_scarce else float(np.clip(scarcity, *RATES))
+        learning_rate = float(np.clip(scarcity, *RATES))
     if max_depth is None:
         max_depth = _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:

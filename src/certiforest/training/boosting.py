@@ -59,8 +59,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         trees (few deep trees then make the most of each feature), else half of ``log2(n)`` times; three at least.
     learning_rate : "auto" or float, default="auto"
         Share of each tree's fitted leaf values that is kept, in (0, 1]. ``"auto"`` takes larger steps where there will
-        be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4;
-        0.2 where ``max_depth="auto"`` would make trees deep.
+        be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4.
     norm : int, float or str, default=inf
         Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
         of its own.
