@@ -269,9 +269,10 @@ def test_votes_written_as_scores_get_the_same_verdicts(attacker):
 def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
     scores = np.random.default_rng(9).normal(size=(20, 3))
     ensemble, X = many_trees(20, classes=["a", "b", "c"], scores=scores)
-    whole = certify(ensemble, X, attacker=attacker, radius=True, witness=True)
+    options = {"attacker": attacker, "radius": True, "witness": True, "time_limit": math.inf}
+    whole = certify(ensemble, X, **options)
     monkeypatch.setattr("certiforest.rows.BLOCK_BYTES", 8 * 82 * 7)
-    parts = certify(ensemble, X, attacker=attacker, radius=True, witness=True, n_jobs=2)
+    parts = certify(ensemble, X, n_jobs=2, **options)
     for name in ("prediction", "stable", "radius", "radius_is_exact", "witness"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
     assert 0 < (whole.stable == 1).sum() < len(X)
