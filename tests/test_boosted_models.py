@@ -338,3 +338,17 @@ def test_sizes_are_not_believed(monkeypatch):
 )
 def test_numbers_are_rounded_to_float32_once(text, value):
     assert np.float32(parse_single(text)) == value
+
+
+def test_lightgbm_splits_between_numbers_and_missing_values():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X[rng.random(400) < 0.5, 1] = np.nan
+    y[np.isnan(X[:, 1])] ^= rng.random(np.isnan(X[:, 1]).sum()) < 0.9
+    model = lightgbm.LGBMClassifier(n_estimators=10, min_child_samples=5, verbose=-1, n_jobs=1).fit(X, y)
+    assert "threshold=" in model.booster_.model_to_string()
+    assert any("inf" in line for line in model.booster_.model_to_string().splitlines() if line.startswith("threshold="))
+    rows = np.nan_to_num(X)
+    np.testing.assert_array_equal(as_ensemble(model).predict(rows), model.predict(rows))

@@ -11,6 +11,7 @@ import pytest
 import oracle
 from cases import _value, ensemble_of, random_case
 from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble
+from certiforest.rows import RowError
 
 SPLIT = dict(n_features=1, classes=[0, 1])
 
@@ -320,3 +321,26 @@ def test_a_file_may_claim_many_features_without_taking_memory(tmp_path):
     tracemalloc.stop()
     assert e.n_features == 2**31 - 3
     assert peak < 2**20
+
+
+def test_frames_are_read_by_place():
+    pd = pytest.importorskip("pandas")
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], feature_names=["a b"])
+    frame = pd.DataFrame({"a b": [0.0, 1.0, 0.0, 1.0]}, index=[-1.0, 0.0, 1.0, 2.0])
+    assert e.predict(frame).tolist() == [0, 1, 0, 1]
+    assert e.predict(frame.rename(columns={"a b": "a_b"})).tolist() == [0, 1, 0, 1]
+    with pytest.raises(RowError, match="Expected column 0 to be 'a b', got 'c'"):
+        e.predict(frame.rename(columns={"a b": "c"}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (np.ma.masked_array([[0.0], [1.0]], mask=[[False], [True]]), "masked array"),
+        (np.array([[0.0 + 1j]]), "Expected numbers"),
+    ],
+)
+def test_rows_that_would_lose_something_are_refused(rows, sentence):
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    with pytest.raises(RowError, match=sentence):
+        e.predict(rows)

@@ -121,3 +121,60 @@ def test_ctrl_c_keeps_what_is_decided():
     assert part.counts[Verdict.UNKNOWN] == (~known).sum()
     assert np.isnan(part.witness[~known]).all()
     assert (part.radius[~known] == 0).all()
+
+
+def test_presolve_does_not_decide():
+    # OR-Tools 9.15 with presolve finds no solution here; there is an attack of norm 1.763.
+    trees = [
+        (2, -0.6, (2, -0.7, 0, 1), (0, 0.3, 0, 1)),
+        (1, 0.8, (1, 0.6, 1, 0), 0),
+        (1, 0.7814983074274174, (0, 0.24442693978935945, 0, 1), (1, 1.3, 1, 0)),
+        (2, -2.2, 1, 0),
+    ]
+    case = oracle.Case(trees, 3, 2, [-1.1, 2.05, -2.16], 3, 2.032594301711369)
+    wrong, _ = referee.judge(case, time_limit=60)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_a_bound_for_one_rival_is_none_for_the_row(monkeypatch, combine):
+    """At times the solver stops right after it has found the optimum, with its bound and without the proof."""
+    rng = random.Random(f"half way {combine}")
+    solve = AttackModel._solve
+
+    def stop_half_way(self, deadline):
+        status, solver = solve(self, deadline)
+        if status == self._cp.OPTIMAL and self.model.has_objective() and rng.random() < 0.5:
+            status = self._cp.FEASIBLE
+        return status, solver
+
+    monkeypatch.setattr(AttackModel, "_solve", stop_half_way)
+    n_open = 0
+    for _ in range(1_500):
+        case = random_case(rng, norm=rng.choice([1, 2, 3]), combine=combine, apart=False)
+        if case.n_classes == 2:
+            continue
+        c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True, time_limit=60)
+        best = oracle.cheapest_change(case)
+        assert referee._judge_radius(case, best, c.radius[0], c.radius_upper[0]) == [], case
+        n_open += not c.radius_is_exact[0]
+    assert n_open > 10
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+def test_gains_that_round_do_not_lead_round_in_circles(norm):
+    worth = [
+        [-0.5, 0.5, -0.3, 0.5], [-0.4, 0.5, 0.5, 0.4], [0.3, 0.3, -0.5, -0.3],
+        [0.3, 0.0, 0.2, -0.5], [-0.1, -0.5, -0.5, -0.3], [0.9, -0.3, 1.1, 0.7],
+    ]  # fmt: skip
+    trees = [(0, 0.5, (1, 0.5, [-a], [-b]), (1, 0.5, [-c], [-d])) for a, b, c, d in worth]
+    case = oracle.Case(trees, 2, 2, [0.4, 0.4], norm, 0.2 if norm == math.inf else 0.5, base=[0.7])
+    wrong, _ = referee.judge(case, time_limit=60)
+    assert wrong == []
+
+
+def test_a_budget_beyond_the_floats_ends_the_search():
+    trees = [(0, 1e300, (1, 1.0, 0, 1), (1, 1.0, 1, 0)), (1, 1.0, (0, 1e300, 0, 1), (0, 1e300, 1, 1)), (0, 1e300, 0, 0)]
+    case = oracle.Case(trees, 2, 2, [0.0, 0.0], 2, 0.1, scale=[1.0, 1e10])
+    c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True)
+    assert referee._judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []

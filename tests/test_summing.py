@@ -299,3 +299,34 @@ def test_floats_and_whole_numbers_agree(attacker):
         answers.append(stable.tolist())
     assert answers[0] == answers[1]
     assert 0 < sum(answers[0]) < len(X)
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+@pytest.mark.parametrize("margin", [5e-324, 1e308, math.inf])
+def test_margins_may_be_tiny_or_huge(norm, margin):
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], scores=[[-1.0], [1.0]])
+    c = certify(e, [[0.2], [0.45]], None, Attacker(norm, 0.1), margin=margin, witness=True)
+    assert c.stable.tolist() == ([1, 0] if margin < 1 else [-1, -1])
+
+
+def test_a_hard_rival_does_not_hide_an_easy_one():
+    """Class 1 is an even knapsack with an odd budget; class 2 wins by one move."""
+    cost = 2.0 * np.random.default_rng(40).integers(10**8, 10**9, 40)
+    budget = float(cost.sum() // 4 * 2 + 1)
+    scores = [[0.0, 0.0, 0.0], *([0.0, c, 0.0] for c in cost), [0.0, 0.0, 2 * budget]]
+    feature = [v for f in range(41) for v in (f, -1, -1)]
+    leaf = [v for f in range(41) for v in (-1, f + 1, 0)]
+    e = TreeEnsemble(
+        feature, np.zeros(123), leaf, n_features=41, classes=[0, 1, 2], scores=scores, base=[budget, 0.0, 0.0]
+    )
+    x = np.append(cost, 1.0)[None]
+    c = certify(e, x, None, Attacker(1, budget), witness=True)
+    assert c.stable.tolist() == [0]
+    assert e.predict(c.witness)[0] != c.prediction[0]
+
+
+def test_one_class_has_an_infinite_radius_where_trees_meet():
+    e = TreeEnsemble(
+        [0, -1, -1] * 2, [0.5, 0, 0, 0.6, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0], scores=[[1.0], [2.0]]
+    )
+    assert certify(e, [[0.2]], None, Attacker(1, 0.1), radius=True).radius.tolist() == [math.inf]

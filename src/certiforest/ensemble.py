@@ -119,7 +119,7 @@ class TreeEnsemble:
         n_values = len(self.classes) if self.scores is None else len(self.scores)
         columns = _check_nodes(feature, threshold, leaf, self.n_features, n_values)
         self._trim(*columns, -np.inf, LARGEST)
-        if self.scores is not None and not 8 * self._largest_sum < np.inf:
+        if self.scores is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
     def _trim(self, feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike) -> None:
@@ -344,9 +344,9 @@ class TreeEnsemble:
         n_terms = self.n_trees + 1
         # One rounding to the type and n_terms - 1 additions; scores too small for it lose up to its smallest number.
         error = n_terms * float(kind.eps) / 2
-        if error >= 0.5 or 2 * self._largest_sum > float(kind.max):
+        if error >= 0.5 or 2 * self.largest_sum > float(kind.max):
             return float(np.inf)
-        bound = error / (1 - error) * self._largest_sum + n_terms * float(kind.smallest_subnormal)
+        bound = error / (1 - error) * self.largest_sum + n_terms * float(kind.smallest_subnormal)
         return float(bound * (1 + 1e-12)) * (1 if scores.shape[1] == 1 else 2)
 
     def _need_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -355,7 +355,7 @@ class TreeEnsemble:
         return self.scores, self.base
 
     @cached_property
-    def _largest_sum(self) -> float:
+    def largest_sum(self) -> float:
         """About the largest absolute sum of one output: the largest score of every tree, and the base."""
         scores, base = self._need_scores()
         size = np.abs(scores).max(axis=1, initial=0.0)[self.leaf]
@@ -367,7 +367,7 @@ class TreeEnsemble:
     def prepared_scores(self) -> score_kernels.Scores:
         """The scores as kernels take them, with exact digits."""
         scores, base = self._need_scores()
-        return prepare_scores(scores, base, self.n_classes, self.n_nodes, self._largest_sum)
+        return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all."""

@@ -50,12 +50,12 @@ class Rows:
                 f"Expected {n_features} features per row, got {X.shape[1]}."
                 " Give the columns the model was trained on, without the label."
             )
-        if names is not None and feature_names is not None and names != list(feature_names):
-            wrong = next(i for i, pair in enumerate(zip(names, feature_names, strict=True)) if pair[0] != pair[1])
-            raise RowError(
-                f"Expected column {wrong} to be {feature_names[wrong]!r}, got {names[wrong]!r}."
-                " Give the columns in the order the model was trained on."
-            )
+        for i, (name, trained) in enumerate(zip(names or (), feature_names or (), strict=False)):
+            if _differ(name, trained):
+                raise RowError(
+                    f"Expected column {i} to be {trained!r}, got {name!r}."
+                    " Give the columns in the order the model was trained on."
+                )
         self._X = X
         self._is_frame = names is not None
         self.n_features = n_features
@@ -71,10 +71,15 @@ class Rows:
 
     def __getitem__(self, block: slice) -> NDArray[np.float64]:
         """Return the rows of a block, contiguous float64, all finite."""
-        rows = self._X[block]  # pandas and polars slice rows, too
+        # A slice of a pandas frame with an index of floats would go by labels.
+        rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
         if self._is_frame:
             rows = rows.to_numpy()
+        if np.ma.is_masked(rows):
+            raise RowError("Expected finite numbers, got a masked array with values missing; fill or remove them.")
         try:
+            if np.iscomplexobj(rows):
+                raise TypeError
             rows = np.ascontiguousarray(rows, dtype=np.float64)
         except (TypeError, ValueError):
             raise RowError(
@@ -91,3 +96,8 @@ class Rows:
                 " Remove or impute such rows."
             )
         return rows
+
+
+def _differ(name: Any, trained: Any) -> bool:
+    """Tell whether two names differ, but for what libraries do to names: numbers become text, spaces underscores."""
+    return name != trained and str(name).replace(" ", "_") != str(trained).replace(" ", "_")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble import LARGEST, ModelError, Nodes, TreeEnsemble
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
 
@@ -231,7 +231,9 @@ def _numbers(section: dict[str, str], name: str, size: int) -> NDArray[np.float6
     words = section.get(name, "").split()
     if len(words) != size:
         raise ModelError(f"Expected {size} numbers as {name}, got {len(words)}.")
-    return np.array([_number(word, name) for word in words])
+    # A split between numbers and missing values has the threshold inf: every number is to its left.
+    numbers = [repr(LARGEST) if word == "inf" and name == "threshold" else word for word in words]
+    return np.array([_number(word, name) for word in numbers])
 
 
 def _number(word: str, name: str) -> float:

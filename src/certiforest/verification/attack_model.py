@@ -167,6 +167,8 @@ class AttackModel:
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = left
         solver.parameters.linearization_level = 2  # the relaxation settles most problems with a budget at once
+        # "No solution" must be a proof, and presolve in OR-Tools 9.15 calls some models infeasible that are not.
+        solver.parameters.cp_model_presolve = False
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's, and so the caller's
         status = solver.solve(self.model)
         if status not in (self._cp.INFEASIBLE, self._cp.FEASIBLE, self._cp.OPTIMAL):

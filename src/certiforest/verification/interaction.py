@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attacker import Attacker, AttackerError
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import enter_leaf
@@ -106,11 +107,9 @@ class Interaction:
             search.exclude(self.attacker.eps)
         elif stable == UNSTABLE:
             search.upper = min(search.upper, self.attacker.eps)
-        try:
+        # A budget that is out of the range of floats ends the search like one of time.
+        with suppress(Timeout, AttackerError):
             search.run()
-        except Timeout as timeout:
-            if timeout.least_price > 0:
-                search.raise_lower(ceil_root(timeout.least_price, self.attacker.norm))
         return search.lower, search.upper
 
     def find_attack(self, x: NDArray[np.float64], attacker: Attacker, deadline: float) -> NDArray[np.float64] | None:
@@ -122,15 +121,17 @@ class Interaction:
         """
         return self._find_attack(x, self._local_problem(x, attacker), self._predict(x), attacker, None, deadline)
 
-    def find_cheapest(self, x: NDArray[np.float64], attacker: Attacker, deadline: float) -> NDArray[np.float64] | None:
-        """Return the cheapest attack, if there is one within an attacker's budget; not for L-inf.
+    def find_cheapest(
+        self, x: NDArray[np.float64], attacker: Attacker, deadline: float
+    ) -> tuple[NDArray[np.float64] | None, Fraction | None]:
+        """Return the cheapest attack within an attacker's budget, None if there is none; not for L-inf.
 
-        Raises
-        ------
-        Timeout
+        Where time ran out, the attack is the cheapest that was found, and the second number what any attack costs at
+        least, else None.
         """
         problem, y = self._local_problem(x, attacker), self._predict(x)
         best: NDArray[np.float64] | None = None
+        least: Fraction | None = None
         for rival in self._rivals(x, y):
             gain, need = self._contest(problem, y, rival)
             if _most_gain(problem, gain) < need:
@@ -138,13 +139,18 @@ class Interaction:
             model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
             if best is not None:
                 model.undercut(self.price(x, best))
-            while (z := model.find_cheapest(deadline)) is not None:
-                if self._predict(z) == y or self.price(x, z) > exact_budget(attacker):
-                    model.refine()
-                    continue
-                best = z
-                model.undercut(self.price(x, z))
-        return best
+            try:
+                while (z := model.find_cheapest(deadline)) is not None:
+                    if self._predict(z) == y or self.price(x, z) > exact_budget(attacker):
+                        model.refine()
+                        continue
+                    best = z
+                    model.undercut(self.price(x, z))
+            except Timeout as timeout:
+                least = timeout.least_price if least is None else min(least, timeout.least_price)
+        if least is not None and best is not None:
+            least = min(least, self.price(x, best))
+        return best, least
 
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm."""
@@ -161,8 +167,9 @@ class Interaction:
         import ortools.sat.python.cp_model  # noqa: F401
 
         problem, y = self._local_problem(x, self.attacker), self._predict(x)
-        for _ in self._guesses(x, problem, y, self._rivals(x, y)[0], self.attacker):
-            pass
+        for rival in self._rivals(x, y)[:1]:
+            for _ in self._guesses(x, problem, y, rival, self.attacker):
+                pass
         is_help = np.zeros(len(problem.leaf), bool)
         kernels.find_loners(self.ensemble.feature, *problem, is_help, np.empty(self.ensemble.n_trees, bool))
         self._is_started = True
@@ -362,11 +369,12 @@ class _RadiusSearch:
         if self._attacker.norm == math.inf:
             self._bisect(candidates)
             return
-        z = self._interaction.find_cheapest(self._x, self._attacker.with_eps(self.upper), self._deadline)
-        if z is None:
+        z, least = self._interaction.find_cheapest(self._x, self._attacker.with_eps(self.upper), self._deadline)
+        if z is not None:
+            self._note(z)
+        elif least is None:
             raise AssertionError("An attack is not found again: please report this as a defect.")
-        self._note(z)
-        self.lower = self.upper
+        self.raise_lower(self.upper if least is None else ceil_root(least, self._attacker.norm))
 
     def raise_lower(self, eps: float) -> None:
         """Note that no attack costs less than ``eps``."""

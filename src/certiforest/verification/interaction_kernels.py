@@ -146,8 +146,7 @@ def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, l
     if norm >= 0:
         for i in range(feature.shape[0]):
             spent += move_cost(x[feature[i]], z[feature[i]], unit[feature[i]], norm)
-    improved = True
-    while improved:
+    for _ in range(64 + 2 * feature.shape[0]):  # gains that round to more than zero may lead round in circles
         improved = False
         best_rate, best_feature, best_value = 0.0, -1, 0.0
         for i in range(feature.shape[0]):
@@ -187,6 +186,8 @@ def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, l
             z[f] = best_value
             for k in range(member_start[f], member_start[f + 1]):
                 at[member[k]] = worth[find_leaf(trees, member[k], z)]
+        if not improved:
+            break
 
 
 @njit(cache=True, nogil=True)

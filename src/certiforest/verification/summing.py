@@ -45,7 +45,9 @@ class Summing(Composition):
         self, ensemble: TreeEnsemble, attacker: Attacker, *, margin: float = 0.0, time_limit: float = math.inf
     ) -> None:
         super().__init__(ensemble, attacker)
-        self.margin, self.time_limit = margin, time_limit
+        # No lead is larger than twice the largest sum: a larger margin says no more, and is hard to calculate with.
+        self.margin = min(margin, max(4 * self.ensemble.largest_sum, 1e-300))
+        self.time_limit = time_limit
         self.scores = self.ensemble.prepared_scores
         self.whole_scores = WholeScores(self.scores)
         self.span = _spans(self.ensemble, self.scores.value)
@@ -59,7 +61,12 @@ class Summing(Composition):
     @property
     def band(self) -> float:
         """How far from a tie, in scaled scores, a sum in floats must be to decide."""
-        return self.scaled_scores.slack + math.ldexp(self.margin, self._shift)
+        return self.scaled_scores.slack + self._scaled_margin
+
+    @property
+    def _scaled_margin(self) -> float:
+        """The margin in scaled scores, above zero if it is."""
+        return max(math.ldexp(self.margin, self._shift), 5e-324) if self.margin > 0 else 0.0
 
     @property
     def tariff(self) -> Tariff:
@@ -80,7 +87,7 @@ class Summing(Composition):
             )
             return
         prices = self.unit, int(self.attacker.norm), self.limit, self.slack
-        margin, span = math.ldexp(self.margin, self._shift), np.ldexp(self.span, self._shift)
+        margin, span = self._scaled_margin, np.ldexp(self.span, self._shift)
         kernels.decide_by_price(
             trees, X, *self.budgets, *prices, *self.scaled_scores, margin, span, watch, out_prediction, out_stable
         )
@@ -175,30 +182,37 @@ class SumPricing:
         leads = {rival: self._lead(y, rival) for rival in self._rivals(y)}
         if summing.margin > 0 and min(leads.values()) <= band:
             raise UndecidedError
-        unclear = []
+        unclear, is_open = [], False
         for rival, lead in leads.items():
             fronts = self._fronts(y, rival)
             if slack < math.inf:
                 buy = partial(find_purchase, fronts, cost_slack=slack, gain_slack=band, deadline=deadline)
-                purchase = buy(limit + slack, lead - band)
-                if purchase is None:
+                try:
+                    purchase = buy(limit + slack, lead - band)
+                    if purchase is None:
+                        continue
+                    if purchase.cost > limit - slack or purchase.gain < lead + band:
+                        purchase = buy(limit - slack, lead + band)
+                except UndecidedError:  # another rival may be easier
+                    is_open = True
                     continue
-                if purchase.cost > limit - slack or purchase.gain < lead + band:
-                    purchase = buy(limit - slack, lead + band)
                 if purchase is not None:
                     return self._bought(fronts, purchase)
             unclear.append(rival)
-        if not unclear:
-            return None
-        if summing.margin > 0:
+        if unclear and summing.margin == 0:
+            budget = exact_budget(summing.attacker)
+            offers = Offers(self.ensemble, summing.whole_scores, summing.attacker, x, budget)
+            for rival in unclear:
+                fronts, need = offers.fronts(y, rival)
+                try:
+                    purchase = find_purchase(fronts, offers.in_units(budget), need, deadline=deadline)
+                except UndecidedError:
+                    is_open = True
+                    continue
+                if purchase is not None:
+                    return self._bought(fronts, purchase)
+        if is_open or (unclear and summing.margin > 0):
             raise UndecidedError
-        budget = exact_budget(summing.attacker)
-        offers = Offers(self.ensemble, summing.whole_scores, summing.attacker, x, budget)
-        for rival in unclear:
-            fronts, need = offers.fronts(y, rival)
-            purchase = find_purchase(fronts, offers.in_units(budget), need, deadline=deadline)
-            if purchase is not None:
-                return self._bought(fronts, purchase)
         return None
 
     def cheapest_break(self, x: NDArray[np.float64], tariff: Tariff) -> tuple[float, NDArray, NDArray]:
