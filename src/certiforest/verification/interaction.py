@@ -9,6 +9,7 @@ attack; and, for L-inf, trees that share no feature with others, which are simpl
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,11 @@ from certiforest.verification.composition import Composition
 from certiforest.verification.rationals import ceil_root, exact_budget, price_move
 from certiforest.verification.summing import Summing
 
+# A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
+SLACK, TINY = 1e-9, 1e-300
+# As many costs are priced exactly without regret.
+FEW = 8
+
 
 class Contest(NamedTuple):
     """What a rival of the predicted class must gain, and what leaves gain it.
@@ -42,6 +48,30 @@ class Contest(NamedTuple):
 
     gain: NDArray
     need: int
+
+
+class Crossings(NamedTuple):
+    """Moves of a row that just cross a threshold.
+
+    Attributes
+    ----------
+    feature : ndarray of int, shape (n_moves,)
+    start, end, unit : ndarray of float, shape (n_moves,)
+        Values before and after, and the scale of the feature.
+    cost : ndarray of float, shape (n_moves,)
+        About the distance; infinite where it overflowed.
+    """
+
+    feature: NDArray
+    start: NDArray
+    end: NDArray
+    unit: NDArray
+    cost: NDArray
+
+    def between(self, lower: float, upper: float) -> Crossings:
+        """Return the moves that may cost from ``lower`` to ``upper``."""
+        is_near = (self.cost >= lower * (1 - SLACK) - TINY) & (self.cost <= upper * (1 + SLACK) + TINY)
+        return Crossings(*(column[is_near | np.isinf(self.cost)] for column in self))
 
 
 class Interaction:
@@ -362,12 +392,12 @@ class _RadiusSearch:
 
     def run(self) -> None:
         """Search until the bounds are equal, or `Timeout` is raised."""
-        candidates = self._candidates()
-        self._gallop(candidates[-1] if len(candidates) else 0.0)
+        crossings = self._crossings()
+        self._gallop(self._farthest(crossings))
         if self.lower == self.upper:
             return
         if self._attacker.norm == math.inf:
-            self._bisect(candidates)
+            self._bisect(crossings)
             return
         z, least = self._interaction.find_cheapest(self._x, self._attacker.with_eps(self.upper), self._deadline)
         if z is not None:
@@ -404,37 +434,45 @@ class _RadiusSearch:
             budget = min(max(2 * self.lower, largest * 2.0**-20), largest)
             self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
 
-    def _bisect(self, candidates: NDArray[np.float64]) -> None:
-        """Halve the list of costs of crossing a threshold: the radius is one of them."""
-        while True:
-            inside = candidates[(candidates >= self.lower) & (candidates < self.upper)]
-            if not len(inside):
-                self.lower = self.upper
-                return
-            self._try(float(inside[(len(inside) - 1) // 2]))
+    def _bisect(self, crossings: Crossings) -> None:
+        """Halve the list of thresholds that can be crossed, for L-inf: the radius is what crossing one of them costs.
 
-    def _candidates(self) -> NDArray[np.float64]:
-        """Return budgets, ascending: for L-inf all at which a threshold can be crossed; the last crosses them all."""
-        ensemble, norm = self._interaction.ensemble, self._attacker.norm
-        movable = ~self._attacker.is_frozen(ensemble.n_features)
+        Any budget may be asked about, so a float near the cost does while there are many; the few that are left at
+        the end are priced exactly.
+        """
+        n_left = len(crossings.cost) + 1
+        while FEW < len(crossings.cost) < n_left:
+            n_left = len(crossings.cost)
+            self._try(float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2]))
+            crossings = crossings.between(self.lower, self.upper)
+        moves = set(zip(crossings.start.tolist(), crossings.end.tolist(), crossings.unit.tolist(), strict=True))
+        costs = np.unique([ceil_root(price_move(*move, math.inf), math.inf) for move in moves])
+        while len(costs := costs[(costs >= self.lower) & (costs < self.upper)]):
+            self._try(float(costs[(len(costs) - 1) // 2]))
+        self.lower = self.upper
+
+    def _crossings(self) -> Crossings:
+        """List the thresholds that a move can cross."""
+        ensemble = self._interaction.ensemble
         split = np.flatnonzero(ensemble.feature >= 0)
-        split = split[movable[ensemble.feature[split]]]
-        pairs = np.unique(np.stack([ensemble.feature[split].astype(np.float64), ensemble.threshold[split]]), axis=1)
-        feature, threshold = pairs[0].astype(np.int64), pairs[1]
-        value = self._x[feature]
-        target = np.where(value <= threshold, np.nextafter(threshold, math.inf), threshold)
-        prices = [
-            price_move(a, b, unit, norm)
-            for a, b, unit in zip(
-                value.tolist(), target.tolist(), self._interaction.scale[feature].tolist(), strict=True
-            )
-        ]
-        if norm == math.inf:
-            return np.unique([ceil_root(price, norm) for price in prices])
-        dearest: dict[int, Fraction] = {}
-        for f, price in zip(feature.tolist(), prices, strict=True):
-            dearest[f] = max(price, dearest.get(f, Fraction(0)))
-        return np.array([ceil_root(sum(dearest.values(), Fraction(0)), norm)] if dearest else [])
+        split = split[~self._attacker.is_frozen(ensemble.n_features)[ensemble.feature[split]]]
+        feature, threshold = ensemble.feature[split], ensemble.threshold[split]
+        start, unit = self._x[feature], self._interaction.scale[feature]
+        end = np.where(start <= threshold, np.nextafter(threshold, math.inf), threshold)
+        with np.errstate(over="ignore"):
+            return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
+
+    def _farthest(self, crossings: Crossings) -> float:
+        """Return a budget that crosses every threshold, hardly more than it takes; 0 if there is none to cross."""
+        norm = self._attacker.norm
+        if not len(crossings.feature) or norm == 0:
+            return float(len(np.unique(crossings.feature)))
+        dearest = np.zeros(self._interaction.ensemble.n_features)
+        np.maximum.at(dearest, crossings.feature, crossings.cost)
+        # Shares of the largest do not overflow.
+        most = min(max(float(dearest.max()), TINY), sys.float_info.max)
+        share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
+        return min(most * share * (1 + SLACK) + TINY, sys.float_info.max)
 
 
 def _members(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
