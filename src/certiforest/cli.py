@@ -9,6 +9,7 @@ where it is needed.
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import itertools
 import json
@@ -1001,4 +1002,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = BAD_INPUT
     if code == INTERRUPTED:  # some versions of typer turn Ctrl-C into this code themselves
         _complain("Interrupted; nothing half done was written.")
+    if argv is None:  # the process ends here: looking for cycles in what libraries loaded takes 0.4 s
+        gc.freeze()
     return code
