@@ -3,7 +3,7 @@
 ::
 
     one variable per threshold in reach       z[f] <= v, and so for every larger v on f
-    one variable per leaf that helps          at most one below each side of a split, none below the side not taken
+    one variable per leaf that helps          at most one of a tree, none on a side of a threshold that is not taken
     what those leaves gain                    at least what the rival needs
     the price of the sides taken              at most the budget (nothing to do for L-inf)
 
@@ -95,15 +95,9 @@ class AttackModel:
         self._feature, self._threshold = ensemble.feature, ensemble.threshold
         leaves = np.flatnonzero(gain > 0).tolist()
         taken = [self.model.new_bool_var("") for _ in leaves]
-        below: dict[int, list[Any]] = {}  # leaves below each side of each split
-        for k, variable in zip(leaves, taken, strict=True):
-            for turn in problem.turn[problem.turn_start[k] : problem.turn_start[k + 1]].tolist():
-                below.setdefault(turn, []).append(variable)
-        for turn, variables in below.items():
-            self.model.add_at_most_one([*variables, self._side(turn).negated()])
-        of_tree = np.searchsorted(problem.first_leaf, leaves, side="right")
-        for _, group in itertools.groupby(zip(of_tree.tolist(), taken, strict=True), key=lambda pair: pair[0]):
-            self.model.add_at_most_one([variable for _, variable in group])
+        tree_of = np.searchsorted(problem.first_leaf, leaves, side="right").tolist()
+        for _, group in itertools.groupby(zip(tree_of, leaves, taken, strict=True), key=lambda member: member[0]):
+            self._add_tree([(k, variable) for _, k, variable in group], problem)
         self._order()
         self._bounds = [([int(gain[k]) for k in leaves], taken, need)]
         self.unit = 1
@@ -166,7 +160,10 @@ class AttackModel:
         solver = self._cp.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = left
-        solver.parameters.linearization_level = 2  # the relaxation settles most problems with a budget at once
+        # The relaxation settles most problems at once if it has all constraints, and the time to be solved.
+        solver.parameters.linearization_level = 2
+        solver.parameters.add_lp_constraints_lazily = False
+        solver.parameters.root_lp_iterations = 20_000
         # "No solution" must be a proof, and presolve in OR-Tools 9.15 calls some models infeasible that are not.
         solver.parameters.cp_model_presolve = False
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's, and so the caller's
@@ -174,6 +171,31 @@ class AttackModel:
         if status not in (self._cp.INFEASIBLE, self._cp.FEASIBLE, self._cp.OPTIMAL):
             raise Timeout
         return status, solver
+
+    def _add_tree(self, leaves: Sequence[tuple[int, Any]], problem: LocalProblem) -> None:
+        """Take at most one leaf of a tree, and none that is not on its side of every threshold.
+
+        Leaves of a tree exclude each other wherever they are, so one constraint holds all that are on one side of a
+        threshold: the relaxation is much tighter than with one for each leaf, or for each split.
+        """
+        self.model.add_at_most_one([variable for _, variable in leaves])
+        # (feature, side) -> the turn that binds a leaf most, and all leaves that it binds.
+        bound: dict[tuple[int, int], dict[float, tuple[int, list[Any]]]] = {}
+        for k, variable in leaves:
+            tightest: dict[tuple[int, int], tuple[float, int]] = {}
+            for turn in problem.turn[problem.turn_start[k] : problem.turn_start[k + 1]].tolist():
+                split, is_right = turn >> 1, turn & 1
+                key = int(self._feature[split]), is_right
+                reach = -float(self._threshold[split]) if is_right else float(self._threshold[split])
+                if key not in tightest or reach < tightest[key][0]:
+                    tightest[key] = reach, turn
+            for key, (reach, turn) in tightest.items():
+                bound.setdefault(key, {}).setdefault(reach, (turn, []))[1].append(variable)
+        for by_reach in bound.values():
+            within: list[Any] = []
+            for _, (turn, variables) in sorted(by_reach.items(), key=lambda item: item[0]):
+                within.extend(variables)
+                self.model.add_at_most_one([*within, self._side(turn).negated()])
 
     def _side(self, turn: int) -> Any:
         """Return the literal that is true on a side of a split."""
