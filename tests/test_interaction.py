@@ -12,6 +12,7 @@ import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, Verdict, certify
+from certiforest.verification import interaction
 from certiforest.verification.attack_model import AttackModel, Timeout
 from certiforest.verification.composition import Composition
 from certiforest.verification.interaction import Interaction
@@ -41,6 +42,31 @@ def test_the_solver_agrees_with_the_oracle(norm, combine):
     for _ in range(300):
         case = random_case(rng, norm=norm, apart=rng.random() < 0.1, combine=combine)
         assert judge(case) == [], case
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("n_steps", [0, 4])
+def test_groups_left_to_the_solver_agree_with_the_oracle(monkeypatch, n_steps, combine):
+    monkeypatch.setattr(interaction, "N_STEPS", n_steps)
+    rng = random.Random(f"groups {n_steps}")
+    for _ in range(300):
+        case = random_case(rng, norm=math.inf, apart=False, combine=combine)
+        wrong, _ = referee.judge(case, time_limit=60)
+        assert wrong == [], case
+
+
+def test_small_groups_need_no_solver(monkeypatch):
+    """Trees 0 and 1 meet on feature 0, trees 2 and 3 on feature 1: of each pair, one tree can be turned."""
+
+    def fail(*arguments):
+        raise AssertionError("the solver was asked")
+
+    monkeypatch.setattr(interaction, "AttackModel", fail)
+    trees = [(f, v, left, right) for f in (0, 1) for v, left, right in ((0.5, 0, 1), (0.4, 1, 0))]
+    for others, is_stable in (((1, 0, 0), True), ((1, 1, 0), False)):
+        case = oracle.Case([*trees, *others], 2, 2, [0.45, 0.45], math.inf, 0.06)
+        assert judge(case) == []
+        assert interaction_of(case).decide(np.array(case.x), time.monotonic() + 60)[0] == is_stable
 
 
 def test_time_runs_out_honestly():

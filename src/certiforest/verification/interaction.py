@@ -3,7 +3,7 @@
 Near one row only few thresholds are in reach, so what remains is a small Boolean problem (`attack_model`), for trees
 that vote and for scores that add up alike: a leaf gives the predicted class a lead over a rival, in whole numbers, and
 the attacker must turn enough of it. Three cheap looks come first: what all trees together can give at most; a greedy
-attack; and, for L-inf, trees that share no feature with others, which are simply sent to their worst leaf.
+attack; and, for L-inf, small groups of trees that share no feature with others, which are solved apart.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from certiforest.verification.summing import Summing
 SLACK, TINY = 1e-9, 1e-300
 # As many costs are priced exactly without regret.
 FEW = 8
+# As many leaves are tried in a group of trees before it is left to the solver: about a millisecond.
+N_STEPS = 10_000
 
 
 class Contest(NamedTuple):
@@ -200,8 +202,7 @@ class Interaction:
         for rival in self._rivals(x, y)[:1]:
             for _ in self._guesses(x, problem, y, rival, self.attacker):
                 pass
-        is_help = np.zeros(len(problem.leaf), bool)
-        kernels.find_loners(self.ensemble.feature, *problem, is_help, np.empty(self.ensemble.n_trees, bool))
+        self._solve_groups(problem, np.zeros(len(problem.leaf), np.int64), 0)
         self._is_started = True
 
     def _find_attack(
@@ -252,17 +253,25 @@ class Interaction:
         for z in self._guesses(x, problem, y, rival, attacker):
             if works(z):
                 return z
-        alone = np.zeros(0, np.int64)
+        taken = np.zeros(0, np.int64)
         if attacker.norm == math.inf:
-            gain, need, alone = self._send_loners(problem, gain, need)
+            gain, need, taken = self._solve_groups(problem, gain, need)
+            if _most_gain(problem, gain) < need:
+                return None
+            if need <= 0:
+                return self._send(x.copy(), problem.leaf[taken])
         model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
         while (found := model.find(deadline)) is not None:
-            for k in alone.tolist():
-                enter_leaf(self.ensemble.trees, self.tree_of_node[problem.leaf[k]], problem.leaf[k], found)
-            if works(found):
+            if works(self._send(found, problem.leaf[taken])):
                 return found
             model.refine()
         return None
+
+    def _send(self, z: NDArray[np.float64], leaves: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Move a row, in place, into leaves."""
+        for leaf in leaves.tolist():
+            enter_leaf(self.ensemble.trees, self.tree_of_node[leaf], leaf, z)
+        return z
 
     def _guesses(
         self, x: NDArray[np.float64], problem: LocalProblem, y: int, rival: int, attacker: Attacker
@@ -288,25 +297,25 @@ class Interaction:
         )  # fmt: skip
         yield z
 
-    def _send_loners(self, problem: LocalProblem, gain: NDArray, need: int) -> tuple[NDArray, int, NDArray[np.int64]]:
-        """Take trees that share no feature with others out of an L-inf problem, each in its worst leaf.
+    def _solve_groups(self, problem: LocalProblem, gain: NDArray, need: int) -> tuple[NDArray, int, NDArray[np.int64]]:
+        """Take small groups of trees that share no feature with others out of an L-inf problem.
+
+        What such a group gains at most, it gains whatever the other trees do.
 
         Returns
         -------
         gain, need
             Of the problem that remains.
         leaf : ndarray of int64
-            Places of the leaves that are taken at once.
+            Places of the leaves that are taken.
         """
-        is_alone = np.empty(self.ensemble.n_trees, bool)
-        kernels.find_loners(self.ensemble.feature, *problem, gain > 0, is_alone)
-        start, stop = problem.first_leaf[:-1][is_alone], problem.first_leaf[1:][is_alone]
-        worst = np.array([a + int(gain[a:b].argmax()) for a, b in zip(start, stop, strict=True)], np.int64)
-        worst = worst[gain[worst] > 0]
-        rest = gain.copy()
-        for a, b in zip(start, stop, strict=True):
-            rest[a:b] = 0
-        return rest, need - int(gain[worst].sum()), worst
+        if _most_gain(problem, gain) >= 2**62:
+            return gain, need, np.zeros(0, np.int64)
+        taken = np.empty(self.ensemble.n_trees, np.int64)
+        kernels.solve_groups(self.ensemble.trees, *problem, gain.astype(np.int64), N_STEPS, taken)
+        is_open = np.repeat(taken == kernels.OPEN, np.diff(problem.first_leaf))
+        taken = taken[taken >= 0]
+        return np.where(is_open, gain, 0), need - int(gain[taken].sum()), taken
 
     def _local_problem(self, x: NDArray[np.float64], attacker: Attacker) -> LocalProblem:
         """List the leaves that an attacker can reach from a row."""

@@ -1,4 +1,4 @@
-"""List what an attacker can do to a row, tree by tree: reachable leaves and the turns they ask for."""
+"""What an attacker can do to a row: reachable leaves, the turns they ask for, and attacks found without a solver."""
 
 import math
 
@@ -8,6 +8,8 @@ from numba import njit
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import crossing_cost, other_side_is_near, power
 from certiforest.rounding_kernels import successor
+
+OPEN = -2  # a tree of a group that was too large to go through
 
 
 @njit(cache=True, nogil=True)
@@ -115,19 +117,112 @@ def try_greedily(trees, x, leaf, turn_start, turn, first_leaf, gain, out_z):
 
 
 @njit(cache=True, nogil=True)
-def find_loners(feature, leaf, turn_start, turn, first_leaf, helps, out_is_alone):
-    """Tell which trees share no feature, on the ways to leaves that help, with any other tree."""
-    owner = np.full(feature.max() + 2, -1)
-    out_is_alone[:] = True
-    for t in range(first_leaf.shape[0] - 1):
+def solve_groups(trees, leaf, turn_start, turn, first_leaf, gain, n_steps, out_taken):
+    """Find what small groups of trees gain at most, if all thresholds in reach can be crossed at once (L-inf).
+
+    Trees are of one group if they ask for turns on the same feature on the ways to leaves that gain. ``out_taken[t]``
+    is the leaf that tree t takes where its group gains most, -1 if it takes none; OPEN where ``n_steps`` leaves were
+    tried in vain. Gains are whole numbers whose sum does not overflow.
+    """
+    n_trees = first_leaf.shape[0] - 1
+    root = np.arange(n_trees)
+    owner = np.full(trees.feature.max() + 2, -1)
+    for t in range(n_trees):
         for k in range(first_leaf[t], first_leaf[t + 1]):
-            if not helps[k]:
-                continue
+            if gain[k] > 0:
+                for i in range(turn_start[k], turn_start[k + 1]):
+                    f = trees.feature[turn[i] >> 1]
+                    if owner[f] >= 0:
+                        root[_find_root(root, owner[f])] = _find_root(root, t)
+                    owner[f] = t
+    for t in range(n_trees):
+        root[t] = _find_root(root, t)
+    order = np.argsort(root)
+    above = np.full(owner.shape[0], -math.inf)  # z[f] must be above this
+    below = np.full(owner.shape[0], math.inf)  # and at most this
+    first = 0
+    while first < n_trees:
+        last = first + 1
+        while last < n_trees and root[order[last]] == root[order[first]]:
+            last += 1
+        members = order[first:last]
+        if not _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, above, below, out_taken):
+            for t in members:
+                out_taken[t] = OPEN
+        first = last
+
+
+@njit(cache=True, nogil=True)
+def _find_root(root, t):
+    while root[t] != t:
+        root[t] = root[root[t]]
+        t = root[t]
+    return t
+
+
+@njit(cache=True, nogil=True)
+def _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, above, below, out_taken):
+    """Go through the leaves of one tree after the other, the best first, as long as more may be gained than before.
+
+    Return whether that ended within ``n_steps`` leaves.
+    """
+    n_members = members.shape[0]
+    # Options of the d-th tree are leaf[start[d]:start[d + 1]], those that gain most first; the last takes no leaf.
+    start = np.zeros(n_members + 1, np.int64)
+    for d in range(n_members):
+        start[d + 1] = start[d] + first_leaf[members[d] + 1] - first_leaf[members[d]] + 1
+    option = np.empty(start[-1], np.int64)
+    for d in range(n_members):
+        begin, end = first_leaf[members[d]], first_leaf[members[d] + 1]
+        option[start[d] : start[d + 1] - 1] = begin + np.argsort(-gain[begin:end])
+        option[start[d + 1] - 1] = -1
+    still = np.zeros(n_members + 1, np.int64)  # what the trees from the d-th on gain at most
+    for d in range(n_members - 1, -1, -1):
+        still[d] = still[d + 1] + max(0, gain[option[start[d]]])
+    tried = start[:-1].copy()
+    so_far = np.zeros(n_members + 1, np.int64)
+    undo_start = np.zeros(n_members + 1, np.int64)
+    undo_feature = np.empty(turn.shape[0], np.int64)
+    undo_above, undo_below = np.empty(turn.shape[0]), np.empty(turn.shape[0])
+    taken = np.full(n_members, -1)
+    n_tried, best, n_undo, d = 0, -1, 0, 0
+    while d >= 0:
+        while n_undo > undo_start[d]:
+            n_undo -= 1
+            above[undo_feature[n_undo]], below[undo_feature[n_undo]] = undo_above[n_undo], undo_below[n_undo]
+        k = option[tried[d]] if tried[d] < start[d + 1] else -1
+        worth = max(0, gain[k]) if k >= 0 else 0
+        if n_tried == n_steps or tried[d] == start[d + 1] or so_far[d] + worth + still[d + 1] <= best:
+            d -= 1
+            continue
+        n_tried += 1
+        tried[d] += 1
+        agrees = True
+        if worth > 0:
             for i in range(turn_start[k], turn_start[k + 1]):
-                f = feature[turn[i] >> 1]
-                if owner[f] >= 0 and owner[f] != t:
-                    out_is_alone[owner[f]] = out_is_alone[t] = False
-                owner[f] = t
+                f, v = trees.feature[turn[i] >> 1], trees.threshold[turn[i] >> 1]
+                undo_feature[n_undo], undo_above[n_undo], undo_below[n_undo] = f, above[f], below[f]
+                n_undo += 1
+                if turn[i] & 1:
+                    above[f] = max(above[f], v)
+                else:
+                    below[f] = min(below[f], v)
+                if above[f] >= below[f]:
+                    agrees = False
+                    break
+        if not agrees:
+            continue
+        taken[d] = k if worth > 0 else -1
+        if d == n_members - 1:
+            best = so_far[d] + worth
+            for e in range(n_members):
+                out_taken[members[e]] = taken[e]
+            continue
+        so_far[d + 1] = so_far[d] + worth
+        d += 1
+        tried[d] = start[d]
+        undo_start[d] = n_undo
+    return n_tried < n_steps
 
 
 @njit(cache=True, nogil=True)
