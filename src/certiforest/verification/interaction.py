@@ -259,7 +259,10 @@ class Interaction:
             if _most_gain(problem, gain) < need:
                 return None
             if need <= 0:
-                return self._send(x.copy(), problem.leaf[taken])
+                z = self._send(x.copy(), problem.leaf[taken])
+                if works(z):
+                    return z
+                raise AssertionError("The attack on groups does not work: please report this as a defect.")
         model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
         while (found := model.find(deadline)) is not None:
             if works(self._send(found, problem.leaf[taken])):
