@@ -6,6 +6,7 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The house, from the front door down (imports go down only)::
 
     cli.py             what people type
+    console.py         what people see of it
     sources.py         what was typed about data, turned into rows as a model sees them
     reproduction.py    the paper's tables and figures, with its numbers beside ours
     report.py          findings as plain data; report_html.py draws them

@@ -8,18 +8,14 @@ where it is needed.
 
 from __future__ import annotations
 
-import csv
 import gc
-import io
 import itertools
 import json
 import math
 import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -28,13 +24,29 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as TextTable
 
 from certiforest import __version__
 from certiforest.attacker import Attacker
 from certiforest.certify import certify
+from certiforest.console import (
+    as_percent,
+    complain,
+    count_verdicts,
+    describe_model,
+    feature_name,
+    finite_or_none,
+    key_values,
+    norm_name,
+    progress_bar,
+    rows_as_csv,
+    say,
+    say_json,
+    shortened,
+    show,
+    show_summary,
+    summarise,
+)
 from certiforest.datasets import DATASETS, dataset_info, load_dataset
 from certiforest.ensemble import TreeEnsemble, write_atomically
 from certiforest.formats import as_ensemble
@@ -43,7 +55,7 @@ from certiforest.scaling import Scaling
 from certiforest.sources import Sample, Source, check_part, find_features
 from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
 from certiforest.tables import SUFFIXES
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
+from certiforest.verdict import Verdict
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
 ClickError: Any = typer.BadParameter.__mro__[2]
@@ -137,7 +149,7 @@ def _front(
       certiforest demo
     """
     if version:
-        _say(f"certiforest {__version__}")
+        say(f"certiforest {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         context.get_help()
@@ -203,7 +215,7 @@ def certify_command(
     attacker = Attacker(norm, eps, frozen=find_features(frozen, rows.names, ensemble.n_features), domain=domain)
     _warn_of_units(attacker, rows)
     start = time.perf_counter()
-    with _progress("Certifying", len(rows.X)) as advance:
+    with progress_bar("Certifying", len(rows.X)) as advance:
         found = certify(
             ensemble,
             rows.X,
@@ -218,24 +230,24 @@ def certify_command(
     seconds = time.perf_counter() - start
     if found.is_interrupted:
         if not as_json:
-            _show_summary(_summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds))
+            show_summary(summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds))
         raise typer.Exit(INTERRUPTED)
     if out is not None:
-        write_atomically(out, _rows_as_csv(found, rows, radius=radius, witness=witness))
+        write_atomically(out, rows_as_csv(found, rows, radius=radius, witness=witness))
     if report is not None:
         findings = gather(ensemble, rows.X, found, attacker, **_names_for_report(rows, str(model)))
         write_atomically(report, _render(report, findings))
-    summary = _summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
+    summary = summarise(ensemble, attacker, found, model=str(model), rows=rows, seconds=seconds)
     if as_json:
-        _say_json(summary)
+        say_json(summary)
     else:
-        _show_summary(summary)
+        show_summary(summary)
         if out is not None:
-            _say(f"One line per row: {out}")
+            say(f"One line per row: {out}")
         if report is not None:
-            _say(f"Report: {report}")
+            say(f"Report: {report}")
     if require is not None and found.robust_accuracy < require:
-        _complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
+        complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
         raise typer.Exit(BELOW_REQUIRED)
 
 
@@ -265,11 +277,11 @@ def spread_command(
     width = spread(ensemble, attacker.norm, frozen=attacker.frozen, domain=attacker.domain)
     largest = largest_certifiable_eps(ensemble, attacker)
     summary: dict[str, Any] = {
-        "model": _describe_model(ensemble, str(model)),
-        "norm": _norm_name(attacker),
-        "spread": _finite(width),
+        "model": describe_model(ensemble, str(model)),
+        "norm": norm_name(attacker),
+        "spread": finite_or_none(width),
         "shares_features": exact_spread(ensemble, attacker) is not None,
-        "largest_eps": None if largest < 0 else _finite(largest),
+        "largest_eps": None if largest < 0 else finite_or_none(largest),
     }
     if eps is not None:
         pairs = overlaps(ensemble, attacker)
@@ -277,15 +289,15 @@ def spread_command(
         summary["has_large_spread"] = has_large_spread(ensemble, attacker)
         summary["n_overlaps"] = len(pairs.feature)
         summary["overlapping_features"] = [
-            _feature_name(ensemble.feature_names, int(f)) for f in np.unique(pairs.feature)
+            feature_name(ensemble.feature_names, int(f)) for f in np.unique(pairs.feature)
         ]
     if as_json:
-        _say_json(summary)
+        say_json(summary)
         return
-    table = _key_values(f"Spread of {model}")
+    table = key_values(f"Spread of {model}")
     table.add_row("Trees, nodes, features", f"{ensemble.n_trees}, {ensemble.n_nodes}, {ensemble.n_features}")
     table.add_row(
-        f"Spread (L{_norm_name(attacker)})",
+        f"Spread (L{norm_name(attacker)})",
         "no two trees share a feature" if math.isinf(width) else repr(width),
     )
     if math.isinf(largest):
@@ -298,8 +310,8 @@ def spread_command(
         )
         table.add_row(f"Large spread for eps {eps}", answer)
         if summary["overlapping_features"]:
-            table.add_row("On the features", _shortened(summary["overlapping_features"]))
-    _show(table)
+            table.add_row("On the features", shortened(summary["overlapping_features"]))
+    show(table)
 
 
 # --- train --------------------------------------------------------------------------------------------------
@@ -398,24 +410,24 @@ def train(
         param or (),
     )
     start = time.perf_counter()
-    with _progress("Training", estimator.get_params()["n_estimators"]) as advance:
+    with progress_bar("Training", estimator.get_params()["n_estimators"]) as advance:
         _fit(estimator, X[chosen], table.y[chosen], advance)
     seconds = time.perf_counter() - start
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling)
     summary: dict[str, Any] = {
-        "model": _describe_model(ensemble, str(out)),
+        "model": describe_model(ensemble, str(out)),
         "data": {"source": data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
-        "attacker": {"norm": _norm_name(attacker), "eps": eps},
-        "spread": _finite(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
+        "attacker": {"norm": norm_name(attacker), "eps": eps},
+        "spread": finite_or_none(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
         "seconds": round(seconds, 3),
     }
     if part == "train":
         held_out = rows_of("test")
         found = certify(ensemble, X[held_out], table.y[held_out], attacker, n_jobs=jobs).unless_interrupted()
-        summary["held_out"] = {"n_rows": len(found), **_count(found)}
+        summary["held_out"] = {"n_rows": len(found), **count_verdicts(found)}
     ensemble.save(out)
     if as_json:
-        _say_json(summary)
+        say_json(summary)
     else:
         _show_training(summary)
 
@@ -456,12 +468,12 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None])
         except RuntimeError as error:  # fewer trees than asked for
             raise InputError(f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)") from None
     for warning in caught:
-        _complain(f"warning: {warning.message}")
+        complain(f"warning: {warning.message}")
 
 
 def _show_training(summary: dict[str, Any]) -> None:
     model, data, attacker = summary["model"], summary["data"], summary["attacker"]
-    table = _key_values(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}")
+    table = key_values(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}")
     unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
     table.add_row("Rows, features", f"{data['n_rows']} ({data['part']} part), {model['n_features']} {unit}")
     table.add_row("Trees, nodes", f"{model['n_trees']}, {model['n_nodes']}")
@@ -471,9 +483,9 @@ def _show_training(summary: dict[str, Any]) -> None:
         held_out = summary["held_out"]
         table.add_row("Held-out rows", f"{held_out['n_rows']} ('certify --part test' takes the same)")
         table.add_row("  Accuracy", f"{held_out['accuracy']:.2%}")
-        table.add_row("  Robust accuracy", _interval(held_out["robust_accuracy_bounds"], digits=2))
+        table.add_row("  Robust accuracy", as_percent(held_out["robust_accuracy_bounds"], digits=2))
     table.add_row("Model file", model["path"])
-    _show(table)
+    show(table)
 
 
 # --- datasets -----------------------------------------------------------------------------------------------
@@ -510,18 +522,18 @@ def datasets(
         for info in infos
     ]
     if as_json:
-        _say_json(documents if name is None else documents[0])
+        say_json(documents if name is None else documents[0])
     elif name is None:
         table = TextTable("Name", "What it is", "Size", "Licence")
         for info in infos:
             table.add_row(info.name, info.title, info.size, info.licence)
-        _show(table)
-        _say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
+        show(table)
+        say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
     else:
-        table = _key_values(name)
+        table = key_values(name)
         for key, value in documents[0].items():
             table.add_row(key.capitalize(), value or "not recorded")
-        _show(table)
+        show(table)
 
 
 # --- report and demo ----------------------------------------------------------------------------------------
@@ -571,16 +583,16 @@ def report(
     _warn_of_units(attacker, rows)
     findings = _find(ensemble, rows, attacker, str(model), time_limit, jobs)
     if as_json:
-        _say_json(findings)
+        say_json(findings)
         return
     write_atomically(out, _render(out, findings))
-    _say(f"Report: {out}")
+    say(f"Report: {out}")
 
 
 def _find(
     ensemble: TreeEnsemble, rows: Sample, attacker: Attacker, model: str, time_limit: float, jobs: int
 ) -> dict[str, Any]:
-    with _progress("Certifying for the report", len(rows.X)) as advance:
+    with progress_bar("Certifying for the report", len(rows.X)) as advance:
         return find(
             ensemble,
             rows.X,
@@ -635,7 +647,7 @@ def demo(
     dataset = load_dataset("breast_cancer")
     X_train, X_test, y_train, y_test = dataset.scaled_split()
     estimator = _make_estimator("forest", {"n_estimators": 25, "max_depth": 4, "eps": eps, "random_state": 0}, ())
-    with _progress("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
+    with progress_bar("Training and certifying (the first time, compiling)", len(DEMO_NORMS) + 1) as advance:
         estimator.fit(X_train, y_train)
         advance(1)
         ensemble = estimator.ensemble_.with_columns(dataset.table.feature_names, dataset.scaling)
@@ -651,15 +663,15 @@ def demo(
     findings = gather(ensemble, X_test, found[REPORTED_NORM], attacker, **_names_for_report(rows, "demo model"))
     write_atomically(out, _render(out, findings))
     if as_json:
-        _say_json(
+        say_json(
             {
                 "data": "breast_cancer",
                 "n_train": len(X_train),
                 "n_test": len(X_test),
-                "model": _describe_model(ensemble, None),
-                "spread": _finite(spread(ensemble)),
+                "model": describe_model(ensemble, None),
+                "spread": finite_or_none(spread(ensemble)),
                 "eps": eps,
-                "norms": {norm: _count(certificates) for norm, certificates in found.items()},
+                "norms": {norm: count_verdicts(certificates) for norm, certificates in found.items()},
                 "report": str(out),
             }
         )
@@ -671,10 +683,10 @@ def demo(
     for column in ("Accuracy", "Robust\naccuracy", *(verdict.name.capitalize() for verdict in Verdict)):
         table.add_column(column, justify="right")
     for norm, certificates in found.items():
-        shares = f"{certificates.accuracy:.1%}", _interval(certificates.robust_accuracy_bounds)
+        shares = f"{certificates.accuracy:.1%}", as_percent(certificates.robust_accuracy_bounds)
         table.add_row(f"L{norm}", *shares, *map(str, certificates.counts.values()))
-    _show(table)
-    _say(f"Report: {out}")
+    show(table)
+    say(f"Report: {out}")
 
 
 DEMO_NORMS = ("inf", "2", "1")
@@ -724,7 +736,7 @@ def reproduce_command(
     """
     from certiforest.reproduction import as_markdown, reproduce
 
-    with _progress(f"{experiment}, {dataset}", 1) as advance:
+    with progress_bar(f"{experiment}, {dataset}", 1) as advance:
         outcome = reproduce(
             experiment,
             dataset,
@@ -735,16 +747,16 @@ def reproduce_command(
             progress=advance.show,
         )
     if as_json:
-        _say_json(asdict(outcome))
+        say_json(asdict(outcome))
     elif markdown:
-        _say(as_markdown(outcome))
+        say(as_markdown(outcome))
     else:
         table = TextTable(*outcome.columns, title=f"{outcome.dataset}: {outcome.title}")
         for row in outcome.rows:
             table.add_row(*row)
-        _show(table)
+        show(table)
         for note in outcome.notes:
-            _say(f"- {note}")
+            say(f"- {note}")
 
 
 # --- checking ---------------------------------------------------------------------------------------------
@@ -765,9 +777,9 @@ def _warn_of_units(attacker: Attacker, rows: Sample) -> None:
     where, advice = "in these rows", "With train --scale, eps is a share of each feature's range."
     if rows.scaling is not None:
         where, advice = "after scaling", "The model is scaled: eps is a share of each feature's range."
-    _complain(
+    complain(
         f"warning: eps {attacker.eps:g} exceeds half the range ({width[first]:g} {where}) of feature"
-        f" {_feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
+        f" {feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
     )
 
 
@@ -798,189 +810,6 @@ def _check_free(force: bool, *paths: Path | None) -> None:
             raise InputError(f"Expected a directory that can be written to, got {folder}.")
 
 
-# --- saying -----------------------------------------------------------------------------------------------
-
-
-def _summarise(
-    ensemble: TreeEnsemble,
-    attacker: Attacker,
-    found: Certificates,
-    *,
-    model: str,
-    rows: Sample,
-    seconds: float,
-) -> dict[str, Any]:
-    largest = largest_certifiable_eps(ensemble, attacker)
-    return {
-        "model": _describe_model(ensemble, model),
-        "data": {
-            "source": rows.source,
-            "part": rows.part,
-            "n_rows": len(found),
-            "scaled": rows.scaling is not None,
-        },
-        "attacker": {
-            "norm": _norm_name(attacker),
-            "eps": attacker.eps,
-            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
-        },
-        "has_large_spread": has_large_spread(ensemble, attacker),
-        "largest_eps": None if largest < 0 else _finite(largest),
-        **_count(found),
-        "seconds": round(seconds, 4),
-    }
-
-
-def _describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
-    return {
-        "path": path,
-        "n_trees": ensemble.n_trees,
-        "n_nodes": ensemble.n_nodes,
-        "n_features": ensemble.n_features,
-        "classes": ensemble.classes.tolist(),
-        "scaled": ensemble.scaling is not None,
-    }
-
-
-def _count(found: Certificates) -> dict[str, Any]:
-    counts: dict[str, Any] = {
-        "stable": int((found.stable == STABLE).sum()),
-        "unstable": int((found.stable == UNSTABLE).sum()),
-        "unknown": int((found.stable == UNDECIDED).sum()),
-    }
-    if found.label is not None:
-        counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
-        counts["accuracy"] = found.accuracy
-        counts["robust_accuracy"] = found.robust_accuracy
-        counts["robust_accuracy_bounds"] = list(found.robust_accuracy_bounds)
-    if found.radius is not None:
-        counts["median_radius"] = _finite(float(np.median(found.radius)))
-    return counts
-
-
-def _show_summary(summary: dict[str, Any]) -> None:
-    attacker, data = summary["attacker"], summary["data"]
-    table = _key_values(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}")
-    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part" if data["part"] != "all" else "")
-    rows += ", scaled)" if data["scaled"] else ")"
-    table.add_row("Rows", rows)
-    if "verdicts" in summary:
-        table.add_row("Accuracy", f"{summary['accuracy']:.2%}")
-        table.add_row("Robust accuracy", _interval(summary["robust_accuracy_bounds"], digits=2))
-        for name, count in summary["verdicts"].items():
-            table.add_row(f"  {name}", str(count))
-    else:
-        for name in ("stable", "unstable", "unknown"):
-            table.add_row(name.capitalize(), str(summary[name]))
-    if "median_radius" in summary:
-        median = summary["median_radius"]
-        shown = "infinite" if median is None else f"{median:.6g}"
-        table.add_row("Median radius", f"{shown} (lower bounds counted)")
-    table.add_row("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no")
-    table.add_row("Time", f"{summary['seconds']:.2f} s")
-    _show(table)
-
-
-def _rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:
-    columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
-    if found.label is not None:
-        columns["label"] = found.label.tolist()
-    columns["prediction"] = found.prediction.tolist()
-    columns["stable"] = found.stable.tolist()
-    columns["method"] = found.method.tolist()
-    if found.label is not None:
-        columns["verdict"] = [verdict.name for verdict in found.verdict]
-    if radius and not (found.radius is None or found.radius_upper is None or found.radius_is_exact is None):
-        columns["radius"] = found.radius.tolist()
-        columns["radius_is_exact"] = found.radius_is_exact.tolist()
-        columns["radius_upper"] = found.radius_upper.tolist()
-    if witness and found.witness is not None:
-        for index, column in enumerate(found.witness.T):
-            name = f"witness_{_feature_name(rows.names, index)}"
-            columns[name] = ["" if value != value else repr(value) for value in column.tolist()]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
-
-
-def _feature_name(names: Sequence[str] | None, index: int) -> str:
-    return f"feature_{index}" if names is None else names[index]
-
-
-def _norm_name(attacker: Attacker) -> str:
-    return "inf" if math.isinf(attacker.norm) else str(int(attacker.norm))
-
-
-def _interval(bounds: Sequence[float], digits: int = 1) -> str:
-    low, high = bounds
-    if low == high:
-        return f"{low:.{digits}%}"
-    return f"{low:.{digits}%} to {high:.{digits}%}"
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no infinity; null stands for it."""
-    return value if math.isfinite(value) else None
-
-
-def _shortened(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
-
-
-def _key_values(title: str) -> TextTable:
-    table = TextTable(title=title, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    return table
-
-
-def _show(table: TextTable) -> None:
-    console = Console()
-    if not console.is_terminal:  # a file or pipe has no width to fit into
-        console = Console(width=160)
-    if table.title is not None:  # on a line of its own, as a table would wrap it to its own width
-        console.print(table.title, soft_wrap=True, highlight=False, markup=False, style="italic")
-        table.title = None
-    console.print(table)
-
-
-def _say(text: str) -> None:
-    Console(soft_wrap=True, highlight=False, markup=False).print(text)
-
-
-def _say_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(f"certiforest: {' '.join(text.split())}\n")
-
-
-class _Steps:
-    """Counts steps of a task on a progress bar."""
-
-    def __init__(self, bar: Progress, title: str, total: int) -> None:
-        self._bar, self._title = bar, title
-        self._task = bar.add_task(title, total=total)
-
-    def __call__(self, n_steps: int) -> None:
-        self._bar.advance(self._task, n_steps)
-
-    def show(self, n_done: int, total: int, step: str) -> None:
-        self._bar.update(self._task, completed=n_done, total=total, description=f"{self._title}: {step}")
-
-
-@contextmanager
-def _progress(title: str, total: int) -> Iterator[_Steps]:
-    """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield _Steps(bar, title, total)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
@@ -993,15 +822,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.Exit as exit_:
         code = exit_.exit_code
     except ClickError as error:
-        _complain(f"error: {error.format_message()}")
+        complain(f"error: {error.format_message()}")
         code = BAD_INPUT
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if os.environ.get("CERTIFOREST_TRACEBACK"):
             raise
-        _complain(f"error: {error or type(error).__name__}")
+        complain(f"error: {error or type(error).__name__}")
         code = BAD_INPUT
     if code == INTERRUPTED:  # some versions of typer turn Ctrl-C into this code themselves
-        _complain("Interrupted; nothing half done was written.")
+        complain("Interrupted; nothing half done was written.")
     if argv is None:  # the process ends here: looking for cycles in what libraries loaded takes 0.4 s
         gc.freeze()
     return code
