@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 from certiforest import Attacker, Nodes, TreeEnsemble, as_ensemble, certify
-from certify_vs_predict import best_time, load_rows
+from measuring import best_time, load_rows
 
 N_TREES, DEPTH, LEARNING_RATE = 101, 6, 0.3
 

@@ -13,44 +13,15 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import train_test_split
 
 from certiforest import Attacker, LargeSpreadForestClassifier, TreeEnsemble, as_ensemble, certify, has_large_spread
+from measuring import best_time, exponent, load_rows
 
 EPS = 0.015
-
-
-def load_rows(data_dir):
-    """Return X_train, X_test, y_train, y_test, scaled to the unit interval."""
-    if data_dir is None:
-        X, y = make_classification(13_866, 784, n_informative=60, random_state=0)
-    else:
-        with np.load(Path(data_dir) / "mnist.npz") as digits:
-            chosen = np.isin(digits["y"], (2, 6))
-            X, y = digits["X"][chosen].astype(np.float64), (digits["y"][chosen] == 6).astype(int)
-    low, high = X.min(axis=0), X.max(axis=0)
-    X = (X - low) / np.where(high > low, high - low, 1)
-    return train_test_split(X, y, test_size=0.3, random_state=7, stratify=y)
-
-
-def best_time(function, repeats):
-    function()  # compile, warm up
-    times = []
-    for _ in range(repeats):
-        began = time.process_time()
-        function()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def exponent(sizes, times):
-    return np.polyfit(np.log(sizes), np.log(times), 1)[0]
 
 
 def first_trees(ensemble, n_trees):

@@ -2,9 +2,9 @@
 
     python benchmarks/prune_vs_literal.py --data-dir DIR [--only small | large | rounds]
 
-DIR holds mnist.npz (arrays X, y). The same forests, trained on the paper's split of digits 2 and 6, and the
-same generators go to both; the resulting thresholds are compared bit for bit. Only the pruning step is timed
-(CPU time, after compilation). The literal transcription takes several minutes for the large setting.
+DIR holds mnist.npz (arrays X, y); without it, rows are synthetic. The same forests, trained on the paper's split of
+digits 2 and 6, and the same generators go to both; the resulting thresholds are compared bit for bit. Only the pruning
+step is timed (CPU time, after compilation). The literal transcription takes several minutes for the large setting.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import train_test_split
 
 from certiforest import Attacker, Nodes
 from certiforest.training import pruning_kernels
 from certiforest.training.pruning import prune_forest
+from measuring import exponent, load_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import literal_pruning
@@ -28,16 +28,6 @@ SETTINGS = {
     "small": (25, 4, 0.015, 100, 2, (0.5, 1.0), 1),
     "large": (101, 6, 0.015, 500, 2, (0.5, 1.0), 4),
 }
-
-
-def load(directory):
-    with np.load(directory / "mnist.npz") as images:
-        chosen = np.isin(images["y"], (2, 6))
-        X, y = images["X"][chosen].astype(np.float64), images["y"][chosen] == 6
-    low, high = X.min(axis=0), X.max(axis=0)
-    X = (X - low) / np.where(high > low, high - low, 1.0)
-    X_train, _, y_train, _ = train_test_split(X, y, test_size=0.3, random_state=7, stratify=y)
-    return X_train, y_train
 
 
 def as_nodes(tree, columns):
@@ -107,9 +97,8 @@ def scale_rounds():
             times.append(time.process_time() - start)
         seconds.append(np.median(times))
         print(f"  {size:7} thresholds: {1e3 * seconds[-1]:8.3f} ms for one round and the check after it")
-    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    log_linear = np.polyfit(np.log(sizes), np.log(sizes * np.log(sizes)), 1)[0]
-    print(f"rounds: cost grows as N^{exponent:.2f} (N log N over these sizes: N^{log_linear:.2f})")
+    log_linear = exponent(sizes, sizes * np.log(sizes))
+    print(f"rounds: cost grows as N^{exponent(sizes, seconds):.2f} (N log N over these sizes: N^{log_linear:.2f})")
 
 
 def main():
@@ -121,9 +110,7 @@ def main():
     if "rounds" in names:
         scale_rounds()
     if names != ["rounds"]:
-        if arguments.data_dir is None:
-            parser.error("--data-dir is needed for everything but --only rounds")
-        X, y = load(arguments.data_dir)
+        X, _, y, _ = load_rows(arguments.data_dir)
         for name in names:
             if name in SETTINGS:
                 compare(name, X, y)
