@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
+import oracle
 import referee
-from cases import random_case
+from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, as_ensemble, certify, has_large_spread
 from certiforest.certify import SpreadError
 from certiforest.rows import RowError
@@ -36,6 +37,27 @@ def test_generated_cases_agree_with_the_oracle(chunk, combine):
 def test_cases_found_by_hypothesis_agree_with_the_oracle(rng, combine):
     wrong, _ = referee.judge(random_case(rng, combine=combine))
     assert wrong == []
+
+
+LARGEST = float(np.finfo(np.float64).max)
+ON_THRESHOLD = [(1, 1e-300, (0, 1.0, 0, 1), 0)], 2, 2, [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # The row is on one threshold, so the only move is one float long; the other threshold is much nearer.
+        *(oracle.Case(*ON_THRESHOLD, norm, 0.1) for norm in (1, 2, 3, 100)),
+        oracle.Case([(1, 1e-20, (0, 1e308, 0, 1), 0)], 2, 2, [1e308, 0.0], math.inf, 1e300, scale=[2.0, 2.0]),
+        # Distances beyond the floats that are ordinary ones after division by the scale.
+        oracle.Case([(0, 1e308, 0, 1)] * 2, 1, 2, [-1e308], 1, 1.0, scale=[1e300]),
+        oracle.Case([(0, 0.0, 0, 1)], 1, 2, [-LARGEST], math.inf, 1.0, scale=[3e300]),
+    ],
+    ids=lambda case: f"L{case.norm} {case.x}",
+)
+def test_radii_hold_at_the_ends_of_the_floats(case):
+    c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True, time_limit=60)
+    assert referee._judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])

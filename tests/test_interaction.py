@@ -204,3 +204,28 @@ def test_a_budget_beyond_the_floats_ends_the_search():
     case = oracle.Case(trees, 2, 2, [0.0, 0.0], 2, 0.1, scale=[1.0, 1e10])
     c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True)
     assert referee._judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
+
+
+def test_far_thresholds_do_not_end_the_search_for_a_radius():
+    """Most crossings cost more than the largest float; the one that matters costs 0.15."""
+    far = [(0, v, a, b) for v, a, b in ((1e308, 2, 1), (-5e307, 1, 1), (1e308, 2, 0), (1e308, 1, 2), (-5e307, 2, 0))]
+    near = [(1, 0.1, 2, 0), (1, 0.1, 0, 1), (1, 0.3, 2, 1), (1, 0.1, 1, 2)]
+    trees = [*far, *near, (0, 0.0, 0, 0), (0, 1e308, 0, 1), (0, 1e308, 1, 2)]
+    for eps in (0.01, 0.2):
+        case = oracle.Case(trees, 2, 3, [-1e308, 0.15], math.inf, eps)
+        c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True, time_limit=60)
+        assert c.radius_is_exact.all()
+        assert referee._judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
+
+
+def test_guesses_and_models_of_large_problems_end(monkeypatch):
+    case = random_case(random.Random(8), norm=1, apart=False)
+    solver = interaction_of(case)
+    x = np.array(case.x)
+    problem = solver._local_problem(x, solver.attacker)
+    gain = np.ones(len(problem.leaf), np.int64)
+    with pytest.raises(Timeout):
+        AttackModel(solver.ensemble, x, problem, gain, 1, solver.attacker, deadline=time.monotonic() - 1)
+    monkeypatch.setattr(interaction, "N_VISITS", 0)
+    *_, last = solver._guesses(x, problem, 0, 1, solver.attacker)
+    assert (last == x).all()  # no visit, no move

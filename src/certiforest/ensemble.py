@@ -198,7 +198,8 @@ class TreeEnsemble:
         low, high : ndarray of float64, shape (n_features,)
             Smallest and largest value of each feature.
         """
-        box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
+        with np.errstate(over="ignore"):
+            box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
         return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
 
     def without_idle_splits(self) -> TreeEnsemble:

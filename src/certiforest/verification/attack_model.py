@@ -75,6 +75,12 @@ class AttackModel:
         What must be gained in all.
     attacker : Attacker
         Prices and, unless the norm is L-inf, the budget. The norm's own reach is in ``problem``.
+    deadline : float
+        When it is given up to state the problem.
+
+    Raises
+    ------
+    Timeout
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class AttackModel:
         gain: NDArray,
         need: int,
         attacker: Attacker,
+        deadline: float,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -97,6 +104,8 @@ class AttackModel:
         taken = [self.model.new_bool_var("") for _ in leaves]
         tree_of = np.searchsorted(problem.first_leaf, leaves, side="right").tolist()
         for _, group in itertools.groupby(zip(tree_of, leaves, taken, strict=True), key=lambda member: member[0]):
+            if time.monotonic() >= deadline:
+                raise Timeout
             self._add_tree([(k, variable) for _, k, variable in group], problem)
         self._order()
         self._bounds = [([int(gain[k]) for k in leaves], taken, need)]

@@ -36,6 +36,8 @@ SLACK, TINY = 1e-9, 1e-300
 FEW = 8
 # As many leaves are tried in a group of trees before it is left to the solver: about a millisecond.
 N_STEPS = 10_000
+# As many leaves are visited to guess an attack: about a tenth of a second.
+N_VISITS = 1_000_000
 
 
 class Contest(NamedTuple):
@@ -168,7 +170,7 @@ class Interaction:
             gain, need = self._contest(problem, y, rival)
             if _most_gain(problem, gain) < need:
                 continue
-            model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
+            model = AttackModel(self.ensemble, x, problem, gain, need, attacker, deadline)
             if best is not None:
                 model.undercut(self.price(x, best))
             try:
@@ -263,7 +265,7 @@ class Interaction:
                 if works(z):
                     return z
                 raise AssertionError("The attack on groups does not work: please report this as a defect.")
-        model = AttackModel(self.ensemble, x, problem, gain, need, attacker)
+        model = AttackModel(self.ensemble, x, problem, gain, need, attacker, deadline)
         while (found := model.find(deadline)) is not None:
             if works(self._send(found, problem.leaf[taken])):
                 return found
@@ -296,7 +298,7 @@ class Interaction:
         z = z if is_box else x.copy()
         kernels.climb(
             self.ensemble.trees, x, feature, cuts[1], np.append(start, cuts.shape[1]), *self._members,
-            reach.unit, -1 if is_box else int(attacker.norm), reach.limit - reach.slack, worth, z,
+            reach.unit, -1 if is_box else int(attacker.norm), reach.limit - reach.slack, worth, N_VISITS, z,
         )  # fmt: skip
         yield z
 
@@ -400,12 +402,14 @@ class _RadiusSearch:
     ) -> None:
         self._interaction, self._attacker = interaction, interaction.attacker
         self._x, self._deadline = x, deadline
-        self.lower, self.upper = known
+        self.lower, self.upper = map(float, known)
 
     def run(self) -> None:
         """Search until the bounds are equal, or `Timeout` is raised."""
         crossings = self._crossings()
-        self._gallop(self._farthest(crossings))
+        # Where most thresholds are decides where to start: one that is far away may be very far.
+        finite = crossings.cost[np.isfinite(crossings.cost)]
+        self._gallop(float(np.median(finite)) * 2.0**-10 if len(finite) else 0.0, self._farthest(crossings))
         if self.lower == self.upper:
             return
         if self._attacker.norm == math.inf:
@@ -437,13 +441,13 @@ class _RadiusSearch:
         else:
             self._note(z)
 
-    def _gallop(self, largest: float) -> None:
+    def _gallop(self, smallest: float, largest: float) -> None:
         """Double the budget until there is an attack, or no threshold is left to cross."""
         while self.upper == math.inf:
             if self.lower > largest:
                 self.lower = math.inf
                 return
-            budget = min(max(2 * self.lower, largest * 2.0**-20), largest)
+            budget = min(max(2 * self.lower, smallest), largest)
             self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
 
     def _bisect(self, crossings: Crossings) -> None:
@@ -453,10 +457,12 @@ class _RadiusSearch:
         the end are priced exactly.
         """
         n_left = len(crossings.cost) + 1
-        while FEW < len(crossings.cost) < n_left:
+        while FEW < len((crossings := crossings.between(self.lower, self.upper)).cost) < n_left:
             n_left = len(crossings.cost)
-            self._try(float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2]))
-            crossings = crossings.between(self.lower, self.upper)
+            middle = float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2])
+            if not self.lower <= middle < self.upper:
+                break
+            self._try(middle)
         moves = set(zip(crossings.start.tolist(), crossings.end.tolist(), crossings.unit.tolist(), strict=True))
         costs = np.unique([ceil_root(price_move(*move, math.inf), math.inf) for move in moves])
         while len(costs := costs[(costs >= self.lower) & (costs < self.upper)]):

@@ -226,12 +226,13 @@ def _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, ab
 
 
 @njit(cache=True, nogil=True)
-def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, limit, worth, z):
+def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, limit, worth, n_visits, z):
     """Move one feature at a time, as long as it is worth more and the budget lasts; ``z`` is where to start and end.
 
     Cuts of ``feature[i]`` are ``cut[cut_start[i]:cut_start[i + 1]]``, ascending, and ``member[member_start[f] :
     member_start[f + 1]]`` the trees that test feature f. ``worth`` (n_nodes,) is what leaves are worth. Costs as in
-    `reach_kernels.raised_cost`, in floats: whether the result is an attack is for the caller to find out.
+    `reach_kernels.raised_cost`, in floats: whether the result is an attack is for the caller to find out. After
+    ``n_visits`` leaves there are no more moves.
     """
     n_trees = trees.tree_start.shape[0] - 1
     at = np.empty(n_trees)
@@ -259,7 +260,8 @@ def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, l
                 if value == own:
                     continue
                 extra = 0.0 if norm < 0 else move_cost(x[f], value, unit[f], norm) - paid
-                if norm >= 0 and spent + extra > limit:
+                n_visits -= member_start[f + 1] - member_start[f]
+                if n_visits < 0 or (norm >= 0 and spent + extra > limit):
                     continue
                 z[f] = value
                 gain = 0.0
@@ -281,7 +283,7 @@ def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, l
             z[f] = best_value
             for k in range(member_start[f], member_start[f + 1]):
                 at[member[k]] = worth[find_leaf(trees, member[k], z)]
-        if not improved:
+        if not improved or n_visits < 0:
             break
 
 

@@ -11,6 +11,7 @@ kernels find the leaves that matter and rational arithmetic finds the float.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +24,9 @@ from certiforest.verification import radius_kernels as kernels
 from certiforest.verification.composition import MARGIN, SMALLEST_UNIT, Composition, Tariff, rounding_slack
 from certiforest.verification.composition_kernels import write_witness
 from certiforest.verification.rationals import Change, ceil_root
+
+# Moves below this are rounded up without overflow.
+LARGEST_MOVE = sys.float_info.max / 2
 
 
 class Radii:
@@ -119,9 +123,9 @@ class Radii:
             return None
         with np.errstate(over="ignore"):
             unit = np.where(self.movable, budget * self.scale, 1.0)
+            high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
         if not (self._has_sharp_prices and math.isfinite(unit.max()) and unit.min() >= SMALLEST_UNIT):
             return None
-        high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
         limit = 1 + MARGIN if meeting < math.inf else math.inf
         return Tariff(Budgets(high, np.zeros_like(high)), unit, norm, limit, budget)
 
@@ -135,9 +139,11 @@ class Radii:
         return ceil_root(Fraction(change.cost), self.attacker.norm), before != after
 
     def _span(self, x: NDArray[np.float64]) -> float:
-        """Return about the largest move that any threshold can ask for, -inf if there are none."""
+        """Return about the largest move that any threshold can ask for, -inf if there are none, inf if out of range."""
         if not len(self._value):
             return -math.inf
         ends = np.stack([self._value[self._start[:-1]], self._value[self._start[1:] - 1]])
         with np.errstate(over="ignore"):
-            return float((np.abs(x[self._feature] - ends) / self.scale[self._feature]).max())
+            # To the right, a move ends at the float after the threshold.
+            move = np.maximum(np.abs(x[self._feature] - ends), np.abs(x[self._feature] - np.nextafter(ends, math.inf)))
+            return float((move / self.scale[self._feature]).max()) if move.max() < LARGEST_MOVE else math.inf

@@ -9,11 +9,13 @@ from certiforest.ensemble_kernels import find_leaf
 from certiforest.rounding_kernels import ceil_difference, successor
 from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
 
+LARGEST = np.finfo(np.float64).max
+
 
 @njit(cache=True, nogil=True)
 def distance_to(x, v):
-    """Return the smallest float not below the distance from ``x`` across the threshold ``v``."""
-    return ceil_difference(successor(v), x) if x <= v else ceil_difference(x, v)
+    """Return the smallest float not below the distance from ``x`` across the threshold ``v``, the largest at most."""
+    return min(ceil_difference(successor(v), x) if x <= v else ceil_difference(x, v), LARGEST)
 
 
 @njit(cache=True, nogil=True)
