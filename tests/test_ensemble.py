@@ -56,16 +56,16 @@ def test_predictions_and_votes_agree_with_a_plain_walk():
         assert e.predict(rows).tolist() == own
         if e.combine == "vote":
             assert (e.votes(rows).sum(axis=1) == e.n_trees).all()
-            assert e.without_idle_splits().votes(rows).tolist() == e.votes(rows).tolist()
+            assert e.without_idle_splits.votes(rows).tolist() == e.votes(rows).tolist()
         else:
             sums = e.decision_function(rows)
             assert sums.shape == ((5,) if len(case.base) == 1 else (5, len(case.base)))
-            assert e.without_idle_splits().decision_function(rows).tolist() == sums.tolist()
+            assert e.without_idle_splits.decision_function(rows).tolist() == sums.tolist()
 
 
 def test_rows_of_equal_scores_agree():
     e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], scores=[[0.0], [-0.0]])
-    assert e.without_idle_splits().n_nodes == 1
+    assert e.without_idle_splits.n_nodes == 1
 
 
 def test_ties_go_to_the_lowest_class():

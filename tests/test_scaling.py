@@ -65,6 +65,6 @@ def test_an_ensemble_carries_it_and_does_not_apply_it():
     model = stump().with_columns(["a", "b"], Scaling([0, 0], [10, 10]))
     assert model.predict([[0.6, 0]]).tolist() == [1]
     assert model.predict(model.scaling.apply([[0.6, 0]])).tolist() == [0]
-    assert model.without_idle_splits().scaling == model.scaling
+    assert model.without_idle_splits.scaling == model.scaling
     with pytest.raises(ModelError, match="scaling of 2 features"):
         stump(scaling=Scaling([0], [1]))

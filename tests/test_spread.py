@@ -9,7 +9,7 @@ import pytest
 
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, has_large_spread, overlaps, spread
-from certiforest.spread import largest_certifiable_eps
+from certiforest.spread import exact_spread, largest_certifiable_eps
 
 
 def all_pairs(ensemble, attacker):
@@ -69,6 +69,19 @@ def test_against_all_pairs():
 
 def two_stumps(v, w, f=0, g=0):
     return TreeEnsemble([f, -1, -1, g, -1, -1], [v, 0, 0, w, 0, 0], [-1, 0, 1] * 2, n_features=2, classes=[0, 1])
+
+
+@pytest.mark.parametrize("scale", [None, [1.0, 3.0], [0.1, 0.1]])
+@pytest.mark.parametrize(
+    "values", [[k / 10 for k in range(40)], [k / 255 for k in range(0, 255, 7)], [-1.7e308, 1.7e308]]
+)
+def test_gaps_that_differ_by_less_than_rounding(values, scale):
+    stumps = [(f, v * (1 - 0.5 * f)) for f in (0, 1) for v in values]
+    feature = [n for f, _ in stumps for n in (f, -1, -1)]
+    threshold = [n for _, v in stumps for n in (v, 0, 0)]
+    ensemble = TreeEnsemble(feature, threshold, [-1, 0, 1] * len(stumps), n_features=2, classes=[0, 1])
+    attacker = Attacker("linf", 0.0, scale)
+    assert exact_spread(ensemble, attacker) == min(gap for _, _, gap in all_pairs(ensemble, attacker))
 
 
 def test_norm_0_asks_for_features_of_their_own():

@@ -202,8 +202,9 @@ class TreeEnsemble:
             box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
         return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
 
+    @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
-        """Return the ensemble that says the same and has no split below which all leaves agree."""
+        """The ensemble that says the same and has no split below which all leaves agree."""
         agreed = np.empty(self.n_nodes, np.int32)
         leaf = self.leaf
         if self.scores is not None:  # rows of equal scores agree: take the first of them
@@ -252,11 +253,12 @@ class TreeEnsemble:
         """How trees combine: "vote" or "sum"."""
         return "vote" if self.scores is None else "sum"
 
-    @property
+    @cached_property
     def node_depth(self) -> NDArray[np.int64]:
         """Number of splits above each node, shape (n_nodes,)."""
         depth = np.zeros(self.n_nodes, np.int64)
         kernels.mark_depth(self.feature, self.right, depth)
+        depth.flags.writeable = False
         return depth
 
     @property

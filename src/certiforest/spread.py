@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest import spread_kernels as kernels
 from certiforest.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
+from certiforest.rounding_kernels import difference
 
 
 class Thresholds(NamedTuple):
@@ -70,14 +71,19 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
     scale = attacker.scale_of(ensemble.n_features)[feature[near]]
-    with np.errstate(over="ignore"):
-        gap = (value[near + 1] - value[near]) / scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance, error = difference.py_func(value[near + 1], value[near])
+        gap = distance / scale
     # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
-    smallest = near[gap <= gap.min() * (1 + 1e-12)]
-    unit = attacker.scale_of(ensemble.n_features)
+    is_small = gap <= gap.min() * (1 + 1e-12)
+    near, distance, error, scale = near[is_small], distance[is_small], error[is_small], scale[is_small]
+    # With one scale, the smallest exact distance is the smallest gap. Those that overflow are left to rationals.
+    order = np.lexsort((error, distance, scale))
+    is_first = np.append(True, scale[order[1:]] != scale[order[:-1]])
+    chosen = order[is_first | np.isinf(distance[order])]
     return min(
-        (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / Fraction(float(unit[feature[i]]))
-        for i in smallest
+        (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / Fraction(unit)
+        for i, unit in zip(near[chosen].tolist(), scale[chosen].tolist(), strict=True)
     )
 
 

@@ -83,7 +83,7 @@ class Composition:
         self.attacker = attacker
         if attacker.domain is not None:
             ensemble = ensemble.within(*attacker.bounds(n_features))
-        self.ensemble = ensemble.without_idle_splits()
+        self.ensemble = ensemble.without_idle_splits
         self.has_large_spread = has_large_spread(self.ensemble, attacker)
         self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.budgets, self.unit, self.limit, self.slack = self.reach(attacker)

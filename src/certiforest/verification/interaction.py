@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attacker import Attacker, AttackerError
-from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import enter_leaf
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
@@ -94,12 +94,18 @@ class Interaction:
         self.time_limit = time_limit
         self.scale = self.attacker.scale_of(self.ensemble.n_features)
         self.tree_of_node = self.ensemble.tree_of_node
-        self._members = _members(self.ensemble)
         self._is_started = False
         # How far from zero a lead must be, in whole numbers, to decide.
         self.margin = 0
         if isinstance(composition, Summing) and composition.margin > 0:
             self.margin = 1 + math.floor(Fraction(composition.margin) / composition.whole_scores.unit)
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Trees that test each feature: those of feature f are ``tree[start[f]:start[f + 1]]``."""
+        is_split = self.ensemble.feature >= 0
+        pairs = np.unique(np.stack([self.ensemble.feature[is_split], self.tree_of_node[is_split]]), axis=1)
+        return pairs[1].astype(np.int64), np.searchsorted(pairs[0], np.arange(self.ensemble.n_features + 1))
 
     def decide(self, x: NDArray[np.float64], deadline: float) -> tuple[int, NDArray[np.float64] | None]:
         """Return whether a row is stable (1, 0, or -1 if it is not known), and a witness if it is not."""
@@ -491,13 +497,6 @@ class _RadiusSearch:
         most = min(max(float(dearest.max()), TINY), sys.float_info.max)
         share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
         return min(most * share * (1 + SLACK) + TINY, sys.float_info.max)
-
-
-def _members(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the trees that test each feature: those of feature f are ``tree[start[f]:start[f + 1]]``."""
-    is_split = ensemble.feature >= 0
-    pairs = np.unique(np.stack([ensemble.feature[is_split], ensemble.tree_of_node[is_split]]), axis=1)
-    return pairs[1].astype(np.int64), np.searchsorted(pairs[0], np.arange(ensemble.n_features + 1))
 
 
 def _most_gain(problem: LocalProblem, gain: NDArray) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,6 @@ class Summing(Composition):
         self.margin = min(margin, max(4 * self.ensemble.largest_sum, 1e-300))
         self.time_limit = time_limit
         self.scores = self.ensemble.prepared_scores
-        self.whole_scores = WholeScores(self.scores)
         self.span = _spans(self.ensemble, self.scores.value)
         # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
         self._shift = -math.frexp(self.scores.slack)[1]
@@ -57,6 +56,11 @@ class Summing(Composition):
         self.scaled_scores = Scores(np.ldexp(value, self._shift), digit, math.ldexp(slack, self._shift))
         if self.slack > 0:
             self.slack += 8.0 * self.ensemble.n_nodes * 2.0**-53  # steps along hulls are added up, too
+
+    @cached_property
+    def whole_scores(self) -> WholeScores:
+        """The scores as whole numbers."""
+        return WholeScores(self.scores)
 
     @property
     def band(self) -> float:
