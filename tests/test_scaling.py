@@ -66,5 +66,8 @@ def test_an_ensemble_carries_it_and_does_not_apply_it():
     assert model.predict([[0.6, 0]]).tolist() == [1]
     assert model.predict(model.scaling.apply([[0.6, 0]])).tolist() == [0]
     assert model.without_idle_splits.scaling == model.scaling
+    other = model.with_columns(["c", "d"])  # and does not lend what was prepared with it
+    assert other.without_idle_splits.scaling is None
+    assert other.without_idle_splits.feature_names == other.feature_names
     with pytest.raises(ModelError, match="scaling of 2 features"):
         stump(scaling=Scaling([0], [1]))

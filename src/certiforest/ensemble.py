@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from certiforest import ensemble_kernels as kernels
 from certiforest import score_kernels
+from certiforest.rounding_kernels import LARGEST
 from certiforest.rows import Rows
 from certiforest.scaling import Scaling, ScalingError
 from certiforest.scores import prepare_scores
@@ -29,7 +30,6 @@ from certiforest.scores import prepare_scores
 FORMAT = "certiforest"
 FORMAT_VERSION = 1
 MAX_FEATURES = 2**31 - 2
-LARGEST = float(np.finfo(np.float64).max)
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -221,6 +221,7 @@ class TreeEnsemble:
     def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features and how rows were scaled for them."""
         other = copy(self)
+        vars(other).pop("without_idle_splits", None)  # it has the names and the scaling of this one
         other.feature_names = _check_feature_names(feature_names, self.n_features)
         other.scaling = _check_scaling(scaling, self.n_features)
         return other

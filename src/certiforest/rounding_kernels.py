@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
+LARGEST = float(np.finfo(np.float64).max)
+
 
 @njit(cache=True, nogil=True)
 def difference(a, b):

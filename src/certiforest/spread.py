@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest import spread_kernels as kernels
 from certiforest.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
-from certiforest.rounding_kernels import difference
+from certiforest.rounding_kernels import LARGEST, difference
 
 
 class Thresholds(NamedTuple):
@@ -172,5 +172,5 @@ def _floor(value: Fraction) -> float:
     try:
         nearest = float(value)
     except OverflowError:
-        return float(np.finfo(np.float64).max)
+        return LARGEST
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)

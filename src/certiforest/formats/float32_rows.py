@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble import LARGEST, ModelError
+from certiforest.ensemble import ModelError
+from certiforest.rounding_kernels import LARGEST
 
 
 def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ attack; and, for L-inf, small groups of trees that share no feature with others,
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from certiforest.attacker import Attacker, AttackerError
 from certiforest.ensemble_kernels import find_leaf
 from certiforest.reach_kernels import enter_leaf
+from certiforest.rounding_kernels import LARGEST
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import interaction_kernels as kernels
 from certiforest.verification.attack_model import AttackModel, LocalProblem, Timeout
@@ -176,10 +176,10 @@ class Interaction:
             gain, need = self._contest(problem, y, rival)
             if _most_gain(problem, gain) < need:
                 continue
-            model = AttackModel(self.ensemble, x, problem, gain, need, attacker, deadline)
-            if best is not None:
-                model.undercut(self.price(x, best))
             try:
+                model = AttackModel(self.ensemble, x, problem, gain, need, attacker, deadline)
+                if best is not None:
+                    model.undercut(self.price(x, best))
                 while (z := model.find_cheapest(deadline)) is not None:
                     if self._predict(z) == y or self.price(x, z) > exact_budget(attacker):
                         model.refine()
@@ -494,9 +494,9 @@ class _RadiusSearch:
         dearest = np.zeros(self._interaction.ensemble.n_features)
         np.maximum.at(dearest, crossings.feature, crossings.cost)
         # Shares of the largest do not overflow.
-        most = min(max(float(dearest.max()), TINY), sys.float_info.max)
+        most = min(max(float(dearest.max()), TINY), LARGEST)
         share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
-        return min(most * share * (1 + SLACK) + TINY, sys.float_info.max)
+        return min(most * share * (1 + SLACK) + TINY, LARGEST)
 
 
 def _most_gain(problem: LocalProblem, gain: NDArray) -> int:

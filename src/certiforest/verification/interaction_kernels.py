@@ -167,7 +167,7 @@ def _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, ab
     Return whether that ended within ``n_steps`` leaves.
     """
     n_members = members.shape[0]
-    # Options of the d-th tree are leaf[start[d]:start[d + 1]], those that gain most first; the last takes no leaf.
+    # Options of the d-th tree are option[start[d]:start[d + 1]], leaves that gain most first; the last takes no leaf.
     start = np.zeros(n_members + 1, np.int64)
     for d in range(n_members):
         start[d + 1] = start[d] + first_leaf[members[d] + 1] - first_leaf[members[d]] + 1

@@ -11,13 +11,13 @@ kernels find the leaves that matter and rational arithmetic finds the float.
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attacker import Budgets
+from certiforest.rounding_kernels import LARGEST
 from certiforest.spread import sorted_thresholds
 from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification import radius_kernels as kernels
@@ -26,7 +26,7 @@ from certiforest.verification.composition_kernels import write_witness
 from certiforest.verification.rationals import Change, ceil_root
 
 # Moves below this are rounded up without overflow.
-LARGEST_MOVE = sys.float_info.max / 2
+LARGEST_MOVE = LARGEST / 2
 
 
 class Radii:

@@ -6,10 +6,8 @@ import numpy as np
 from numba import njit
 
 from certiforest.ensemble_kernels import find_leaf
-from certiforest.rounding_kernels import ceil_difference, successor
+from certiforest.rounding_kernels import LARGEST, ceil_difference, successor
 from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
-
-LARGEST = np.finfo(np.float64).max
 
 
 @njit(cache=True, nogil=True)
