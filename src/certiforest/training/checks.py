@@ -65,7 +65,8 @@ def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker
     """Refuse rows from which nothing can be learned, and attackers that can change nothing."""
     if len(classes) < 2:
         raise ValueError(
-            f"Expected labels of at least two classes, got one class only ({classes[0]!r}); add rows of another class."
+            f"Expected labels of at least two classes, got one class only ({classes.tolist()[0]!r}); add rows of"
+            " another class."
         )
     n_features = X.shape[1]
     if not (X.min(axis=0) < X.max(axis=0)).any():
