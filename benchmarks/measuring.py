@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import minmax_scale
 
 from certiforest import certify
-from certiforest.datasets import load_dataset
+from certiforest.data.datasets import load_dataset
 
 
 def load_rows(data_dir):

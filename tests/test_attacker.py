@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certiforest import Attacker
-from certiforest.attacker import AttackerError
+from certiforest.attack.attacker import AttackerError
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ positive = st.floats(min_value=5e-324, max_value=1e150)
 
 @given(positive, positive, st.floats(0, 1e300), st.floats(0, 1e300))
 def test_budgets_decide_as_rationals_do(eps, scale, a, b):
-    from certiforest.rounding_kernels import is_within
+    from certiforest.attack.rounding_kernels import is_within
 
     high, low = Attacker(2, eps, scale=scale).budgets(1)
     exact = Fraction(eps) * Fraction(scale)

@@ -16,7 +16,7 @@ import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, as_ensemble, certify, has_large_spread
 from certiforest.certify import SpreadError
-from certiforest.rows import RowError
+from certiforest.ensemble.rows import RowError
 from shared_data import needs_shared, paper_split, shared
 
 CHUNKS, CASES_PER_CHUNK = 20, 1_000
@@ -113,7 +113,7 @@ def test_threads_and_blocks_do_not_change_anything(forest_and_rows, norm, monkey
     X, y = X[:200], y[:200]
     options = {"radius": norm in (0, math.inf), "witness": True, "time_limit": math.inf}
     whole = certify(ensemble, X, y, attacker, **options)
-    monkeypatch.setattr("certiforest.rows.BLOCK_BYTES", 8 * 30 * 16)
+    monkeypatch.setattr("certiforest.ensemble.rows.BLOCK_BYTES", 8 * 30 * 16)
     done = []
     parts = certify(ensemble, X, y, attacker, n_jobs=2, progress=done.append, **options)
     assert sum(done) == len(X)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
-from certiforest.cli import TRAINERS, main
+from certiforest.cli.commands import TRAINERS, main
 from shared_data import needs_shared, shared
 
 
@@ -449,8 +449,8 @@ def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_p
         n_certified.append(len(arguments[1]))
         return certify(*arguments, **options)
 
-    monkeypatch.setattr("certiforest.cli.certify", counted)
-    monkeypatch.setattr("certiforest.report.certify", counted)
+    monkeypatch.setattr("certiforest.cli.commands.certify", counted)
+    monkeypatch.setattr("certiforest.report.findings.certify", counted)
     report, rows = tmp_path / "report.json", tmp_path / "found.csv"
     arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
     assert run(*arguments)[0] == 0
@@ -480,7 +480,7 @@ class TestReproduce:
 
     @needs_shared
     def test_a_restarted_run_does_not_redo_finished_cells(self, run, tmp_path, monkeypatch):
-        from certiforest import reproduction
+        from certiforest.reproduction import experiments as reproduction
 
         trained = []
 
@@ -520,7 +520,7 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("certiforest.cli.certify", interrupt)
+    monkeypatch.setattr("certiforest.cli.commands.certify", interrupt)
     before = sorted(tmp_path.iterdir())
     code, _, err = run("certify", model, data, "--target", "label", "--eps", "0.1", "--out", tmp_path / "found.csv")
     assert code == 130
@@ -532,7 +532,7 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
 def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
     stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=30, classes=[0, 1])
     stump.save(tmp_path / "model.json")
-    code = f"import sys; from certiforest.cli import main; assert main({words!r}) == 0; "
+    code = f"import sys; from certiforest.cli.commands import main; assert main({words!r}) == 0; "
     code += "print({'sklearn', 'ortools', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.endswith("set()\n")

@@ -7,7 +7,7 @@ import pytest
 import sklearn.datasets
 from sklearn.model_selection import train_test_split
 
-from certiforest.datasets import DATASETS, DatasetError, dataset_info, is_dataset, load_dataset, split_rows
+from certiforest.data.datasets import DATASETS, DatasetError, dataset_info, is_dataset, load_dataset, split_rows
 from shared_data import needs_shared, paper_split, shared
 
 

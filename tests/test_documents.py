@@ -35,7 +35,7 @@ def test_there_are_examples_to_run():
 
 
 def test_tables_of_the_reproduction_are_replaced_and_nothing_else_is():
-    script = runpy.run_path(str(ROOT / "reproduction" / "write_page.py"))
+    script = runpy.run_path(str(ROOT / "studies" / "write_page.py"))
     page = (ROOT / "docs" / "reproduction.md").read_text()
     commands = [(found["experiment"], found["dataset"]) for found in script["COMMAND"].finditer(page)]
     assert len(commands) == page.count("$ certiforest reproduce") >= 6

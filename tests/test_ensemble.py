@@ -11,7 +11,7 @@ import pytest
 import oracle
 from cases import _value, ensemble_of, random_case
 from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble
-from certiforest.rows import RowError
+from certiforest.ensemble.rows import RowError
 
 SPLIT = dict(n_features=1, classes=[0, 1])
 

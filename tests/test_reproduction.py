@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from certiforest.reproduction import EXPERIMENTS, MODELS, as_markdown, paper_settings, reproduce
+from certiforest.reproduction.experiments import EXPERIMENTS, MODELS, as_markdown, paper_settings, reproduce
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from certiforest import ModelError, Scaling, TreeEnsemble
-from certiforest.scaling import ScalingError
+from certiforest.ensemble.scaling import ScalingError
 
 
 def stump(**options):

@@ -9,7 +9,7 @@ import pytest
 
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, has_large_spread, overlaps, spread
-from certiforest.spread import exact_spread, largest_certifiable_eps
+from certiforest.attack.spread import exact_spread, largest_certifiable_eps
 
 
 def all_pairs(ensemble, attacker):

@@ -11,7 +11,7 @@ import pytest
 import oracle
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
-from certiforest.scores import digits_of
+from certiforest.ensemble.scores import digits_of
 from certiforest.verification.composition import VisitOrder
 from certiforest.verification.knapsack import Fronts, UndecidedError, find_purchase, least_cost
 from certiforest.verification.summing import Summing
@@ -271,7 +271,7 @@ def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
     ensemble, X = many_trees(20, classes=["a", "b", "c"], scores=scores)
     options = {"attacker": attacker, "radius": True, "witness": True, "time_limit": math.inf}
     whole = certify(ensemble, X, **options)
-    monkeypatch.setattr("certiforest.rows.BLOCK_BYTES", 8 * 82 * 7)
+    monkeypatch.setattr("certiforest.ensemble.rows.BLOCK_BYTES", 8 * 82 * 7)
     parts = certify(ensemble, X, n_jobs=2, **options)
     for name in ("prediction", "stable", "radius", "radius_is_exact", "witness"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from certiforest.tables import TableError, read_table
+from certiforest.data.tables import TableError, read_table
 
 CSV = "width,height,label\n1,2,ham\n3.5,-4e2,spam\n"
 

@@ -5,38 +5,29 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 
 The house, from the front door down (imports go down only)::
 
-    cli.py             what people type
-    console.py         what people see of it
-    sources.py         what was typed about data, turned into rows as a model sees them
-    reproduction.py    the paper's tables and figures, with its numbers beside ours
-    report.py          findings as plain data; report_html.py draws them
+    cli/               what people type, and what they see of it
+    reproduction/      the paper's tables and figures, with its numbers beside ours
+    report/            findings as plain data, as text and as one HTML page
     tuning.py          scorers that certify; a search that can be resumed
+    data/              rows and labels: files of every kind, datasets by name, splits
     certify.py         certify(model, X, y, attacker): the one front door
-    datasets.py        datasets by name: source, licence, checksum, split, scaling
-    tables.py          rows and labels from CSV, Parquet, npz and LIBSVM files
     training/          trainers of large-spread ensembles
     verification/      composition of votes, sums of scores, knapsacks, radius, witness, exact arithmetic
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
-    spread.py          how far apart thresholds are: spread, overlaps, has_large_spread
-    reach_kernels.py   what one tree can be made to say, and at what cost
-    ensemble.py        TreeEnsemble: all trees as flat read-only arrays; they vote, or their scores add up
-    attacker.py        Attacker(norm, eps, scale, frozen, domain)
-    scaling.py         Scaling: from the numbers in a file to those that eps refers to
-    verdict.py         ROBUST, FRAGILE, VULNERABLE, BROKEN, UNKNOWN; Certificates
-    rows.py            rows as they enter: checked, in blocks
-    scores.py          scores of leaves, made ready for exact sums
-    rounding_kernels.py  the rounding rule: comparisons right to the last bit
+    attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
+    ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
+    files.py           writing files so that nobody sees half of one
 """
 
 from typing import TYPE_CHECKING, Any
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread, overlaps, spread
 from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.scaling import Scaling
 from certiforest.formats import as_ensemble, save_onnx, save_silva
-from certiforest.scaling import Scaling
-from certiforest.spread import has_large_spread, overlaps, spread
-from certiforest.verdict import Certificates, Verdict
+from certiforest.verification.certificates import Certificates, Verdict
 
 if TYPE_CHECKING:
     from certiforest.training.boosting import LargeSpreadBoostingClassifier

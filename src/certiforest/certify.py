@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.rows import RowError, Rows
 from certiforest.formats import as_ensemble
-from certiforest.rows import RowError, Rows
-from certiforest.spread import has_large_spread, largest_certifiable_eps, spread
-from certiforest.verdict import UNDECIDED, UNSTABLE, Certificates, Method
+from certiforest.verification.certificates import UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.composition import Composition, VisitOrder
 from certiforest.verification.interaction import Interaction
 from certiforest.verification.radius import Radii

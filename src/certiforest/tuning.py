@@ -22,11 +22,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.certify import certify
-from certiforest.ensemble import write_atomically
+from certiforest.files import write_atomically
 from certiforest.training.forest import ShortfallError
-from certiforest.verdict import Certificates
+from certiforest.verification.certificates import Certificates
 
 #: The 72 combinations that the paper searches for each dataset, size and budget.
 PAPER_GRID: dict[str, list] = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError
-from certiforest.rounding_kernels import LARGEST
+from certiforest.ensemble.tree_kernels import LARGEST
 
 
 def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:

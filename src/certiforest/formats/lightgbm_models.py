@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
-from certiforest.rounding_kernels import LARGEST
 
 LIGHTGBM_HEADER = b"tree"
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble import ModelError, TreeEnsemble, write_atomically
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.files import write_atomically
 from certiforest.formats.proof import prove
 
 IR_VERSION, OPSET, TREE_OPSET = 10, 18, 5

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.rounding_kernels import LARGEST
+from certiforest.ensemble.tree_kernels import LARGEST
 
 N_ROWS = 4_096
 LARGEST_BYTES = 2**26  # of one block of rows, however many features there are

@@ -18,7 +18,8 @@ import math
 import os
 from collections.abc import Iterator
 
-from certiforest.ensemble import ModelError, TreeEnsemble, write_atomically
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.files import write_atomically
 
 FOREST, TREE = "classifier-forest", "classifier-decision-tree"
 SILVA_HEADERS = (FOREST.encode(), TREE.encode())

@@ -22,10 +22,10 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
-from certiforest.rounding_kernels import LARGEST
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 BOOSTED = (GradientBoostingClassifier, HistGradientBoostingClassifier)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.spread import has_large_spread
 from certiforest.training.checks import (
     check_attacker,
     check_choice,

@@ -22,7 +22,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes
 from certiforest.training import grower_kernels as kernels
 from certiforest.training.binning import Bins, bin_features

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.spread import has_large_spread
 from certiforest.training.binning import Bins
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import pruning_kernels as kernels
 from certiforest.training.worst_votes import WorstVotes

@@ -12,8 +12,8 @@ and the thresholds of one feature form a *segment*::
 import numpy as np
 from numba import njit
 
-from certiforest.ensemble_kernels import find_leaf
-from certiforest.rounding_kernels import is_within
+from certiforest.attack.rounding_kernels import is_within
+from certiforest.ensemble.tree_kernels import find_leaf
 
 
 @njit(cache=True, nogil=True)

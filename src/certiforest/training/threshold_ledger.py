@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
-from certiforest.spread import closing_distances
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import closing_distances
 from certiforest.training import threshold_ledger_kernels as kernels
 
 FIRST_CAPACITY = 4

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import worst_votes_kernels as kernels
 

@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.spread import has_large_spread
 from certiforest.verification import composition_kernels as kernels
 from certiforest.verification import radius_kernels
 from certiforest.verification.rationals import Change, exact_budget, exact_change

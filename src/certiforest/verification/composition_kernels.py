@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.ensemble_kernels import find_leaf
-from certiforest.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
+from certiforest.attack.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
+from certiforest.ensemble.tree_kernels import find_leaf
 
 STABLE, UNSTABLE, UNKNOWN, BORDERLINE = 1, 0, -1, 2
 

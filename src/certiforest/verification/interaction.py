@@ -19,13 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker, AttackerError
-from certiforest.ensemble_kernels import find_leaf
-from certiforest.reach_kernels import enter_leaf
-from certiforest.rounding_kernels import LARGEST
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
+from certiforest.attack.attacker import Attacker, AttackerError
+from certiforest.attack.reach_kernels import enter_leaf
+from certiforest.ensemble.tree_kernels import LARGEST, find_leaf
 from certiforest.verification import interaction_kernels as kernels
 from certiforest.verification.attack_model import AttackModel, LocalProblem, Timeout
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification.composition import Composition
 from certiforest.verification.rationals import ceil_root, exact_budget, price_move
 from certiforest.verification.summing import Summing

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.ensemble_kernels import find_leaf
-from certiforest.reach_kernels import crossing_cost, other_side_is_near, power
-from certiforest.rounding_kernels import successor
+from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, power
+from certiforest.attack.rounding_kernels import successor
+from certiforest.ensemble.tree_kernels import find_leaf
 
 OPEN = -2  # a tree of a group that was too large to go through
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.score_kernels import DIGIT_BITS, Scores
+from certiforest.ensemble.score_kernels import DIGIT_BITS, Scores
 from certiforest.verification.knapsack import Fronts
 from certiforest.verification.rationals import Change, priced_leaves
 

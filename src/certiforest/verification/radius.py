@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Budgets
-from certiforest.rounding_kernels import LARGEST
-from certiforest.spread import sorted_thresholds
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
+from certiforest.attack.attacker import Budgets
+from certiforest.attack.spread import sorted_thresholds
+from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verification import radius_kernels as kernels
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification.composition import MARGIN, SMALLEST_UNIT, Composition, Tariff, rounding_slack
 from certiforest.verification.composition_kernels import write_witness
 from certiforest.verification.rationals import Change, ceil_root

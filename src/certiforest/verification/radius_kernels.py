@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.ensemble_kernels import find_leaf
-from certiforest.rounding_kernels import LARGEST, ceil_difference, successor
+from certiforest.attack.rounding_kernels import ceil_difference, successor
+from certiforest.ensemble.tree_kernels import LARGEST, find_leaf
 from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
 
 

@@ -16,11 +16,11 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
-from certiforest.score_kernels import Scores
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE
+from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import summing_kernels as kernels
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
 from certiforest.verification.composition import MARGIN, VANISHING, Composition, Tariff, VisitOrder
 from certiforest.verification.composition_kernels import BORDERLINE, write_witness
 from certiforest.verification.knapsack import Fronts, Purchase, UndecidedError, find_purchase, least_cost

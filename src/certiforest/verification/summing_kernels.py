@@ -11,9 +11,9 @@ import math
 import numpy as np
 from numba import njit
 
-from certiforest.reach_kernels import claim, list_leaves, other_side_is_near
-from certiforest.rounding_kernels import difference
-from certiforest.score_kernels import exact_sign, find_winner
+from certiforest.attack.reach_kernels import claim, list_leaves, other_side_is_near
+from certiforest.attack.rounding_kernels import difference
+from certiforest.ensemble.score_kernels import exact_sign, find_winner
 from certiforest.verification.composition_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.knapsack_kernels import buy_greedily, list_steps, most_gain, sort_steps
 

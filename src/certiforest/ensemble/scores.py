@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.score_kernels import DIGIT_BITS, DIGIT_MASK, Scores
+from certiforest.ensemble.score_kernels import DIGIT_BITS, DIGIT_MASK, Scores
 
 
 def prepare_scores(

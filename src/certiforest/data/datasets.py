@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.scaling import Scaling
-from certiforest.tables import Table, TableError, read_table
+from certiforest.data.tables import Table, TableError, read_table
+from certiforest.ensemble.scaling import Scaling
 
 DATA_DIR_VARIABLE = "CERTIFOREST_DATA"
 TEST_SIZE, SPLIT_SEED = 0.3, 7

@@ -1,6 +1,6 @@
 """Write docs/reproduction.md anew: every command on the page is run, and its table replaces the one below it.
 
-    python reproduction/write_page.py --data-dir DIR [--out-dir DIR] [--only table3]
+    python studies/write_page.py --data-dir DIR [--out-dir DIR] [--only table3]
 
 What stands between tables is kept. Results are kept cell by cell in --out-dir, and cells found there are not run
 again: name a new directory after trainers or verifiers have changed. Run with one thread
@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from certiforest.ensemble import write_atomically
-from certiforest.reproduction import as_markdown, reproduce
+from certiforest.files import write_atomically
+from certiforest.reproduction.experiments import as_markdown, reproduce
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproduction.md"
 # A command in a block of its own, and all that follows until the next block or heading.

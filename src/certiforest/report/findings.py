@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
 from certiforest.certify import certify
 from certiforest.ensemble import TreeEnsemble
-from certiforest.report_html import as_html
-from certiforest.scaling import Scaling
-from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates
+from certiforest.ensemble.scaling import Scaling
+from certiforest.report.html import as_html
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
 
 __all__ = ["as_html", "as_text", "find", "gather"]
 

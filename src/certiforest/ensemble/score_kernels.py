@@ -13,7 +13,7 @@ from typing import NamedTuple
 from numba import njit
 from numpy import ndarray
 
-from certiforest.ensemble_kernels import find_leaf
+from certiforest.ensemble.tree_kernels import find_leaf
 
 DIGIT_BITS = 32
 DIGIT_MASK = 2**DIGIT_BITS - 1

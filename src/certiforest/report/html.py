@@ -46,7 +46,7 @@ def as_html(findings: dict[str, Any]) -> str:
         _spread_section(findings),
         _setting_section(findings),
     ]
-    template = Template(files("certiforest").joinpath("report_template.html").read_text(encoding="utf-8"))
+    template = Template(files("certiforest.report").joinpath("template.html").read_text(encoding="utf-8"))
     return template.substitute(title=escape(title), body="\n".join(part for part in parts if part))
 
 

@@ -11,7 +11,9 @@ an entry. A leaf has ``feature == -1``::
 from typing import NamedTuple
 
 from numba import njit
-from numpy import ndarray
+from numpy import finfo, float64, ndarray
+
+LARGEST = float(finfo(float64).max)
 
 
 class Trees(NamedTuple):

@@ -10,7 +10,7 @@ import math
 
 from numba import njit
 
-from certiforest.rounding_kernels import ceil_difference, is_within, successor
+from certiforest.attack.rounding_kernels import ceil_difference, is_within, successor
 
 
 @njit(cache=True, nogil=True)

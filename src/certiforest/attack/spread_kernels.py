@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from certiforest.rounding_kernels import is_within
+from certiforest.attack.rounding_kernels import is_within
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,6 @@
 """Boost trees with the default parameters of the estimator and certify them, beside the records of the literature.
 
-    python reproduction/boosting_records.py --data-dir DIR [--seeds 0 1 2] [--only pairs fresh paper small ten] [--tune]
+    python studies/boosting_records.py --data-dir DIR [--seeds 0 1 2] [--only pairs fresh paper small ten] [--tune]
 
 DIR holds mnist.npz and fashion.npz with arrays X (70000, 784), y and is_train in the original order, and, for the
 small tables, a directory ``tabular`` with breast-cancer-wisconsin and diabetes. Every figure is from test rows that

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from rich.table import Table as TextTable
 
 from certiforest import __version__
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
 from certiforest.certify import certify
-from certiforest.console import (
+from certiforest.cli.console import (
     as_percent,
     complain,
     count_verdicts,
@@ -47,15 +48,15 @@ from certiforest.console import (
     show_summary,
     summarise,
 )
-from certiforest.datasets import DATASETS, dataset_info, load_dataset
-from certiforest.ensemble import TreeEnsemble, write_atomically
+from certiforest.data.datasets import DATASETS, dataset_info, load_dataset
+from certiforest.data.sources import Sample, Source, check_part, find_features
+from certiforest.data.tables import SUFFIXES
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.scaling import Scaling
+from certiforest.files import write_atomically
 from certiforest.formats import as_ensemble
-from certiforest.report import as_html, as_text, find, gather
-from certiforest.scaling import Scaling
-from certiforest.sources import Sample, Source, check_part, find_features
-from certiforest.spread import exact_spread, has_large_spread, largest_certifiable_eps, overlaps, spread
-from certiforest.tables import SUFFIXES
-from certiforest.verdict import Verdict
+from certiforest.report.findings import as_html, as_text, find, gather
+from certiforest.verification.certificates import Verdict
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
 ClickError: Any = typer.BadParameter.__mro__[2]
@@ -734,7 +735,7 @@ def reproduce_command(
     grid search; importance: permutation importance, models side by side.
     A run that was stopped goes on where it stopped.
     """
-    from certiforest.reproduction import as_markdown, reproduce
+    from certiforest.reproduction.experiments import as_markdown, reproduce
 
     with progress_bar(f"{experiment}, {dataset}", 1) as advance:
         outcome = reproduce(

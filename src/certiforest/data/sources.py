@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.datasets import dataset_info, is_dataset, load_dataset, split_rows
+from certiforest.data.datasets import dataset_info, is_dataset, load_dataset, split_rows
+from certiforest.data.tables import Table, read_table
 from certiforest.ensemble import TreeEnsemble
-from certiforest.scaling import Scaling
-from certiforest.tables import Table, read_table
+from certiforest.ensemble.scaling import Scaling
 
 PARTS = ("train", "test", "all")
 

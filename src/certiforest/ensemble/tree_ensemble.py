@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
@@ -20,12 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from certiforest import ensemble_kernels as kernels
-from certiforest import score_kernels
-from certiforest.rounding_kernels import LARGEST
-from certiforest.rows import Rows
-from certiforest.scaling import Scaling, ScalingError
-from certiforest.scores import prepare_scores
+from certiforest.ensemble import score_kernels
+from certiforest.ensemble import tree_kernels as kernels
+from certiforest.ensemble.rows import Rows
+from certiforest.ensemble.scaling import Scaling, ScalingError
+from certiforest.ensemble.scores import prepare_scores
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.files import write_atomically
 
 FORMAT = "certiforest"
 FORMAT_VERSION = 1
@@ -477,24 +477,6 @@ class TreeEnsemble:
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
             f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
         )
-
-
-def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write ``content`` to ``path`` so that a reader, at any moment, sees the old file or the whole new one."""
-    path = Path(path)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(scratch, 0o666 & ~umask)  # mkstemp makes private files; a model is an ordinary one
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
 
 
 def _frozen(array: NDArray) -> NDArray:

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as TextTable
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread, largest_certifiable_eps
+from certiforest.data.sources import Sample
 from certiforest.ensemble import TreeEnsemble
-from certiforest.sources import Sample
-from certiforest.spread import has_large_spread, largest_certifiable_eps
-from certiforest.verdict import STABLE, UNDECIDED, UNSTABLE, Certificates
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
 
 
 def summarise(

@@ -1,6 +1,6 @@
 """Grow forests with the default parameters of the estimator and certify them, beside the paper's figures.
 
-    python reproduction/grown_forests.py --data-dir DIR [--seeds 0 1 2] [--only paper larger small ten]
+    python studies/grown_forests.py --data-dir DIR [--seeds 0 1 2] [--only paper larger small ten]
 
 DIR holds mnist.npz and fashion.npz with arrays X (70000, 784), y and is_train in the original order, and, for the
 small tables, a directory ``tabular`` with spambase, ClaMP, breast-cancer-wisconsin and diabetes. Every figure is from

@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attacker import Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.certify import certify
-from certiforest.datasets import load_dataset
-from certiforest.ensemble import TreeEnsemble, write_atomically
+from certiforest.data.datasets import load_dataset
+from certiforest.ensemble import TreeEnsemble
+from certiforest.files import write_atomically
 from certiforest.formats import as_ensemble
-from certiforest.verdict import UNDECIDED
+from certiforest.verification.certificates import UNDECIDED
 
 SEED = 0
 NORMS = ("inf", "2", "1")
@@ -93,7 +94,7 @@ def paper_settings(dataset: str) -> list[Setting]:
 
 
 def _paper() -> dict[str, Any]:
-    return json.loads(files("certiforest").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    return json.loads(files("certiforest.reproduction").joinpath("paper_tables.json").read_text(encoding="utf-8"))
 
 
 def reproduce(

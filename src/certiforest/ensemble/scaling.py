@@ -30,7 +30,7 @@ class Scaling:
 
     Examples
     --------
-    >>> from certiforest.scaling import Scaling
+    >>> from certiforest.ensemble.scaling import Scaling
     >>> scaling = Scaling.of([[0, 10], [4, 10]])
     >>> scaling.apply([[1, 10], [4, 11]])
     array([[0.25, 0.  ],

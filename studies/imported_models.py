@@ -1,6 +1,6 @@
 """Import XGBoost and LightGBM models that nobody trained for verification, compare predictions, certify them.
 
-    python reproduction/imported_models.py --data-dir DIR [--only mnist26 spambase] [--rows N] [--time-limit S]
+    python studies/imported_models.py --data-dir DIR [--only mnist26 spambase] [--rows N] [--time-limit S]
 
 DIR holds mnist.npz (arrays X (70000, 784), y and is_train) and tabular/spambase.csv. Each library trains 200 trees
 (XGBoost: depth 6, LightGBM: 31 leaves, defaults otherwise) on the training rows. The imported ensemble is then compared
@@ -23,7 +23,7 @@ import numpy as np
 import xgboost
 
 from certiforest import Attacker, as_ensemble, certify
-from certiforest.datasets import load_dataset
+from certiforest.data.datasets import load_dataset
 from certiforest.formats.proof import threshold_rows
 
 EPS = (0.005, 0.01, 0.015)

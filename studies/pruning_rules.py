@@ -1,6 +1,6 @@
 """Compare rules that the paper's pruning leaves open, on validation rows.
 
-    python reproduction/pruning_rules.py --data-dir DIR [--seeds 10 11 12 13] [--only 2 7 8] [--rules NAME ...]
+    python studies/pruning_rules.py --data-dir DIR [--seeds 10 11 12 13] [--only 2 7 8] [--rules NAME ...]
 
 Settings are those of tuning_table.py. A fifth of the training rows of the paper's split, stratified and another
 one for each seed, is kept for validation; test rows take no part. Every rule gets the same random forests.

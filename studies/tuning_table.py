@@ -1,6 +1,6 @@
 """Train the paper's tuned settings (appendix "Parameter Tuning") and compare accuracy and robust accuracy.
 
-    python reproduction/tuning_table.py --data-dir DIR [--seeds 0 1 2] [--only 0 5 11] [--relabel] [--n-orders 32]
+    python studies/tuning_table.py --data-dir DIR [--seeds 0 1 2] [--only 0 5 11] [--relabel] [--n-orders 32]
 
 DIR holds mnist.npz and fashion.npz with arrays X (70000, 784) and y in the original order. Each setting is
 trained on the paper's 70% split with each seed, and certified for the L-inf attacker on the other 30%.

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest import spread_kernels as kernels
-from certiforest.attacker import Attacker, Budgets
+from certiforest.attack import spread_kernels as kernels
+from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.rounding_kernels import difference
 from certiforest.ensemble import TreeEnsemble
-from certiforest.rounding_kernels import LARGEST, difference
+from certiforest.ensemble.tree_kernels import LARGEST
 
 
 class Thresholds(NamedTuple):

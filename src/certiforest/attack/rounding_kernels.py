@@ -2,7 +2,7 @@
 
 A difference of two floats is seldom a float, but it is always the sum of two: the rounded difference and its
 rounding error (Knuth's TwoDiff, exact for all finite inputs that do not overflow). A budget is kept the same way,
-as ``high + low`` (see `certiforest.attacker.Budgets`). Rounding is monotone, so the rounded parts decide unless
+as ``high + low`` (see `certiforest.attack.attacker.Budgets`). Rounding is monotone, so the rounded parts decide unless
 they are equal, and then the errors do. No tolerance anywhere, and no ``fastmath``: the compiler must not
 simplify these lines.
 """
@@ -11,8 +11,6 @@ import math
 
 import numpy as np
 from numba import njit
-
-LARGEST = float(np.finfo(np.float64).max)
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,6 @@
 """Certify forests that nobody trained for it: how many rows are decided, and how long it takes.
 
-    python reproduction/traditional_forests.py --data-dir DIR [--models MODELS] [--only paper far deep veritas]
+    python studies/traditional_forests.py --data-dir DIR [--models MODELS] [--only paper far deep veritas]
 
 DIR holds mnist.npz and fashion.npz with arrays X (70000, 784), y and is_train in the original order; MODELS the
 forests published with the paper, ``rf_101_6_0_valFalse.silva`` and ``rf_25_4_0_valFalse.silva``; without it, forests of

@@ -1,0 +1,1 @@
+"""Rows and labels from files and by name."""
