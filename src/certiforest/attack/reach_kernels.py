@@ -8,12 +8,11 @@ pairs meet in one point. So L-inf needs no state, and other norms only the cost 
 
 import math
 
-from numba import njit
-
 from certiforest.attack.rounding_kernels import ceil_difference, is_within, successor
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def other_side_is_near(value, threshold, high, low):
     """Tell whether a feature may be moved across a threshold within its budget ``high + low``, exactly.
 
@@ -30,7 +29,7 @@ def other_side_is_near(value, threshold, high, low):
     return is_within(value, threshold, high, low)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def claim(owner, feature, tree):
     """Note that ``tree`` has a split on ``feature`` that the attacker can turn; True if another one has, too."""
     if owner[feature] == -1:
@@ -38,7 +37,7 @@ def claim(owner, feature, tree):
     return owner[feature] != tree
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(trees, node, stride, x, high, stack, depth):
     """Go down to the leaf of row ``x`` below a node and put every split near the path on the stack.
 
@@ -54,7 +53,7 @@ def descend(trees, node, stride, x, high, stack, depth):
     return node, depth
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def power(base, exponent):
     """Return ``base ** exponent`` for a whole exponent >= 1, by multiplication."""
     result = base
@@ -63,7 +62,7 @@ def power(base, exponent):
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def raised_cost(cost, x, bound, target, unit, norm):
     """Return the cost of a path after one of its features has to move on from ``bound`` to ``target``.
 
@@ -79,7 +78,7 @@ def raised_cost(cost, x, bound, target, unit, norm):
     return cost + moved if bound == x else cost + (moved - power(abs(bound - x) / unit, norm))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crossing_cost(cost, x, v, low, high, unit, norm):
     """Return the cost of a path after crossing a threshold ``v`` to the side on which ``x`` is not.
 
@@ -90,7 +89,7 @@ def crossing_cost(cost, x, v, low, high, unit, norm):
     return raised_cost(cost, x, x if x > low else successor(low), successor(v), unit, norm)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
     """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
 
@@ -124,7 +123,7 @@ def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stac
     return n, meets
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
     """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
 
@@ -172,7 +171,7 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
     return n_seen, meets
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def enter_leaf(trees, tree, leaf, z):
     """Move row ``z`` into the box of a leaf, each feature as little as possible."""
     node = trees.tree_start[tree]

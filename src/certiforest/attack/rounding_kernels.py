@@ -10,10 +10,11 @@ simplify these lines.
 import math
 
 import numpy as np
-from numba import njit
+
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def difference(a, b):
     """Return ``fl(a - b)`` and its error: their sum is ``a - b`` exactly."""
     d = a - b
@@ -21,20 +22,20 @@ def difference(a, b):
     return d, (a - (d - t)) - (b + t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_within(a, b, high, low):
     """Tell whether ``a - b <= high + low``, exactly."""
     d, e = difference(a, b)
     return d < high or (d == high and e <= low)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def successor(v):
     """Return the next float above ``v``."""
     return np.nextafter(v, math.inf)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ceil_difference(a, b):
     """Return the smallest float that is not below ``a - b``."""
     d, e = difference(a, b)

@@ -1,11 +1,10 @@
 """List pairs of thresholds that are too close, in one pass over thresholds sorted by feature and value."""
 
-from numba import njit
-
 from certiforest.attack.rounding_kernels import is_within
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_overlaps(feature, value, tree, budget_high, budget_low, out_first, out_second):
     """Write pairs ``(i, j)``, ``i < j``, of one feature and two trees with ``value[j] - value[i]`` within budget.
 

@@ -10,9 +10,9 @@ that adding digits adds scores without error::
 
 from typing import NamedTuple
 
-from numba import njit
 from numpy import ndarray
 
+from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 DIGIT_BITS = 32
@@ -31,7 +31,7 @@ class Scores(NamedTuple):
     slack: float  # no sum or difference of sums, in floats, is further than this from the exact one
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exact_sign(digit, chosen, a, b):
     """Return the sign of the sum of class ``a`` minus that of class ``b`` over the score rows ``chosen`` and the base.
 
@@ -53,7 +53,7 @@ def exact_sign(digit, chosen, a, b):
     return 1 if carry > 0 or has_rest else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leads(total, slack, digit, chosen, a, b):
     """Tell whether class ``a`` has a larger exact sum than ``b``, or an equal one and the lower index."""
     ahead = total[a] - total[b]
@@ -63,7 +63,7 @@ def leads(total, slack, digit, chosen, a, b):
     return sign > 0 or (sign == 0 and a < b)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_winner(total, slack, digit, chosen):
     """Return the class with the largest exact sum, the lowest on ties.
 
@@ -76,7 +76,7 @@ def find_winner(total, slack, digit, chosen):
     return winner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_scores(trees, X, value, out):
     """Add the base and each tree's score, in the order of the trees, to ``out`` (n_rows, n_outputs), zero at first."""
     base = value.shape[0] - 1
@@ -88,7 +88,7 @@ def add_scores(trees, X, value, out):
                 out[i, c] += value[row, c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_winners(trees, X, value, digit, slack, chosen, total, out):
     """Write the predicted class of each row to ``out``; ``chosen`` (n_trees,), ``total`` (n_classes,) are scratch."""
     base = value.shape[0] - 1

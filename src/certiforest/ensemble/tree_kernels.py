@@ -10,8 +10,9 @@ an entry. A leaf has ``feature == -1``::
 
 from typing import NamedTuple
 
-from numba import njit
 from numpy import finfo, float64, ndarray
+
+from certiforest.compiled import kernel
 
 LARGEST = float(finfo(float64).max)
 
@@ -34,7 +35,7 @@ class Trees(NamedTuple):
     stride: ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def link_preorder(feature, right, tree_start, stack):
     """Fill ``right`` and ``tree_start`` from which nodes are leaves; return the number of trees, or -1.
 
@@ -63,7 +64,7 @@ def link_preorder(feature, right, tree_start, stack):
     return n_trees if n_missing == 0 else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def trim(
     feature,
     threshold,
@@ -131,7 +132,7 @@ def trim(
     return n_out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_depth(feature, right, out):
     """Write the number of splits above each node to ``out``, which starts at zero."""
     for node in range(feature.shape[0]):  # preorder: a parent comes before its children
@@ -139,7 +140,7 @@ def mark_depth(feature, right, out):
             out[node + 1] = out[right[node]] = out[node] + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_agreement(feature, right, leaf, out):
     """Write the class on which all leaves below each node agree, or -1."""
     for node in range(feature.shape[0] - 1, -1, -1):  # backwards: children come before their parent
@@ -149,7 +150,7 @@ def mark_agreement(feature, right, leaf, out):
             out[node] = out[node + 1] if out[node + 1] == out[right[node]] else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_leaf(trees, tree, x):
     """Return the leaf of a tree in which row ``x`` ends."""
     node = trees.tree_start[tree]
@@ -159,7 +160,7 @@ def find_leaf(trees, tree, x):
     return node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_votes(trees, X, out):
     """Add each tree's vote for each row to ``out`` (n_rows, n_classes), which starts at zero."""
     for i in range(X.shape[0]):

@@ -1,15 +1,15 @@
 """Claim the best splits of a level and route the rows of its nodes to their children."""
 
 import numpy as np
-from numba import njit
 
+from certiforest.compiled import kernel
 from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
 
 NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
 LEFT, RIGHT, BOTH = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def claim_best(claims, tree, feature, threshold, gain, choice):
     """Let nodes whose choice is `NOT_YET` claim, one after the other, the best of their candidate splits.
 
@@ -39,7 +39,7 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
             choice[node] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
     """Discount the gain of the candidates asked for where the node's tree has no claim on the feature.
 
@@ -58,7 +58,7 @@ def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
                         gain[node, candidate] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def route(
     code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side,
     out_row, out_weight, out_start,
@@ -86,7 +86,7 @@ def route(
             out_start[2 * j + side + 1] = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_class_weights(row, weight, node_start, class_index, out):
     """Add up the weight of each class in each node, ``out`` of shape (n_nodes, n_classes)."""
     for node in range(out.shape[0]):

@@ -1,10 +1,11 @@
 """Count what trees vote in the worst case: which leaves of a tree a row can be moved to, and what they say."""
 
 import numpy as np
-from numba import njit
+
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_leaves_in_reach(feature, threshold, left, right, root, X, reach, stack, out_start, out_leaf):
     """List the leaves of one tree that each row can reach: ``out_leaf[out_start[i]:out_start[i + 1]]`` for row i.
 
@@ -34,7 +35,7 @@ def list_leaves_in_reach(feature, threshold, left, right, root, X, reach, stack,
     return n_leaves
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_worst_votes(start, leaf, says, class_index, sign, own, rival):
     """Add (sign 1) or take away (-1) one tree's votes.
 
@@ -55,7 +56,7 @@ def count_worst_votes(start, leaf, says, class_index, sign, own, rival):
             can_say[c] = False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_leaf_weights(start, leaf, class_index, weight, out):
     """Add the weight of each row to every leaf it can reach, ``out`` of shape (n_nodes, n_classes)."""
     for i in range(start.shape[0] - 1):

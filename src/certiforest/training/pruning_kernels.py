@@ -10,13 +10,13 @@ and the thresholds of one feature form a *segment*::
 """
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.rounding_kernels import is_within
+from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_overlapping_groups(
     group_start,
     group_feature,
@@ -49,7 +49,7 @@ def mark_overlapping_groups(
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_best_tree(tree_group_start, is_overlapping, is_available, preference):
     """Return the available tree with fewest overlapping groups, of several the preferred, of those the first."""
     best, fewest = -1, 0
@@ -64,7 +64,7 @@ def find_best_tree(tree_group_start, is_overlapping, is_available, preference):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def has_overlap(value, tree, high, low):
     """Tell whether thresholds of two trees overlap in a segment sorted by value.
 
@@ -76,7 +76,7 @@ def has_overlap(value, tree, high, low):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def push_segment(
     value,
     tree,
@@ -122,7 +122,7 @@ def push_segment(
             j += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def push_apart(
     segment_start, segment_feature, tree, budget_high, budget_low, step, lowest, highest,
     first_shift, last_shift, max_iter, generator, value,
@@ -162,7 +162,7 @@ def push_apart(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_leaves(trees, X, y_index, sample_weight, out):
     """Add the weight of each row to ``out[leaf, class]`` for the leaf it reaches in each tree."""
     for i in range(X.shape[0]):

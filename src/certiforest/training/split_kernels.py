@@ -11,15 +11,15 @@ and so is asking again for the few entries whose threshold another tree has clai
 """
 
 import numpy as np
-from numba import njit
 
+from certiforest.compiled import kernel
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
 SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
 LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_value_above(value, n_values, bound):
     """Return how many of the sorted values are not above a bound."""
     start, stop = 0, n_values
@@ -32,7 +32,7 @@ def first_value_above(value, n_values, bound):
     return start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def purity(part, whole, sign):
     """Return the sum of squared class weights over their sum, for ``part`` (sign 1.0) or ``whole - part`` (-1.0)."""
     total, squares = 0.0, 0.0
@@ -43,7 +43,7 @@ def purity(part, whole, sign):
     return squares / total if total > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_purer(left, whole, bound):
     """Tell whether a split is purer than a bound, without dividing."""
     left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
@@ -56,7 +56,7 @@ def is_purer(left, whole, bound):
     return left_squares * right_total + right_squares * left_total > bound * left_total * right_total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def worst_purity(before, left, after, whole, scratch):
     """Return the least purity of a split whose near rows may move.
 
@@ -71,13 +71,13 @@ def worst_purity(before, left, after, whole, scratch):
     return min(worst, purity(scratch, whole, 1.0) + purity(scratch, whole, -1.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def goes_left(before, whole, after, c, left_total, right_total):
     """Tell whether near rows of a class are moved left: to the side on which the class has the smaller share."""
     return before[c] * right_total <= (whole[c] - after[c]) * left_total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def worst_purity_by_class(before, after, whole):
     """Return the purity of a split when near rows of each class are moved to the side that suits the class less.
 
@@ -113,7 +113,7 @@ def worst_purity_by_class(before, after, whole):
     return (unsplit + left * right * squares) / total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j, best, best_threshold):
     """Search the gap ``[low, high)`` after the j-th present value; return the best purity and its threshold so far.
 
@@ -152,7 +152,7 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
     return best, best_threshold
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_worse_sides(
     code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, whole, out_goes_left
 ):  # fmt: skip
@@ -174,7 +174,7 @@ def mark_worse_sides(
             out_goes_left[j, c] = goes_left(before, whole[node[j]], after, c, left, right)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_histograms(code, row, weight, class_index, start, stop, feature, n_features, histogram):
     """Add the rows of a node to the histograms of up to four features, by class, with the number of rows last.
 
@@ -206,7 +206,7 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, n_feat
                 one[k, n_classes] += 1.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_gini(
     code, centre, low, high, n_bins, reach, claims,
     row, weight, node_start, node_tree, node_class_weight, class_index,

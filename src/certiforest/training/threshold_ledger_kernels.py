@@ -11,9 +11,9 @@ Claims of one feature, sorted, with the trees that hold them; tree 7 asks for a 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.rounding_kernels import is_within
+from certiforest.compiled import kernel
 
 FLOAT_STEP = np.finfo(np.float64).eps
 
@@ -28,7 +28,7 @@ class Claims(NamedTuple):
     distance_low: np.ndarray  # (n_features,) float64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_claim_above(claims, feature, threshold):
     """Return how many claims on a feature are not above a threshold."""
     start, stop = 0, claims.n_claims[feature]
@@ -41,7 +41,7 @@ def first_claim_above(claims, feature, threshold):
     return start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def closing_claim(claims, feature, tree, threshold):
     """Return a claim of another tree that closes a threshold to a tree, -1 if it is open."""
     high, low = claims.distance_high[feature], claims.distance_low[feature]
@@ -59,7 +59,7 @@ def closing_claim(claims, feature, tree, threshold):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_past(claims, feature, claim, direction):
     """Return a threshold just out of a claim's reach, below it (direction -1.0) or above it (1.0)."""
     value, high = claims.value[feature, claim], claims.distance_high[feature]
@@ -72,14 +72,14 @@ def step_past(claims, feature, claim, direction):
     return threshold
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def middle_of(low, high):
     """Return the middle of ``[low, high)``, or ``low`` if rounding leaves nothing between."""
     middle = low + (high - low) / 2.0
     return middle if middle < high else low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_threshold(claims, feature, tree, low, high):
     """Return the threshold in ``[low, high)`` open to a tree that is nearest to the middle, NaN if none is."""
     middle = middle_of(low, high)
@@ -98,7 +98,7 @@ def open_threshold(claims, feature, tree, low, high):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def claim_threshold(claims, feature, tree, threshold):
     """Enter an open threshold, keeping the order; a tree's second claim of one value is not entered twice."""
     place = first_claim_above(claims, feature, threshold)
@@ -112,7 +112,7 @@ def claim_threshold(claims, feature, tree, threshold):
     claims.n_claims[feature] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_open_features(claims, tree, low, high, n_bins, out):
     """Tell for each feature whether some threshold between two of its bins is open to a tree."""
     for f in range(out.shape[0]):

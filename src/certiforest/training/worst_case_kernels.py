@@ -10,12 +10,13 @@ c's least:
 """
 
 import numpy as np
-from numba import njit
+
+from certiforest.compiled import kernel
 
 LARGEST_EXPONENT = 30.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def worst_leaf(start, leaf, i, own, rival, value):
     """Return the leaf in reach of row i in which ``own`` leads ``rival`` least."""
     worst = leaf[start[i]]
@@ -27,7 +28,7 @@ def worst_leaf(start, leaf, i, own, rival, value):
     return worst
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_rivals(margin, own, is_exponential, out):
     """Write how fast a row's loss falls with its margin against each rival; return the loss.
 
@@ -44,7 +45,7 @@ def weigh_rivals(margin, own, is_exponential, out):
     return np.log1p(total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_slopes(
     start, leaf, value, margin, class_index, weight, is_exponential, out_slope, out_curvature
 ):  # fmt: skip
@@ -75,7 +76,7 @@ def sum_slopes(
     return loss
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_worst_case(start, leaf, value, class_index, sign, margin):
     """Add (sign 1.0) or take away (-1.0) one tree's worst case to each row's margin against each rival."""
     for i in range(margin.shape[0]):
@@ -86,7 +87,7 @@ def add_worst_case(start, leaf, value, class_index, sign, margin):
                 margin[i, c] += sign * (value[worst, own] - value[worst, c])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_losses(margin, class_index, weight, is_exponential):
     """Return the weighted sum of all rows' losses."""
     slope = np.empty(margin.shape[1])
@@ -96,7 +97,7 @@ def sum_losses(margin, class_index, weight, is_exponential):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_rivals(margin, class_index, is_exponential, out):
     """Write how fast each row's loss falls when its margins against all rivals rise together."""
     slope = np.empty(margin.shape[1])

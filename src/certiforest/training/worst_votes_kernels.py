@@ -1,12 +1,12 @@
 """Count what trees vote in the worst case, row by row through all trees: a row is loaded once for all of them."""
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.rounding_kernels import is_within
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_classes_in_reach(trees, tree, x, budget_high, budget_low, stack, out):
     """Mark the classes of the leaves of a tree that a row can be moved into, feature by feature."""
     out[:] = False
@@ -30,7 +30,7 @@ def mark_classes_in_reach(trees, tree, x, budget_high, budget_low, stack, out):
     return n_marked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_robust_rows(trees, X, y_index, row_weight, budget_high, budget_low, stack, can_say, out):
     """Add the weight of each row to ``out[tree]`` for each tree that is robust on it all alone.
 
@@ -43,7 +43,7 @@ def weigh_robust_rows(trees, X, y_index, row_weight, budget_high, budget_low, st
                 out[tree] += row_weight[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_leads(trees, X, y_index, budget_high, budget_low, stack, can_say, out):
     """Add to ``out[row, rival]`` the votes that are sure for the row's class, less those the rival can be given."""
     for i in range(X.shape[0]):

@@ -7,22 +7,22 @@ on its own and costs combine: the largest of them for L-inf, their sum otherwise
 import math
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
+from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 STABLE, UNSTABLE, UNKNOWN, BORDERLINE = 1, 0, -1, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def holds_majority(count, n_trees, c):
     """Tell whether ``count`` votes for class ``c`` win whatever the other trees vote: ties go to the lowest class."""
     rest = n_trees - count
     return count > rest or (count == rest and c == 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
@@ -100,7 +100,7 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
             out_stable[i] = UNKNOWN if meet else UNSTABLE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_row(trees, x, high, order, out_moved, out_vote, out_fixed, out_near):
     """Let the trees vote, and see which of them have no split near the row's path: nobody can move those.
 
@@ -133,7 +133,7 @@ def scan_row(trees, x, high, order, out_moved, out_vote, out_fixed, out_near):
     return -1, n_near
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_safe(y, fixed, reachable):
     """Tell whether class ``y`` wins against every rival at its best."""
     for c in range(fixed.shape[0]):
@@ -142,13 +142,13 @@ def is_safe(y, fixed, reachable):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def most_voted(vote, n_classes):
     """Return the class with most votes, the lowest on ties."""
     return np.argmax(count_by_class(vote, n_classes))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_by_class(vote, n_classes):
     """Return how many trees vote for each class."""
     votes = np.zeros(n_classes, np.int64)
@@ -157,7 +157,7 @@ def count_by_class(vote, n_classes):
     return votes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decide_by_price(
     trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_moved, out_prediction, out_stable
 ):
@@ -216,7 +216,7 @@ def decide_by_price(
             out_stable[i] = BORDERLINE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def price_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_cost, out_leaf, out_vote):
     """Find the cheapest leaf of each tree and class, see `visit_priced`, and what each tree votes."""
     nobody = np.empty(0, np.int64)
@@ -227,13 +227,13 @@ def price_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_cos
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def votes_to_gain(votes, y, rival):
     """Return by how many votes the rival has to improve on ``y`` to overtake it: ties go to the lower class."""
     return votes[y] - votes[rival] + (1 if rival > y else 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     """Return the least cost at which some class overtakes ``y``, inf if there is none; see `cheapest_gain`."""
     votes = count_by_class(vote, cost.shape[1])
@@ -246,7 +246,7 @@ def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice, out_target):
     """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, ``never`` or more if it cannot.
 
@@ -312,7 +312,7 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice
     return best[lead]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_witness(trees, leaf, target, z):
     """Move row ``z`` into the leaf of its target class in every tree that has one."""
     for tree in range(target.shape[0]):

@@ -3,16 +3,16 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, power
 from certiforest.attack.rounding_kernels import successor
+from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 OPEN = -2  # a tree of a group that was too large to go through
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_leaves(
     trees, x, high, low, unit, norm, limit, stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn
 ):
@@ -66,7 +66,7 @@ def list_leaves(
     return n_leaves, n_turns
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def try_greedily(trees, x, leaf, turn_start, turn, first_leaf, gain, out_z):
     """Turn one tree after the other as long as their turns agree, and write the row that does it all.
 
@@ -116,7 +116,7 @@ def try_greedily(trees, x, leaf, turn_start, turn, first_leaf, gain, out_z):
             out_z[f] = below[f]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_groups(trees, leaf, turn_start, turn, first_leaf, gain, n_steps, out_taken):
     """Find what small groups of trees gain at most, if all thresholds in reach can be crossed at once (L-inf).
 
@@ -152,7 +152,7 @@ def solve_groups(trees, leaf, turn_start, turn, first_leaf, gain, n_steps, out_t
         first = last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_root(root, t):
     while root[t] != t:
         root[t] = root[root[t]]
@@ -160,7 +160,7 @@ def _find_root(root, t):
     return t
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, above, below, out_taken):
     """Go through the leaves of one tree after the other, the best first, as long as more may be gained than before.
 
@@ -225,7 +225,7 @@ def _solve_group(trees, turn_start, turn, first_leaf, gain, members, n_steps, ab
     return n_tried < n_steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, limit, worth, n_visits, z):
     """Move one feature at a time, as long as it is worth more and the budget lasts; ``z`` is where to start and end.
 
@@ -287,7 +287,7 @@ def climb(trees, x, feature, cut, cut_start, member, member_start, unit, norm, l
             break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_cost(x, z, unit, norm):
     """Return the cost of moving one feature."""
     if z == x:

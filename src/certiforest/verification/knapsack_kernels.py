@@ -18,10 +18,11 @@ their ``py_func``: those are `keep_hull`, `add_steps`, `extend_states` and `buy_
 import math
 
 import numpy as np
-from numba import njit
+
+from certiforest.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_hull(cost, gain, first, last, out):
     """Write the leaves ``first .. last - 1`` of one front that are on its upper hull to ``out``; return how many.
 
@@ -43,7 +44,7 @@ def keep_hull(cost, gain, first, last, out):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_steps(step_cost, step_gain, step_front, front, out_cost, out_gain):
     """Add up, in the order given, the steps of the fronts after ``front``; return how many there are.
 
@@ -58,7 +59,7 @@ def add_steps(step_cost, step_gain, step_front, front, out_cost, out_gain):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extend_states(
     cost, gain, parent, bought, first, last, leaf_cost, leaf_gain, leaf_first, leaf_last,
     rest_cost, rest_gain, n_rest, limit, need, cost_slack, gain_slack, place,
@@ -118,7 +119,7 @@ def extend_states(
             return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front, out_leaf):
     """Write the steps along the upper hull of each front; return how many there are."""
     n = 0
@@ -136,7 +137,7 @@ def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front, 
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_steps(step_cost, step_gain):
     """Return the steps in order of gain per cost, the most first; steps of one front stay in their order."""
     flatness = np.empty(step_cost.shape[0])
@@ -145,7 +146,7 @@ def sort_steps(step_cost, step_gain):
     return np.argsort(flatness, kind="mergesort")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def most_gain(step_cost, step_gain, order, budget):
     """Return the most that can be gained within a budget if leaves can be bought in parts."""
     total = 0.0
@@ -157,7 +158,7 @@ def most_gain(step_cost, step_gain, order, budget):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit, need, out_leaf):
     """Take the steps in order, as far as they are within the limit, until the gain is what is needed.
 

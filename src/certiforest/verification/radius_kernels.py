@@ -3,20 +3,20 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.rounding_kernels import ceil_difference, successor
+from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import LARGEST, find_leaf
 from certiforest.verification.composition_kernels import cheapest_change, most_voted, price_row, write_witness
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distance_to(x, v):
     """Return the smallest float not below the distance from ``x`` across the threshold ``v``, the largest at most."""
     return min(ceil_difference(successor(v), x) if x <= v else ceil_difference(x, v), LARGEST)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meeting_distance(value, tree, x):
     """Return how far ``x`` must move to be able to cross thresholds of two trees, inf if it never is.
 
@@ -45,7 +45,7 @@ def meeting_distance(value, tree, x):
     return math.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meeting_radii(feature, feature_start, value, tree, scale, X, out):
     """Write, for each row, the smallest budget at which two trees meet on some feature.
 
@@ -63,7 +63,7 @@ def meeting_radii(feature, feature_start, value, tree, scale, X, out):
             out[i] = min(out[i], radius)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def changes_vote(trees, x, y, leaf, target, z):
     """Write row ``x``, moved into the leaves of all its targets, to ``z``; tell whether ``y`` no longer wins."""
     z[:] = x
@@ -74,7 +74,7 @@ def changes_vote(trees, x, y, leaf, target, z):
     return most_voted(vote, leaf.shape[1]) != y
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def change_radii(trees, X, movable, norm, n_classes, out_radius, out_works, out_witness):
     """Write the cost of each row's cheapest composed change, inf if there is none, whether it works, and its result.
 

@@ -9,16 +9,16 @@ do, or the row is left to a closer look.
 import math
 
 import numpy as np
-from numba import njit
 
 from certiforest.attack.reach_kernels import claim, list_leaves, other_side_is_near
 from certiforest.attack.rounding_kernels import difference
+from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import exact_sign, find_winner
 from certiforest.verification.composition_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.knapsack_kernels import buy_greedily, list_steps, most_gain, sort_steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total):
     """Send a row down all trees: add up its scores and note the splits near its path.
 
@@ -46,7 +46,7 @@ def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total)
     out_start[out_chosen.shape[0]] = depth
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_rivals(total, y, out_rival, out_lead):
     """Write every class but ``y``, and the lead of ``y`` over it; return the smallest lead."""
     least = math.inf
@@ -60,7 +60,7 @@ def list_rivals(total, y, out_rival, out_lead):
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_of_spans(span, start):
     """Return the most that trees with a split nearby can change a lead by."""
     total = 0.0
@@ -70,7 +70,7 @@ def sum_of_spans(span, start):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keeps_lead(digit, chosen, start, worst, k, y, rival, pick):
     """Tell, exactly, whether ``y`` wins against a rival when every tree is in its worst leaf.
 
@@ -82,7 +82,7 @@ def keeps_lead(digit, chosen, start, worst, k, y, rival, pick):
     return sign > 0 or (sign == 0 and y < rival)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, watch, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
@@ -174,13 +174,13 @@ def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, wa
             out_stable[i] = UNKNOWN if is_broken or is_unsure else STABLE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_worth_more(value, row, other, rival, y):
     """Compare what two leaves are worth, exactly, where their worths round to the same float."""
     return difference(value[row, rival], value[row, y])[1] > difference(value[other, rival], value[other, y])[1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_worst_leaves(trees, value, x, high, low, y, rival, stack, stack_cost, leaves, costs, out_leaf):
     """Write, for each tree, the leaf within an L-inf budget that is worth most to the rival; exact.
 
@@ -200,7 +200,7 @@ def find_worst_leaves(trees, value, x, high, low, y, rival, stack, stack_cost, l
         out_leaf[tree] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_leaf, out_cost, out_start):
     """List the leaves of every tree within the limit, see `reach_kernels.list_leaves`.
 
@@ -216,7 +216,7 @@ def list_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_leaf
     out_start[out_start.shape[0] - 1] = n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_fronts(value, leaf, node, cost, start, y, rival, out_node, out_cost, out_gain, out_start, out_tree):
     """Keep, of the leaves listed for each tree, those that gain more for the rival than every cheaper one.
 
@@ -247,7 +247,7 @@ def list_fronts(value, leaf, node, cost, start, y, rival, out_node, out_cost, ou
     return n_fronts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_rival(
     cost, gain, front_start, limit, need, slack, band, scratch, step_cost, step_gain, step_front, step_leaf
 ):
@@ -264,7 +264,7 @@ def weigh_rival(
     return UNSTABLE if gained >= need + band else BORDERLINE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decide_by_price(
     trees, X, high, low, unit, norm, limit, slack, value, digit, gain_slack, margin, span, watch,
     out_prediction, out_stable,
@@ -360,7 +360,7 @@ def decide_by_price(
                 out_stable[i] = BORDERLINE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cheapest_break(trees, value, digit, slack, node, cost, start, y, rival, order, pick, out_leaf):
     """Return the least L-inf cost at which the rival overtakes ``y``, inf if it never does.
 
