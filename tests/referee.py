@@ -17,7 +17,6 @@ import numpy as np
 import oracle
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import certify, has_large_spread
-from certiforest.verification import interaction
 
 
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
@@ -103,10 +102,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, default=0, help="seconds per row for the solver")
     parser.add_argument("--combine", choices=["vote", "sum"], default="vote")
-    parser.add_argument("--no-groups", action="store_true", help="leave all to the solver that it can be asked")
     options = parser.parse_args()
-    if options.no_groups:
-        interaction.N_STEPS = 0
     began = time.monotonic()
 
     def report(done, outcomes):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,10 +17,12 @@ from certiforest.attack.spread import has_large_spread, largest_certifiable_eps,
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError, Rows
 from certiforest.formats import as_ensemble
-from certiforest.verification.certificates import UNDECIDED, UNSTABLE, Certificates, Method
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
+from certiforest.verification.clock import Clock
 from certiforest.verification.composition import Composition, VisitOrder
-from certiforest.verification.interaction import Interaction
 from certiforest.verification.radius import Radii
+from certiforest.verification.radius_search import measure
+from certiforest.verification.roads import Roads
 from certiforest.verification.summing import Summing
 
 
@@ -118,11 +119,11 @@ def certify(
     # Radii settle rows at which trees meet, where they come cheap. They know no margin, so with one they cannot.
     settles = composition.has_float_costs and not (composition.has_large_spread or margin > 0)
     radii = Radii(composition) if radius or settles else None
-    interaction = Interaction(composition, time_limit)
-    deadline = time.monotonic() + _check_time_limit(total_time_limit)
+    roads = Roads(composition, margin)
     out = _Columns(len(rows), ensemble.n_features, witness=witness)
 
     stop = threading.Event()
+    clock = Clock(time_limit, _check_time_limit(total_time_limit), stop.is_set)
 
     def work(order: VisitOrder, block: slice) -> None:
         x, found = rows[block], out[block]
@@ -142,13 +143,13 @@ def certify(
             if stop.is_set():
                 return
             if found.stable[i] == UNDECIDED:
-                found.method[i] = Method.SOLVED
-                found.stable[i], z = interaction.decide(x[i], deadline)
-                if z is not None and found.witness is not None:
-                    found.witness[i] = z
+                finding = roads.decide(x[i], clock.start())
+                found.stable[i], found.method[i] = finding.stable, finding.method
+                if finding.attack is not None and found.witness is not None:
+                    found.witness[i] = finding.attack
             if radius and found.radius[i] != found.radius_upper[i]:
-                known = found.radius[i], found.radius_upper[i]
-                found.radius[i], found.radius_upper[i] = interaction.measure(x[i], known, found.stable[i], deadline)
+                known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker)
+                found.radius[i], found.radius_upper[i], *_ = measure(roads, x[i], known, clock.start())
             found.is_done[i] = True
             report(1)
 
@@ -171,6 +172,14 @@ def certify(
         witness=out.witness,
         is_interrupted=is_interrupted,
     )
+
+
+def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker) -> tuple[float, float]:
+    """Return bounds of a radius that agree with a verdict."""
+    if stable == STABLE:
+        step = math.floor(attacker.eps) + 1.0 if attacker.norm == 0 else math.nextafter(attacker.eps, math.inf)
+        return max(lower, step), upper
+    return lower, min(upper, attacker.eps) if stable == UNSTABLE else upper
 
 
 class _Columns:

@@ -1,10 +1,10 @@
 """THE rounding rule: comparisons of differences of floats that are right to the last bit.
 
 A difference of two floats is seldom a float, but it is always the sum of two: the rounded difference and its
-rounding error (Knuth's TwoDiff, exact for all finite inputs that do not overflow). A budget is kept the same way,
-as ``high + low`` (see `certiforest.attack.attacker.Budgets`). Rounding is monotone, so the rounded parts decide unless
-they are equal, and then the errors do. No tolerance anywhere, and no ``fastmath``: the compiler must not
-simplify these lines.
+rounding error (after Dekker: exact wherever the rounded difference is finite, since no step in between is larger than
+the numbers themselves). A budget is kept the same way, as ``high + low`` (see `certiforest.attack.attacker.Budgets`).
+Rounding is monotone, so the rounded parts decide unless they are equal, and then the errors do. No tolerance anywhere,
+and no ``fastmath``: the compiler must not simplify these lines.
 """
 
 import math
@@ -18,8 +18,9 @@ from certiforest.compiled import kernel
 def difference(a, b):
     """Return ``fl(a - b)`` and its error: their sum is ``a - b`` exactly."""
     d = a - b
-    t = d - a
-    return d, (a - (d - t)) - (b + t)
+    if abs(a) >= abs(b):
+        return d, (a - d) - b
+    return d, a - (d + b)
 
 
 @kernel

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack import spread_kernels as kernels
 from certiforest.attack.attacker import Attacker, Budgets
-from certiforest.attack.rounding_kernels import difference
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -72,8 +71,9 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
     scale = attacker.scale_of(ensemble.n_features)[feature[near]]
-    with np.errstate(over="ignore", invalid="ignore"):
-        distance, error = difference.py_func(value[near + 1], value[near])
+    distance, error = np.empty(len(near)), np.empty(len(near))
+    kernels.list_differences(value[near + 1], value[near], distance, error)
+    with np.errstate(over="ignore"):
         gap = distance / scale
     # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
     is_small = gap <= gap.min() * (1 + 1e-12)

@@ -1,6 +1,6 @@
-"""List pairs of thresholds that are too close, in one pass over thresholds sorted by feature and value."""
+"""How far apart thresholds are that stand sorted by feature and value."""
 
-from certiforest.attack.rounding_kernels import is_within
+from certiforest.attack.rounding_kernels import difference, is_within
 from certiforest.compiled import kernel
 
 
@@ -22,3 +22,10 @@ def list_overlaps(feature, value, tree, budget_high, budget_low, out_first, out_
                     out_second[n_pairs] = j
                 n_pairs += 1
     return n_pairs
+
+
+@kernel
+def list_differences(a, b, out_rounded, out_error):
+    """Write ``a - b`` entry by entry, as the rounded difference and its error."""
+    for i in range(a.shape[0]):
+        out_rounded[i], out_error[i] = difference(a[i], b[i])

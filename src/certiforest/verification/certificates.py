@@ -30,7 +30,9 @@ class Method(IntEnum):
 
     COMPOSED = 0  #: no trees meet, or enough of them cannot be moved: decided tree by tree
     BOUNDED = 1  #: trees meet, and bounds or a composed change that works decide all the same
-    SOLVED = 2  #: trees meet, and the row went to the solver
+    PROVED = 2  #: trees meet, and tables found by message passing decide, or the attack they lead to
+    SOLVED = 3  #: the same after cutting what is in reach into parts, or not decided in time
+    NONE = 4  #: never looked at: time was up before
 
 
 @dataclass(frozen=True)

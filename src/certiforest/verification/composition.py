@@ -81,6 +81,7 @@ class Composition:
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
         n_features = ensemble.n_features
         self.attacker = attacker
+        self.scale = attacker.scale_of(n_features)
         if attacker.domain is not None:
             ensemble = ensemble.within(*attacker.bounds(n_features))
         self.ensemble = ensemble.without_idle_splits

@@ -1,0 +1,131 @@
+"""Cells: the local problem of one row, and the only place that knows a norm once a row is local.
+
+Near one row only a few values matter. `Local` lists them: variables, their cells with what it costs to get there, and
+which cells each leaf in reach allows. Proofs, attacks and radii are found on these alone.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+from certiforest.verification import cells_kernels as kernels
+from certiforest.verification.cells_kernels import BUDGET
+from certiforest.verification.composition import Composition
+from certiforest.verification.rationals import exact_budget, price_move
+
+
+class Ranks:
+    """The thresholds of an ensemble numbered by feature and value.
+
+    Attributes
+    ----------
+    of_node : ndarray of int64, shape (n_nodes,)
+        Rank of a split's threshold, 0 at leaves.
+    feature, value : ndarray, shape (n_ranks,)
+    """
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        split = np.flatnonzero(ensemble.feature >= 0)
+        feature, value = ensemble.feature[split].astype(np.int64), ensemble.threshold[split]
+        order = np.lexsort((value, feature))
+        feature, value = feature[order], value[order]
+        is_new = np.append(True, (feature[1:] != feature[:-1]) | (value[1:] != value[:-1]))[: len(order)]
+        self.of_node = np.zeros(ensemble.n_nodes, np.int64)
+        self.of_node[split[order]] = np.cumsum(is_new) - 1
+        self.feature, self.value = feature[is_new], value[is_new]
+
+
+class Local:
+    """What an attacker can do to one row.
+
+    Parameters
+    ----------
+    composition : Composition
+    ranks : Ranks
+    x : ndarray, shape (n_features,)
+    attacker : Attacker
+        The one of the composition, or the same with another budget.
+
+    Attributes
+    ----------
+    cells : Cells
+    leaves : Leaves
+    fixed : ndarray of int64
+        Leaf nodes of the trees that have only one in reach.
+    budget : int
+        What prices may add up to; 0 for L-inf.
+    """
+
+    def __init__(self, composition: Composition, ranks: Ranks, x: NDArray[np.float64], attacker: Attacker) -> None:
+        ensemble = composition.ensemble
+        self.x, self.attacker, self._scale = x, attacker, composition.scale
+        reach = composition.reach(attacker)
+        is_box = attacker.norm == math.inf or not attacker.can_move
+        norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), reach.limit + reach.slack)
+        pricing = reach.unit, norm, limit
+        n_nodes = ensemble.n_nodes
+        scratch = (
+            np.empty(n_nodes + 1, np.int64),
+            np.empty(n_nodes + 1),
+            np.empty(n_nodes + 1, np.int64),
+            np.empty(n_nodes + 1, np.int64),
+        )
+        leaf, turn = np.empty(8 * ensemble.n_trees, np.int64), np.empty(64 * ensemble.n_trees, np.int64)
+        while True:
+            end = np.empty(len(leaf), np.int64)
+            n_leaves, n_turns = kernels.list_leaves(
+                ensemble.trees, x, *reach.budgets, *pricing, *scratch, leaf, end, turn
+            )
+            if n_leaves <= len(leaf) and n_turns <= len(turn):
+                break
+            leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
+        leaf, turn = leaf[:n_leaves], turn[:n_turns]
+        turn_start = np.append(0, end[:n_leaves])
+        first_leaf = np.searchsorted(leaf, ensemble.tree_start)
+        by_rank = ranks.of_node, ranks.feature
+        unit = np.full(ensemble.n_features, max(attacker.eps, 1.0)) if attacker.norm == 0 else reach.unit
+        cut_of = np.empty(len(ranks.feature), np.int64)
+        self.cells = kernels.list_cells(x, turn, *by_rank, ranks.value, unit, norm, cut_of)
+        self.leaves = kernels.list_rules(
+            leaf, turn_start, turn, first_leaf, *by_rank, cut_of, self.cells, np.empty(ensemble.n_features, np.int64)
+        )
+        self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
+        self.budget = 0 if is_box else BUDGET
+        if reach.slack == math.inf:
+            self._price_exactly()
+
+    def row(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the row nearest to ``x`` in the chosen cells."""
+        z = self.x.copy()
+        z[self.cells.feature] = self.cells.value[choice]
+        return z
+
+    def exact_price(self, value: NDArray[np.float64]) -> Fraction:
+        """Return the exact price, in powers of the norm, of moving every variable to a value."""
+        prices = [
+            price_move(float(self.x[f]), z, float(self._scale[f]), self.attacker.norm)
+            for f, z in zip(self.cells.feature.tolist(), value.tolist(), strict=True)
+            if self.x[f] != z
+        ]
+        return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
+
+    def _price_exactly(self) -> None:
+        """Price cells in rationals: the budget is too small for floats."""
+        budget = exact_budget(self.attacker)
+        for v, f in enumerate(self.cells.feature.tolist()):
+            for c in range(self.cells.first[v], self.cells.first[v + 1]):
+                if c != self.cells.own[v]:
+                    z = float(self.cells.value[c])
+                    price = price_move(float(self.x[f]), z, float(self._scale[f]), self.attacker.norm)
+                    self.cells.price[c] = min(math.floor(price * BUDGET / budget), 4 * BUDGET)
+
+    def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
+        """Tell whether every row in a box of cells costs more than the budget, exactly."""
+        nearest = np.clip(self.cells.own, low, high)
+        return self.exact_price(self.cells.value[nearest]) > exact_budget(self.attacker)

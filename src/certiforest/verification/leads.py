@@ -1,0 +1,125 @@
+"""Leads: what leaves add to a rival's lead over the predicted class, in whole numbers, for votes and for sums.
+
+A vote is a score of one for its class, so that both are the same question: a rival is predicted instead only if its
+lead, over all trees and the base, reaches what it needs.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.score_kernels import DIGIT_BITS
+from certiforest.verification.cells import Local
+from certiforest.verification.proof_kernels import Contest
+
+# Leads of all trees together have about this many bits, votes so many behind the point.
+LEAD_BITS, VOTE_BITS = 50, 20
+
+
+class Pair(NamedTuple):
+    """The leads of one rival over one class.
+
+    Attributes
+    ----------
+    exact : ndarray of int, shape (n_values + 1,)
+        What each value of a leaf (class or row of scores) adds to the rival's lead, in units of `Leads.unit`; the base
+        comes last.
+    short : ndarray of int64, shape (n_values,)
+        The same times ``2**bits``, rounded up; 0 for values that no leaf has.
+    bits : int
+    """
+
+    exact: NDArray
+    short: NDArray[np.int64]
+    bits: int
+
+
+class Leads:
+    """What the leaves of an ensemble are worth to rivals.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    margin : Fraction or 0
+        How far beyond a tie a lead must be to count.
+
+    Attributes
+    ----------
+    unit : Fraction
+        Leads are whole numbers of this.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        self.ensemble = ensemble
+        self._is_vote = ensemble.combine == "vote"
+        self._pairs: dict[tuple[int, int], Pair] = {}
+
+    @cached_property
+    def whole(self) -> NDArray:
+        """The values of leaves as whole numbers, the base last, shape (n_values + 1, n_classes)."""
+        if self._is_vote:
+            return np.eye(self.ensemble.n_classes + 1, self.ensemble.n_classes, dtype=np.int64)
+        digit = self.ensemble.prepared_scores.digit
+        if digit.shape[2] == 1:
+            return digit[:, :, 0]
+        place = np.array([1 << (DIGIT_BITS * k) for k in range(digit.shape[2])], object)
+        return (digit.astype(object) * place).sum(axis=2)
+
+    @cached_property
+    def unit(self) -> Fraction:
+        """What a lead of one is worth."""
+        if self._is_vote:
+            return Fraction(1)
+        value = self.ensemble.prepared_scores.value
+        if not value.any():
+            return Fraction(1)
+        row, c = np.argwhere(value)[0]
+        return Fraction(float(value[row, c])) / int(self.whole[row, c])
+
+    def contest(self, local: Local, y: int, rival: int, need: int | None = None) -> tuple[Contest, Fraction]:
+        """Return what leaves do for a rival, and what a lead of one there is worth.
+
+        Parameters
+        ----------
+        local : Local
+        y, rival : int
+        need : int, optional
+            Lead to reach; what it takes to be predicted, if not given.
+        """
+        pair, value = self._pair(y, rival), self.ensemble.leaf
+        if need is None:
+            need = 1 if rival > y else 0
+            if self._is_vote and self.ensemble.n_classes == 2:
+                need += (need - self.ensemble.n_trees) % 2  # such leads are all even, or all odd
+        need -= int(pair.exact[value[local.fixed]].sum()) + int(pair.exact[-1])
+        need = need << pair.bits if pair.bits >= 0 else need >> -pair.bits
+        short = max(min(need, 2**61), -(2**61))
+        contest = Contest(pair.short[value[local.leaves.node]], short, local.budget)
+        return contest, self.unit / Fraction(2) ** pair.bits
+
+    def lead(self, values: NDArray[np.int64], y: int, rival: int) -> int:
+        """Return the exact lead of a rival where trees are in leaves of some values."""
+        exact = self._pair(y, rival).exact
+        return int(exact[values].sum()) + int(exact[-1])
+
+    def _pair(self, y: int, rival: int) -> Pair:
+        if (y, rival) not in self._pairs:
+            exact = self.whole[:, rival] - self.whole[:, y]
+            bits = VOTE_BITS
+            if not self._is_vote:
+                size = np.abs(exact)[self.ensemble.leaf]
+                size[self.ensemble.feature >= 0] = 0
+                most = int(np.maximum.reduceat(size, self.ensemble.tree_start[:-1]).sum())
+                bits = LEAD_BITS - max(most, 1).bit_length()
+            short = np.zeros(len(exact) - 1, np.int64)
+            for value in np.unique(self.ensemble.leaf[self.ensemble.feature < 0]).tolist():
+                lead = int(exact[value])
+                short[value] = lead << bits if bits >= 0 else -(-lead >> -bits)
+            self._pairs[y, rival] = Pair(exact, short, bits)
+        return self._pairs[y, rival]

@@ -1,0 +1,196 @@
+"""RadiusSearch: the smallest float eps at which one row is unstable, from verdicts at the few budgets that matter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import AttackerError
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.verification.certificates import STABLE
+from certiforest.verification.clock import Clock, OutOfTime
+from certiforest.verification.rationals import ceil_root, price_move
+from certiforest.verification.roads import Roads
+
+# A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
+SLACK, TINY = 1e-9, 1e-300
+# As many costs are priced exactly without regret.
+FEW = 8
+# Bounds this near to each other are closed by asking right below the upper one.
+NEAR = 1.02
+
+
+class Radius(NamedTuple):
+    """Bounds of a radius, equal unless time was up.
+
+    ``attack`` shows the upper one, if it was looked for; ``proof`` (docs/certificate_format.md) the lower one.
+    """
+
+    lower: float
+    upper: float
+    attack: NDArray[np.float64] | None = None
+    proof: dict[str, Any] | None = None
+
+
+class Crossings(NamedTuple):
+    """Moves of a row that just cross a threshold.
+
+    Attributes
+    ----------
+    feature : ndarray of int, shape (n_moves,)
+    start, end, unit : ndarray of float, shape (n_moves,)
+        Values before and after, and the scale of the feature.
+    cost : ndarray of float, shape (n_moves,)
+        About the distance; infinite where it overflowed.
+    """
+
+    feature: NDArray
+    start: NDArray
+    end: NDArray
+    unit: NDArray
+    cost: NDArray
+
+    def between(self, lower: float, upper: float) -> Crossings:
+        """Return the moves that may cost from ``lower`` to ``upper``."""
+        is_near = (self.cost >= lower * (1 - SLACK) - TINY) & (self.cost <= upper * (1 + SLACK) + TINY)
+        return Crossings(*(column[is_near | np.isinf(self.cost)] for column in self))
+
+
+def measure(
+    roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock, *, keep_proof: bool = False
+) -> Radius:
+    """Return the radius of a row, which is known not to be below one number, nor above another."""
+    search = RadiusSearch(roads, x, known, clock)
+    # A budget that is out of the range of floats ends the search like one of time.
+    try:
+        search.run()
+        if keep_proof:
+            search.prove()
+    except (OutOfTime, AttackerError):
+        pass
+    return Radius(search.lower, search.upper, search.attack, search.proof)
+
+
+class RadiusSearch:
+    """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
+
+    def __init__(self, roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock) -> None:
+        self._roads, self._attacker, self._x, self._clock = roads, roads.attacker, x, clock
+        self._own = roads.predict(x)
+        self.lower, self.upper = map(float, known)
+        self.attack: NDArray[np.float64] | None = None
+        self.proof: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        """Search until the bounds are equal, or `OutOfTime` is raised."""
+        if self.lower == self.upper:
+            return
+        crossings = self._crossings()
+        # Where most thresholds are decides where to start: one that is far away may be very far.
+        finite = crossings.cost[np.isfinite(crossings.cost)]
+        self._gallop(float(np.median(finite)) * 2.0**-10 if len(finite) else 0.0, self._farthest(crossings))
+        if self._attacker.norm == math.inf:
+            self._bisect_crossings(crossings)
+        else:
+            self._bisect()
+
+    def prove(self) -> None:
+        """Find the attack at the upper bound and the proof below the lower one, where they are not known yet."""
+        if self.attack is None and self.upper < math.inf:
+            self._try(self.upper)
+        if self.lower > 0:
+            self.proof = self._roads.prove_below(self._x, self.lower, self._clock)
+
+    def _raise_lower(self, eps: float) -> None:
+        self.lower = min(max(eps, self.lower), self.upper)
+
+    def _try(self, eps: float) -> None:
+        """Find out whether there is an attack within a budget."""
+        finding = self._roads.decide_against(self._x, self._attacker.with_eps(eps), self._clock)
+        if finding.attack is not None:
+            z = self._thin(finding.attack)
+            upper = ceil_root(self._roads.price(self._x, z), self._attacker.norm)
+            if upper <= self.upper:
+                self.upper, self.attack = upper, z
+        elif finding.stable == STABLE:
+            self._raise_lower(math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf))
+        else:
+            raise OutOfTime
+
+    def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Take moves back that an attack does not need, the dearest first."""
+        moved = np.flatnonzero(z != self._x)
+        with np.errstate(over="ignore"):
+            cost = np.abs(z - self._x)[moved] / self._roads.composition.scale[moved]
+        for f in moved[np.argsort(-cost, kind="stable")]:
+            kept = z[f]
+            z[f] = self._x[f]
+            if self._roads.predict(z) == self._own:
+                z[f] = kept
+                if self._attacker.norm == math.inf:
+                    break
+        return z
+
+    def _gallop(self, smallest: float, largest: float) -> None:
+        """Double the budget until there is an attack, or no threshold is left to cross."""
+        while self.upper == math.inf:
+            if self.lower > largest:
+                self.lower = math.inf
+                return
+            budget = min(max(2 * self.lower, smallest), largest)
+            self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
+
+    def _bisect(self) -> None:
+        """Halve what is left of the budgets, for norms whose costs add up."""
+        while self.lower < self.upper:
+            below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
+            middle = 0.5 * self.lower + 0.5 * self.upper
+            if self._attacker.norm == 0:
+                self._try(math.floor(middle) if math.floor(middle) < self.upper else below)
+            else:
+                self._try(below if self.upper <= NEAR * self.lower or not middle < below else middle)
+
+    def _bisect_crossings(self, crossings: Crossings) -> None:
+        """Halve the list of thresholds that can be crossed, for L-inf: the radius is what crossing one of them costs.
+
+        Any budget may be asked about, so a float near the cost does while there are many; the few that are left at
+        the end are priced exactly.
+        """
+        n_left = len(crossings.cost) + 1
+        while FEW < len((crossings := crossings.between(self.lower, self.upper)).cost) < n_left:
+            n_left = len(crossings.cost)
+            middle = float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2])
+            if not self.lower <= middle < self.upper:
+                break
+            self._try(middle)
+        moves = set(zip(crossings.start.tolist(), crossings.end.tolist(), crossings.unit.tolist(), strict=True))
+        costs = np.unique([ceil_root(price_move(*move, math.inf), math.inf) for move in moves])
+        while len(costs := costs[(costs >= self.lower) & (costs < self.upper)]):
+            self._try(float(costs[(len(costs) - 1) // 2]))
+        self.lower = self.upper
+
+    def _crossings(self) -> Crossings:
+        """List the thresholds that a move can cross."""
+        ensemble = self._roads.ensemble
+        split = np.flatnonzero(ensemble.feature >= 0)
+        split = split[~self._attacker.is_frozen(ensemble.n_features)[ensemble.feature[split]]]
+        feature, threshold = ensemble.feature[split], ensemble.threshold[split]
+        start, unit = self._x[feature], self._roads.composition.scale[feature]
+        end = np.where(start <= threshold, np.nextafter(threshold, math.inf), threshold)
+        with np.errstate(over="ignore"):
+            return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
+
+    def _farthest(self, crossings: Crossings) -> float:
+        """Return a budget that crosses every threshold, hardly more than it takes; 0 if there is none to cross."""
+        norm = self._attacker.norm
+        if not len(crossings.feature) or norm == 0:
+            return float(len(np.unique(crossings.feature)))
+        dearest = np.zeros(self._roads.ensemble.n_features)
+        np.maximum.at(dearest, crossings.feature, crossings.cost)
+        # Shares of the largest do not overflow.
+        most = min(max(float(dearest.max()), TINY), LARGEST)
+        share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
+        return min(most * share * (1 + SLACK) + TINY, LARGEST)

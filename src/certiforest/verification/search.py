@@ -1,0 +1,163 @@
+"""Search: a proof that no row in reach is predicted otherwise, or such a row, on the cells of one row.
+
+Message passing (`proof_kernels`) settles nearly every row at once. Where it does not, the box of cells is cut in two
+where that costs the bound most, and each half is examined. Floats choose; whole numbers prove; and a row is an attack
+only if the ensemble itself predicts it otherwise and its exact price is within the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.verification import proof_kernels as kernels
+from certiforest.verification.cells import BUDGET, Local
+from certiforest.verification.clock import Clock
+from certiforest.verification.proof_kernels import Contest, Tables
+from certiforest.verification.rationals import exact_budget
+
+# A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
+PATIENCE, MOST_SWEEPS = 0.01, 100
+
+
+class Box(NamedTuple):
+    """A box of cells that waits for its turn: first and last cell of each variable.
+
+    ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    start: tuple[NDArray[np.float64], ...] | None
+    proof: dict[str, Any]
+
+
+class Search:
+    """Look for an attack in favour of one rival.
+
+    Parameters
+    ----------
+    local : Local
+    contest : Contest
+    unit : Fraction
+        What a lead of one is worth in the contest.
+    is_attack : callable
+        Tells whether a row is predicted otherwise.
+    keep_proof : bool
+
+    Attributes
+    ----------
+    proof : dict
+        After a search without attack: why there is none.
+    """
+
+    def __init__(
+        self,
+        local: Local,
+        contest: Contest,
+        unit: Fraction,
+        is_attack: Callable[[NDArray[np.float64]], bool],
+        *,
+        keep_proof: bool = False,
+    ) -> None:
+        self._local, self._contest, self._unit = local, contest, unit
+        self._is_attack, self._keep_proof = is_attack, keep_proof
+        self._budget = exact_budget(local.attacker)
+        self.proof: dict[str, Any] = {}
+        self.n_boxes = 0
+
+    def run(self, clock: Clock) -> NDArray[np.float64] | None:
+        """Return an attack, None if there is none.
+
+        Raises
+        ------
+        OutOfTime
+            Not before one box is examined.
+        """
+        cells, leaves = self._local.cells, self._local.leaves
+        tables = kernels.new_tables(cells, leaves)
+        if kernels.is_bounded(cells, leaves, self._contest, tables):
+            return None
+        waiting = [Box(tables.low.copy(), tables.high.copy(), None, self.proof)]
+        while waiting:
+            if self.n_boxes > 0:
+                clock.check()
+            box = waiting.pop()
+            tables.low[:], tables.high[:] = box.low, box.high
+            if box.start is not None:
+                tables.table[:], tables.theta[:], tables.price[:] = box.start
+            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, PATIENCE)
+            self.n_boxes += 1
+            if status == kernels.PROVED and self._keep_proof:
+                self._write_tables(tables, box.proof)
+            if status in (kernels.PROVED, kernels.UNREACHABLE):
+                continue
+            if status == kernels.ATTACKED:
+                z = self._local.row(tables.choice)
+                if self._works(z):
+                    return z
+                if self._local.is_beyond(box.low, box.high):
+                    continue
+            variable, cut = kernels.find_split(tables)
+            if variable >= 0:
+                waiting += self._halves(box, tables, variable, cut)
+            elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
+                return z
+        return None
+
+    def _works(self, z: NDArray[np.float64]) -> bool:
+        if not self._is_attack(z):
+            return False
+        return self._contest.budget == 0 or self._local.exact_price(z[self._local.cells.feature]) <= self._budget
+
+    def _halves(self, box: Box, tables: Tables, variable: int, cut: int) -> list[Box]:
+        """Cut a box after a cell of a variable; the half with the more promising cells comes last, to be next."""
+        start = tables.table.copy(), tables.theta.copy(), tables.price.copy()
+        last, first = box.high.copy(), box.low.copy()
+        last[variable], first[variable] = cut, cut + 1
+        low, high = Box(box.low, last, start, {}), Box(first, box.high, start, {})
+        cells = self._local.cells
+        where = [int(cells.feature[variable]), float(cells.top[cut])]
+        box.proof.update(split=where, low=low.proof, high=high.proof)
+        return [high, low] if tables.choice[variable] <= cut else [low, high]
+
+    def _write_tables(self, tables: Tables, proof: dict[str, Any]) -> None:
+        """Write the tables that proved a box, in the largest power of two that proves it."""
+        cells, leaves = self._local.cells, self._local.leaves
+        shift = kernels.coarsen(cells, leaves, self._contest, tables)
+        written = []
+        for t, tree in enumerate(leaves.tree.tolist()):
+            for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+                v = leaves.scope[s]
+                entry = leaves.first_entry[s] - cells.first[v]
+                inside = tables.whole[entry + tables.low[v] : entry + tables.high[v] + 1] >> shift
+                least = int(inside.min())  # a constant cancels
+                if inside.max() > least:
+                    table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
+                    table[tables.low[v] - cells.first[v] : tables.high[v] + 1 - cells.first[v]] = inside - least
+                    written.append([tree, int(cells.feature[v]), table.tolist()])
+        if written:
+            unit = self._unit * 2**shift
+            proof["unit"], proof["tables"] = [unit.numerator, unit.denominator], written
+        if tables.price[1] > 0:
+            price = Fraction(float(tables.price[1])) * self._unit * BUDGET / self._budget
+            proof["lambda"] = [price.numerator, price.denominator]
+
+
+def cuts_of(local: Local, parts: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the thresholds between the cells of every feature that tables of some proofs speak of."""
+    used, waiting = set(), list(parts)
+    while waiting:
+        part = waiting.pop()
+        used |= {feature for _, feature, _ in part.get("tables", ())}
+        waiting += [part[side] for side in ("low", "high") if side in part]
+    cells = local.cells
+    return [
+        [f, cells.top[cells.first[v] : cells.first[v + 1] - 1].tolist()]
+        for v, f in enumerate(cells.feature.tolist())
+        if f in used
+    ]
