@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from certiforest import ModelError, TreeEnsemble, as_ensemble
 from certiforest.cli.commands import main
 from certiforest.formats import score_table
-from certiforest.formats.documents import parse_single
+from certiforest.formats.float32_rows import parse_single
 from certiforest.formats.lightgbm_models import ZERO
 from certiforest.formats.proof import prove, threshold_rows
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK, parse_xgboost

@@ -22,11 +22,12 @@ The house, from the front door down (imports go down only)::
 
 from typing import TYPE_CHECKING, Any
 
-from certiforest.attack.attacker import Attacker
+from certiforest.attack.attacker import Attacker, AttackerError
 from certiforest.attack.spread import has_large_spread, overlaps, spread
 from certiforest.certify import certify
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.scaling import Scaling
+from certiforest.ensemble.rows import RowError
+from certiforest.ensemble.scaling import Scaling, ScalingError
 from certiforest.formats import as_ensemble, save_onnx, save_silva
 from certiforest.verification.certificates import Certificates, Verdict
 
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
+    "AttackerError",
     "Certificates",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
+    "RowError",
     "Scaling",
+    "ScalingError",
     "TreeEnsemble",
     "Verdict",
     "as_ensemble",

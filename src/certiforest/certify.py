@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.rows import RowError, Rows
+from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.clock import Clock
@@ -111,7 +111,7 @@ def certify(
         raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
     ensemble = as_ensemble(model)
     rows = Rows(X, ensemble.n_features, ensemble.feature_names)
-    label = None if y is None else _check_labels(y, len(rows), ensemble)
+    label = None if y is None else labels_of(y, len(rows), ensemble.classes)
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
     time_limit, margin = _check_time_limit(time_limit), _check_margin(margin, ensemble, radius)
@@ -259,24 +259,6 @@ def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
     if margin > 0 and radius:
         raise ValueError(f"Expected margin=0 where a radius is asked for, got {margin!r}; ask for them one by one.")
     return float(margin)
-
-
-def _check_labels(y: Any, n_rows: int, ensemble: TreeEnsemble) -> NDArray:
-    label = np.asarray(y)
-    if label.shape != (n_rows,):
-        raise RowError(f"Expected one label per row, {n_rows} in all, got shape {label.shape}.")
-    known = np.isin(label, ensemble.classes)
-    if not known.all():
-        raise RowError(
-            f"Expected labels among {_listed(ensemble.classes)}, got {label[~known][0].item()!r}."
-            " Map the labels to those the model was trained on."
-        )
-    return label
-
-
-def _listed(classes: NDArray) -> str:
-    shown = ", ".join(repr(label) for label in classes[:8].tolist())
-    return shown if len(classes) <= 8 else f"{shown}, ... ({len(classes)} in all)"
 
 
 def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> None:

@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned, shown
+
 LARGEST_FINITE_NORM = 100
+OPTIONS = ("scale", "frozen", "domain")
+LONGEST_REPR = 8  # numbers of one option that repr shows
 
 
 class AttackerError(ValueError):
@@ -30,7 +34,7 @@ class Budgets(NamedTuple):
     low: NDArray[np.float64]
 
 
-class Attacker:
+class Attacker(Immutable):
     """Someone who may move a row by at most ``eps`` in an L_p norm.
 
     Parameters
@@ -54,6 +58,12 @@ class Attacker:
     Attacker(norm=2, eps=0.5, frozen=[0, 3], domain=(0, 1))
     """
 
+    norm: float
+    eps: float
+    scale: NDArray[np.float64] | None
+    frozen: NDArray | None
+    domain: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+
     def __init__(
         self,
         norm: float | str = np.inf,
@@ -62,23 +72,23 @@ class Attacker:
         frozen: Iterable[int] | None = None,
         domain: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        if frozen is not None and not hasattr(frozen, "__len__"):
-            frozen = list(frozen)
-        self._given: dict[str, Any] = {"scale": scale, "frozen": frozen, "domain": domain}
-        self.norm = _check_norm(norm)
-        self.eps = _check_eps(eps, self.norm)
-        self.scale = _check_scale(scale)
-        self.frozen = _check_frozen(frozen)
-        self.domain = _check_domain(domain)
+        norm = _check_norm(norm)
+        self._set(
+            norm=norm,
+            eps=_check_eps(eps, norm),
+            scale=_check_scale(scale),
+            frozen=_check_frozen(frozen),
+            domain=_check_domain(domain),
+        )
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
-        parts += [f"{name}={value!r}" for name, value in self._given.items() if value is not None]
+        parts += [f"{name}={_listed(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None]
         return f"Attacker({', '.join(parts)})"
 
     def with_eps(self, eps: float) -> Attacker:
         """Return the same attacker with another budget."""
-        return Attacker(self.norm, eps, **self._given)
+        return Attacker(self.norm, eps, self.scale, self.frozen, self.domain)
 
     @property
     def can_move(self) -> bool:
@@ -87,7 +97,7 @@ class Attacker:
 
     def scale_of(self, n_features: int) -> NDArray[np.float64]:
         """Return the unit of each feature, shape (n_features,)."""
-        scale = np.ones(1) if self.scale is None else self.scale
+        scale = np.ones(()) if self.scale is None else self.scale
         return _per_feature(scale, n_features, "scale")
 
     def is_frozen(self, n_features: int) -> NDArray[np.bool_]:
@@ -134,7 +144,7 @@ def _split(value: Fraction) -> tuple[float, float]:
 
 def _check_norm(norm: Any) -> float:
     if isinstance(norm, str):
-        match = re.fullmatch(r"l?[_-]?(\d{1,9}|inf)", norm.strip().lower())
+        match = re.fullmatch(r"(?:l[_-]?)?([0-9]{1,9}|inf)", norm.strip().lower())
         number: Any = float(match.group(1)) if match else norm
     else:
         number = norm
@@ -142,21 +152,23 @@ def _check_norm(norm: Any) -> float:
     if is_number and number == math.inf:
         return math.inf
     if not is_number or number != number or number < 0 or number != int(number):
-        raise AttackerError(f"Expected norm to be 0, 1, 2, 3, ... or inf, got {norm!r}.")
+        raise AttackerError(f"Expected norm to be 0, 1, 2, 3, ... or inf, got {shown(norm)}.")
     if number > LARGEST_FINITE_NORM:
-        raise AttackerError(f"Expected a norm up to {LARGEST_FINITE_NORM}, or inf, got {norm!r}; use norm=inf instead.")
+        raise AttackerError(
+            f"Expected a norm up to {LARGEST_FINITE_NORM}, or inf, got {shown(norm)}; use norm=inf instead."
+        )
     return int(number)
 
 
 def _check_eps(eps: Any, norm: float) -> float:
     try:
-        number = float(eps)
-    except (TypeError, ValueError, OverflowError):
+        number = float(exact_floats(eps)) if not isinstance(eps, (bool, np.bool_)) and np.ndim(eps) == 0 else math.nan
+    except InexactError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise AttackerError(f"Expected eps to be a finite number >= 0, got {eps!r}.")
+        raise AttackerError(f"Expected eps to be a finite number >= 0, got {shown(eps)}.")
     if norm == 0 and number >= 1 and number != int(number):
-        raise AttackerError(f"Expected eps to be a whole number of features with norm 0, got {eps!r}.")
+        raise AttackerError(f"Expected eps to be a whole number of features with norm 0, got {shown(eps)}.")
     return number
 
 
@@ -175,43 +187,52 @@ def _check_scale(scale: Any) -> NDArray[np.float64] | None:
 def _check_frozen(frozen: Any) -> NDArray | None:
     if frozen is None:
         return None
-    indices = np.atleast_1d(np.asarray(frozen))
-    if indices.size == 0:
-        return np.empty(0, np.int64)
+    indices = np.empty((), object)
+    if hasattr(frozen, "__iter__") and not isinstance(frozen, (str, bytes, dict)):
+        given = list(frozen)
+        if not given:
+            return owned(np.empty(0, np.int64))
+        if len({isinstance(index, (bool, np.bool_)) for index in given}) == 1 and not any(map(np.ndim, given)):
+            indices = np.array(given)
     if indices.ndim != 1 or indices.dtype.kind not in "iub":
-        raise AttackerError(f"Expected frozen to list feature indices, or to be a boolean mask, got {frozen!r}.")
+        raise AttackerError(f"Expected frozen to list feature indices, or to be a boolean mask, got {shown(frozen)}.")
     if indices.dtype != bool and indices.min() < 0:
         raise AttackerError(f"Expected frozen feature indices >= 0, got {indices.min()}.")
-    return indices
+    return owned(indices)
 
 
 def _check_domain(domain: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     if domain is None:
         return None
-    try:
-        low, high = domain
-    except (TypeError, ValueError):
-        raise AttackerError(f"Expected domain to be a pair (low, high), got {domain!r}.") from None
-    bounds = _numbers(low, "domain"), _numbers(high, "domain")
-    if len({len(bound) for bound in bounds} - {1}) > 1:
-        raise AttackerError(f"Expected domain bounds of one length, got {len(bounds[0])} and {len(bounds[1])}.")
-    if not (bounds[0] <= bounds[1]).all():  # NaN fails here, too
+    is_list = isinstance(domain, (tuple, list)) or (isinstance(domain, np.ndarray) and domain.ndim > 0)
+    if not is_list or len(domain) != 2:
+        raise AttackerError(f"Expected domain to be a pair (low, high), got {shown(domain)}.")
+    low, high = (_numbers(bound, "domain") for bound in domain)
+    if low.ndim == high.ndim == 1 and low.shape != high.shape:
+        raise AttackerError(f"Expected domain bounds of one length, got {len(low)} and {len(high)}.")
+    if not (low <= high).all():  # NaN fails here, too
         raise AttackerError("Expected every domain to have low <= high, got one that has not.")
-    return bounds
+    return low, high
 
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     try:
-        numbers = np.atleast_1d(np.array(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise AttackerError(f"Expected {name} to hold numbers, got {values!r}.") from None
-    if numbers.ndim != 1 or numbers.size == 0:
+        numbers = exact_floats(values)
+    except InexactError as error:
+        raise AttackerError(f"Expected {name} to hold numbers, got {error}.") from None
+    if numbers.ndim > 1 or numbers.size == 0:
         raise AttackerError(f"Expected {name} to be a number or one per feature, got shape {numbers.shape}.")
-    numbers.flags.writeable = False
-    return numbers
+    return owned(numbers)
 
 
 def _per_feature(values: NDArray, n_features: int, name: str) -> NDArray:
-    if len(values) not in (1, n_features) or (values.dtype == bool and len(values) != n_features):
+    if values.ndim == 1 and len(values) != n_features:
         raise AttackerError(f"Expected {name} for {n_features} features, got {len(values)} values.")
     return np.broadcast_to(values, n_features).copy()
+
+
+def _listed(option: NDArray | tuple) -> str:
+    if isinstance(option, tuple):
+        return f"({', '.join(_listed(bound) for bound in option)})"
+    words = [str(value).removesuffix(".0") for value in np.ravel(option)[:LONGEST_REPR].tolist()]
+    return f"[{', '.join(words)}{', ...' if option.size > LONGEST_REPR else ''}]" if option.ndim else words[0]

@@ -1,22 +1,34 @@
-"""Rows as they enter: any array or data frame, checked and handed out in blocks of contiguous float64.
+"""Rows and labels as they enter: any array or data frame, checked and taken exactly.
 
-Blocks keep memory flat: whatever the type of the input, only a block of it is converted at a time, and a block
-of ordinary width stays in the processor's cache while the trees walk over it.
+Rows are handed out in blocks of contiguous float64, which keeps memory flat: whatever the type of the input, only a
+block of it is converted at a time, and a block of ordinary width stays in the processor's cache while the trees walk
+over it.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.ensemble.numbers import InexactError, exact_floats, shown
+
 BLOCK_BYTES = 2**20
+# A slice of a data frame takes time for every column: of wide frames, blocks are larger, up to these limits.
+FRAME_BLOCK_ROWS, FRAME_BLOCK_BYTES = 64, 2**26
+
+# Types of columns as pandas, polars and pyarrow spell them. Others, as dates or categories, are not numbers as such.
+NUMBERS = re.compile(r"(sparse\[)?((half)?float(16|32|64)?|double|u?int(8|16|32|64)|bool(ean)?)(\[pyarrow\]|, .*\])?")
+LONG_WHOLE_NUMBERS = re.compile(r"(sparse\[)?u?int64\b.*")
+ADVICE = "Give numbers that float64 holds: encode text, categories and dates first."
 
 
 class RowError(ValueError):
-    """Rows are not what the ensemble expects."""
+    """Rows or labels are not what the ensemble expects."""
 
 
 class Rows:
@@ -25,6 +37,7 @@ class Rows:
     Parameters
     ----------
     X : array-like or data frame, shape (n, n_features)
+        Numbers that float64 holds exactly.
     n_features : int
         Expected width.
     feature_names : sequence of str, optional
@@ -34,12 +47,15 @@ class Rows:
     def __init__(self, X: Any, n_features: int, feature_names: Sequence[str] | None = None) -> None:
         if hasattr(X, "toarray"):
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
-        names = list(X.columns) if hasattr(X, "columns") else None
+        for call in ("collect", "compute"):  # polars, dask
+            if hasattr(type(X), "columns") and hasattr(X, call):
+                raise RowError(f"Expected rows in memory, got a {type(X).__name__}; call X.{call}() first.")
+        names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if hasattr(X, "columns") else None
         if names is None and not hasattr(X, "dtype"):
             try:
-                X = np.asarray(X)
-            except ValueError:
-                raise RowError("Expected rows of equal length, got rows of different lengths.") from None
+                X = exact_floats(X)
+            except InexactError as error:
+                raise _not_numbers(error, 0) from None
         if len(X.shape) != 2:
             raise RowError(
                 f"Expected rows as a table of shape (n, {n_features}), got shape {tuple(X.shape)}."
@@ -50,14 +66,11 @@ class Rows:
                 f"Expected {n_features} features per row, got {X.shape[1]}."
                 " Give the columns the model was trained on, without the label."
             )
-        for i, (name, trained) in enumerate(zip(names or (), feature_names or (), strict=False)):
-            if _differ(name, trained):
-                raise RowError(
-                    f"Expected column {i} to be {trained!r}, got {name!r}."
-                    " Give the columns in the order the model was trained on."
-                )
+        if names is not None and feature_names is not None:
+            _compare_names(names, feature_names)
         self._X = X
         self._is_frame = names is not None
+        self._long = _check_types(X, names) if names is not None else []
         self.n_features = n_features
 
     def __len__(self) -> int:
@@ -65,27 +78,19 @@ class Rows:
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices that cover all rows, each about a megabyte."""
-        size = max(1, BLOCK_BYTES // (8 * self.n_features))
+        row_bytes = 8 * self.n_features
+        size = max(1, BLOCK_BYTES // row_bytes)
+        if self._is_frame:
+            size = max(size, min(FRAME_BLOCK_ROWS, FRAME_BLOCK_BYTES // row_bytes))
         for start in range(0, len(self), size):
             yield slice(start, min(start + size, len(self)))
 
     def __getitem__(self, block: slice) -> NDArray[np.float64]:
         """Return the rows of a block, contiguous float64, all finite."""
-        # A slice of a pandas frame with an index of floats would go by labels.
-        rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
-        if self._is_frame:
-            rows = rows.to_numpy()
-        if np.ma.is_masked(rows):
-            raise RowError("Expected finite numbers, got a masked array with values missing; fill or remove them.")
         try:
-            if np.iscomplexobj(rows):
-                raise TypeError
-            rows = np.ascontiguousarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise RowError(
-                f"Expected numbers, got something else between rows {block.start} and {block.stop - 1}."
-                " Encode text columns as numbers first."
-            ) from None
+            rows = np.ascontiguousarray(self._read(block))
+        except InexactError as error:
+            raise _not_numbers(error, block.start) from None
         # A sum of finite numbers is finite unless it overflows; only then look at each.
         with np.errstate(over="ignore", invalid="ignore"):
             total = rows.sum()
@@ -97,7 +102,80 @@ class Rows:
             )
         return rows
 
+    def _read(self, block: slice) -> NDArray[np.float64]:
+        # A slice of a pandas frame with an index of floats would go by labels.
+        rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
+        if not self._is_frame:
+            if np.ma.is_masked(rows):
+                raise RowError("Expected finite numbers, got a masked array with values missing; fill or remove them.")
+            return exact_floats(rows)
+        if hasattr(rows, "to_numpy"):
+            for columns in self._long:  # before they are put together with floats
+                exact_floats((rows.iloc[:, columns] if hasattr(rows, "iloc") else rows[:, columns]).to_numpy())
+            return exact_floats(rows.to_numpy())
+        return np.column_stack([exact_floats(column.to_numpy()) for column in rows.columns])  # pyarrow
 
-def _differ(name: Any, trained: Any) -> bool:
-    """Tell whether two names differ, but for what libraries do to names: numbers become text, spaces underscores."""
-    return name != trained and str(name).replace(" ", "_") != str(trained).replace(" ", "_")
+
+def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
+    """Return true labels as the classes of a model that they are equal to, shape (n_rows,).
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Numbers, text or booleans; every one equal to a class.
+    n_rows : int
+    classes : ndarray, shape (n_classes,)
+    """
+    array = None if isinstance(y, (list, tuple)) else np.asarray(y)
+    shape = (len(y),) if array is None else array.shape
+    if shape != (n_rows,):
+        raise RowError(f"Expected one label per row, {n_rows} in all, got shape {shape}.")
+    if array is not None and array.dtype.kind in "mMVc":
+        raise RowError(f"Expected labels that are numbers or text, got {array.dtype}.")
+    index = {label: i for i, label in enumerate(classes.tolist())}
+    found = np.empty(n_rows, np.int64)
+    for i, label in enumerate(y if array is None else array.tolist()):  # Python compares numbers exactly
+        try:
+            found[i] = index[label]
+        except (KeyError, TypeError):
+            known = ", ".join(repr(label) for label in classes[:8].tolist())
+            more = "" if len(classes) <= 8 else f", ... ({len(classes)} in all)"
+            raise RowError(
+                f"Expected labels among {known}{more}, got {shown(label)} in row {i}."
+                " Map the labels to those the model was trained on."
+            ) from None
+    return classes[found]
+
+
+def _compare_names(names: list, trained: Sequence[str]) -> None:
+    """Check that columns have the names that the model was trained with, but for what libraries do to names.
+
+    Libraries turn numbers into text and spaces into underscores. Names that this would make equal must be the same to
+    the letter.
+    """
+    plain = [str(name).replace(" ", "_") for name in trained]
+    n_alike = Counter(plain)
+    for i, (name, own, own_plain) in enumerate(zip(names, trained, plain, strict=True)):
+        if name != own and (n_alike[own_plain] > 1 or str(name).replace(" ", "_") != own_plain):
+            raise RowError(
+                f"Expected column {i} to be {shown(own)}, got {shown(name)}."
+                " Give the columns in the order the model was trained on."
+            )
+
+
+def _check_types(X: Any, names: list) -> list[list[int]]:
+    """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others, too."""
+    types = list(X.dtypes if hasattr(X, "dtypes") else X.schema.types)
+    spelled = {kind: str(kind).lower() for kind in set(types)}
+    columns: dict[str, list[int]] = {kind: [] for kind in spelled.values()}
+    for f, kind in enumerate(types):
+        columns[spelled[kind]].append(f)
+    for kind, places in columns.items():
+        if not NUMBERS.fullmatch(kind) and kind != "object":
+            raise RowError(f"Expected numbers, got the column {shown(names[places[0]])} of type {kind[:40]}. {ADVICE}")
+    return [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)] if len(columns) > 1 else []
+
+
+def _not_numbers(error: InexactError, start: int) -> RowError:
+    where = f" in row {start + error.place[0]}" if error.place else ""
+    return RowError(f"Expected numbers, got {error}{where}. {ADVICE}")

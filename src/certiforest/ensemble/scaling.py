@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
+
 
 class ScalingError(ValueError):
     """A scaling is not what it should be."""
 
 
-class Scaling:
+class Scaling(Immutable):
     """Shift and stretch of each feature.
 
     Parameters
@@ -37,9 +39,11 @@ class Scaling:
            [1.  , 1.  ]])
     """
 
+    offset: NDArray[np.float64]
+    range: NDArray[np.float64]
+
     def __init__(self, offset: ArrayLike, range: ArrayLike) -> None:
-        self.offset = _numbers(offset, "offset")
-        self.range = _numbers(range, "range")
+        self._set(offset=_numbers(offset, "offset"), range=_numbers(range, "range"))
         if len(self.offset) != len(self.range):
             raise ScalingError(f"Expected as many offsets as ranges, got {len(self.offset)} and {len(self.range)}.")
         if not (self.range > 0).all():
@@ -48,7 +52,9 @@ class Scaling:
     @classmethod
     def of(cls, X: ArrayLike) -> Scaling:
         """Return the scaling that takes each feature of some rows to [0, 1]; a constant one goes to 0."""
-        X = np.asarray(X, np.float64)
+        X = _rows(X)
+        if not len(X):
+            raise ScalingError("Expected rows to scale by, got none.")
         low, high = X.min(axis=0), X.max(axis=0)
         return cls(low, np.where(high > low, high - low, 1.0))
 
@@ -59,14 +65,11 @@ class Scaling:
 
     def apply(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return rows in scaled units, shape (n, n_features)."""
-        X = np.asarray(X, np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise ScalingError(f"Expected rows of {self.n_features} features, got shape {X.shape}.")
-        return (X - self.offset) / self.range
+        return (_rows(X, self.n_features) - self.offset) / self.range
 
     def invert(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return scaled rows in the units of the data, to the nearest few float64: for people to read."""
-        return np.asarray(X, np.float64) * self.range + self.offset
+        return _rows(X, self.n_features) * self.range + self.offset
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scaling):
@@ -76,14 +79,25 @@ class Scaling:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _rows(X: Any, n_features: int | None = None) -> NDArray[np.float64]:
+    try:
+        table = exact_floats(X)
+    except InexactError as error:
+        raise ScalingError(f"Expected rows of numbers, got {error}.") from None
+    if table.ndim != 2 or (n_features is not None and table.shape[1] != n_features):
+        raise ScalingError(
+            f"Expected rows{'' if n_features is None else f' of {n_features} features'}, got shape {table.shape}."
+        )
+    return table
+
+
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ScalingError(f"Expected {name} to hold numbers, got something else.") from None
+        numbers = exact_floats(values)
+    except InexactError as error:
+        raise ScalingError(f"Expected {name} to hold numbers, got {error}.") from None
     if numbers.ndim != 1 or numbers.size == 0:
         raise ScalingError(f"Expected {name} to hold one number per feature, got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
         raise ScalingError(f"Expected finite numbers in {name}, got {numbers[~np.isfinite(numbers)][0]}.")
-    numbers.flags.writeable = False
-    return numbers
+    return owned(numbers)

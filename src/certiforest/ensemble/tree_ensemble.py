@@ -8,49 +8,44 @@ class index wins ties.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from certiforest.ensemble import score_kernels
+from certiforest.ensemble import model_file, score_kernels
 from certiforest.ensemble import tree_kernels as kernels
+from certiforest.ensemble.documents import read_json, sound
+from certiforest.ensemble.nodes import (
+    ModelError,
+    Nodes,
+    check_classes,
+    check_feature_names,
+    check_n_features,
+    check_nodes,
+    check_scaling,
+    check_scores,
+    cut_to_box,
+    preorder,
+)
+from certiforest.ensemble.numbers import Immutable
 from certiforest.ensemble.rows import Rows
-from certiforest.ensemble.scaling import Scaling, ScalingError
+from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.scores import prepare_scores
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.files import write_atomically
 
-FORMAT = "certiforest"
-FORMAT_VERSION = 1
-MAX_FEATURES = 2**31 - 2
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
-class ModelError(ValueError):
-    """A model, or the file it comes from, is not what it should be."""
-
-
-class Nodes(NamedTuple):
-    """One tree as most libraries hold it: children by index, in any order, node 0 the root.
-
-    ``left[i] == -1`` marks a leaf; ``leaf[i]`` is then its class index, or its row of scores (ignored at splits).
-    """
-
-    left: ArrayLike
-    right: ArrayLike
-    feature: ArrayLike
-    threshold: ArrayLike
-    leaf: ArrayLike
-
-
-class TreeEnsemble:
+class TreeEnsemble(Immutable):
     """Trees that vote, or whose scores add up, as flat read-only arrays in preorder.
 
     Parameters
@@ -98,6 +93,21 @@ class TreeEnsemble:
     array([-0.75,  0.25])
     """
 
+    feature: NDArray
+    threshold: NDArray[np.float64]
+    leaf: NDArray
+    right: NDArray
+    tree_start: NDArray
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    trees: kernels.Trees
+    n_features: int
+    classes: NDArray
+    feature_names: tuple[str, ...] | None
+    scaling: Scaling | None
+    scores: NDArray[np.float64] | None
+    base: NDArray[np.float64] | None
+
     def __init__(
         self,
         feature: ArrayLike,
@@ -111,43 +121,25 @@ class TreeEnsemble:
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
     ) -> None:
-        self.classes = _check_classes(classes)
-        self.n_features = _check_n_features(n_features)
-        self.feature_names = _check_feature_names(feature_names, self.n_features)
-        self.scaling = _check_scaling(scaling, self.n_features)
-        self.scores, self.base = _check_scores(scores, base, len(self.classes))
-        n_values = len(self.classes) if self.scores is None else len(self.scores)
-        columns = _check_nodes(feature, threshold, leaf, self.n_features, n_values)
-        self._trim(*columns, -np.inf, LARGEST)
-        if self.scores is not None and not 8 * self.largest_sum < np.inf:
+        n_features = check_n_features(n_features)
+        labels = check_classes(classes)
+        table, start = check_scores(scores, base, len(labels))
+        self._set(
+            n_features=n_features,
+            classes=labels,
+            feature_names=check_feature_names(feature_names, n_features),
+            scaling=check_scaling(scaling, n_features),
+            scores=table,
+            base=start,
+        )
+        n_values = len(labels) if table is None else len(table)
+        self._trim(*check_nodes(feature, threshold, leaf, n_features, n_values), -np.inf, LARGEST)
+        if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
-    def _trim(self, feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike) -> None:
-        """Keep the nodes that rows in the box ``(low, high]`` reach and link them."""
-        right, tree_start = _link(feature)
-        size = len(feature)
-        # Bounds of the tested features only: a small file may claim any number of features.
-        tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
-        low, high = (
-            np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested] for bound in (low, high)
-        )
-        place_of_node = np.full(size, -1, np.int32)
-        place_of_node[feature >= 0] = place[:-1]
-        out_feature, out_leaf = np.empty(size, np.int32), np.empty(size, np.int32)
-        out_threshold, out_low, out_high = np.empty(size), np.empty(size), np.empty(size)
-        size = kernels.trim(
-            place_of_node, threshold, leaf, right, tree_start, low, high, np.empty(size, np.int64),
-            out_feature, out_threshold, out_leaf, out_low, out_high,
-        )  # fmt: skip
-        out_feature = out_feature[:size]
-        self.feature = _frozen(np.where(out_feature >= 0, tested[out_feature], -1).astype(np.int32))
-        self.threshold = _frozen(out_threshold[:size])
-        self.leaf = _frozen(out_leaf[:size])
-        self.low = _frozen(out_low[:size])
-        self.high = _frozen(out_high[:size])
-        right, tree_start = _link(self.feature)
-        self.right, self.tree_start = _frozen(right), _frozen(tree_start)
-        self.trees = self._as_trees()
+    def _trim(self, *columns_and_box: Any) -> None:
+        self._set(**cut_to_box(*columns_and_box))
+        self._set(trees=self._as_trees())
 
     def _as_trees(self) -> kernels.Trees:
         is_leaf = self.feature < 0
@@ -181,7 +173,7 @@ class TreeEnsemble:
         ModelError
             If children form a cycle, are shared, missing or out of range, or if any node is malformed.
         """
-        columns = [_preorder(index, Nodes(*map(np.asarray, tree))) for index, tree in enumerate(trees)]
+        columns = [preorder(index, Nodes(*tree)) for index, tree in enumerate(trees)]
         if not columns:
             raise ModelError("Expected at least one tree, got none.")
         feature, threshold, leaf = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -221,16 +213,18 @@ class TreeEnsemble:
     def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features and how rows were scaled for them."""
         other = copy(self)
-        vars(other).pop("without_idle_splits", None)  # it has the names and the scaling of this one
-        other.feature_names = _check_feature_names(feature_names, self.n_features)
-        other.scaling = _check_scaling(scaling, self.n_features)
+        for name in ("without_idle_splits", "sha256"):  # they have the names and the scaling of this one
+            vars(other).pop(name, None)
+        other._set(
+            feature_names=check_feature_names(feature_names, self.n_features),
+            scaling=check_scaling(scaling, self.n_features),
+        )
         return other
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
-        other.classes, other.n_features, other.feature_names = self.classes, self.n_features, self.feature_names
-        other.scaling = self.scaling
-        other.scores, other.base = self.scores, self.base
+        kept = "classes", "n_features", "feature_names", "scaling", "scores", "base"
+        other._set(**{name: getattr(self, name) for name in kept})
         other._trim(*columns_and_box)
         return other
 
@@ -375,29 +369,15 @@ class TreeEnsemble:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all."""
-        text = json.dumps(self._to_document(), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(model_file.to_document(self), separators=(",", ":"), allow_nan=False)
         write_atomically(path, text)
 
-    def _to_document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "combine": self.combine,
-            "n_features": self.n_features,
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "classes": self.classes.tolist(),
-            "feature": self.feature.tolist(),
-            "threshold": self.threshold.tolist(),
-            "leaf": self.leaf.tolist(),
-        }
-        if self.scaling is not None:
-            document["scaling"] = {
-                "offset": self.scaling.offset.tolist(),
-                "range": self.scaling.range.tolist(),
-            }
-        if self.scores is not None and self.base is not None:
-            document |= {"scores": self.scores.tolist(), "base": self.base.tolist()}
-        return document
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256, in hex, of the document that `save` writes, its names sorted: it names the model."""
+        document = model_file.to_document(self)
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TreeEnsemble:
@@ -413,45 +393,8 @@ class TreeEnsemble:
     @classmethod
     def from_text(cls, text: str | bytes, *, source: str = "the text") -> TreeEnsemble:
         """Read an ensemble from the text that `save` writes; ``source`` names it in errors."""
-        try:
-            return cls._from_document(json.loads(text, parse_constant=_refuse_constant))
-        except RecursionError:
-            raise ModelError(f"{source} is not a certiforest model: it nests too deep.") from None
-        except ValueError as error:  # ModelError, JSONDecodeError, UnicodeDecodeError
-            if isinstance(error, ModelError):
-                raise ModelError(f"{source} is not a sound certiforest model. {error}") from None
-            raise ModelError(
-                f"{source} is not a certiforest model: expected JSON text, got something else ({error})."
-                " Was the file cut short or altered?"
-            ) from None
-
-    @classmethod
-    def _from_document(cls, document: Any) -> TreeEnsemble:
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ModelError(f'Expected an object with "format": "{FORMAT}".')
-        version = document.get("version")
-        if version != FORMAT_VERSION or isinstance(version, bool):
-            raise ModelError(
-                f"Expected format version {FORMAT_VERSION}, got {_shown(version)}."
-                " A newer version of certiforest may read it: pip install --upgrade certiforest."
-            )
-        combine = document.get("combine")
-        if combine not in ("vote", "sum"):
-            raise ModelError(f'Expected "combine": "vote" or "sum", got {_shown(combine)}.')
-        names = document.get("feature_names")
-        if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
-            raise ModelError('Expected "feature_names" to be null or a list of strings.')
-        return cls(
-            _column(document, "feature", int),
-            _column(document, "threshold", (int, float)),
-            _column(document, "leaf", int),
-            n_features=document.get("n_features"),  # type: ignore[arg-type]  # checked by the constructor
-            classes=_column(document, "classes", (bool, int, float, str)),
-            feature_names=names,
-            scaling=_read_scaling(document),
-            scores=_table(document, "scores") if combine == "sum" else None,
-            base=_column(document, "base", (int, float)) if combine == "sum" else None,
-        )
+        with sound(source, "certiforest model"):
+            return cls(**model_file.from_document(read_json(text)))
 
     def __eq__(self, other: object) -> bool:
         """Two ensembles are equal iff they have the same nodes, scores, classes, features and scaling."""
@@ -477,217 +420,3 @@ class TreeEnsemble:
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
             f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
         )
-
-
-def _frozen(array: NDArray) -> NDArray:
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array
-
-
-def _link(feature: NDArray) -> tuple[NDArray, NDArray]:
-    size = len(feature)
-    right, tree_start = np.empty(size, np.int32), np.empty(size + 1, np.int64)
-    n_trees = kernels.link_preorder(feature, right, tree_start, np.empty(size, np.int64))
-    if n_trees < 0:
-        raise ModelError("Expected whole trees, got a last tree that is cut short.")
-    return right, tree_start[: n_trees + 1].copy()
-
-
-def _check_nodes(
-    feature: ArrayLike, threshold: ArrayLike, leaf: ArrayLike, n_features: int, n_values: int
-) -> tuple[NDArray, NDArray, NDArray]:
-    feature, leaf = _integers(feature, "feature"), _integers(leaf, "leaf")
-    threshold = np.array(threshold, dtype=np.float64)
-    if not (feature.ndim == 1 and feature.shape == threshold.shape == leaf.shape):
-        raise ModelError(
-            "Expected feature, threshold and leaf of one length, got shapes"
-            f" {feature.shape}, {threshold.shape} and {leaf.shape}."
-        )
-    if feature.size == 0:
-        raise ModelError("Expected at least one tree, got none.")
-    if feature.size > 2**31 - 2:
-        raise ModelError(f"Expected fewer than 2**31 - 1 nodes, got {feature.size}.")
-    if feature.min() < -1 or feature.max() >= n_features:
-        raise ModelError(
-            f"Expected feature indices from 0 to {n_features - 1}, or -1 at leaves,"
-            f" got {feature.min() if feature.min() < -1 else feature.max()}."
-        )
-    is_leaf = feature < 0
-    if not np.isfinite(threshold[~is_leaf]).all():
-        raise ModelError("Expected finite thresholds, got NaN or infinity.")
-    if leaf[is_leaf].min(initial=0) < 0 or leaf[is_leaf].max(initial=0) >= n_values:
-        raise ModelError(
-            f"Expected the class index, or row of scores, of every leaf to be between 0 and {n_values - 1},"
-            f" got {leaf[is_leaf].min()} to {leaf[is_leaf].max()}."
-        )
-    threshold[is_leaf] = 0.0
-    leaf[~is_leaf] = -1
-    return feature.astype(np.int32), threshold, leaf.astype(np.int32)
-
-
-def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    try:
-        array = np.array(values)
-    except ValueError:
-        array = np.empty(0, object)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ModelError(f"Expected {name} to hold integers of 64 bits at most, got {array.dtype}.")
-    return array.astype(np.int64)
-
-
-def _preorder(index: int, tree: Nodes) -> tuple[NDArray, NDArray, NDArray]:
-    """Put one tree's nodes in preorder; every node must be met exactly once."""
-    left, right = _integers(tree.left, "left"), _integers(tree.right, "right")
-    size = len(left)
-    if any(len(np.atleast_1d(column)) != size for column in tree) or size == 0:
-        raise ModelError(
-            f"Expected every node of tree {index} to have a left, right, feature, threshold and leaf entry,"
-            f" got columns of length {[len(np.atleast_1d(column)) for column in tree]}."
-        )
-    order: list[int] = []
-    met = np.zeros(size, bool)
-    waiting = [0]
-    while waiting:
-        node = waiting.pop()
-        if met[node]:
-            raise ModelError(f"Expected tree {index} to be a tree, got node {node} as a child twice.")
-        met[node] = True
-        order.append(node)
-        if left[node] == -1 and right[node] == -1:
-            continue
-        children = int(left[node]), int(right[node])
-        if not all(0 <= child < size for child in children):
-            raise ModelError(
-                f"Expected children of node {node} of tree {index} between 0 and {size - 1}, or both -1 at"
-                f" a leaf, got {children[0]} and {children[1]}."
-            )
-        waiting += [children[1], children[0]]
-    if len(order) != size:
-        raise ModelError(
-            f"Expected every node of tree {index} to hang below its root, got {size - len(order)} that do not."
-        )
-    feature, leaf = _integers(tree.feature, "feature"), _integers(tree.leaf, "leaf")
-    is_split = left[order] != -1
-    if (feature[order][is_split] < 0).any():
-        raise ModelError(f"Expected splits of tree {index} to test a feature >= 0, got a negative index.")
-    return (
-        np.where(is_split, feature[order], -1),
-        np.asarray(tree.threshold, np.float64)[order],
-        leaf[order],
-    )
-
-
-def _check_classes(classes: ArrayLike) -> NDArray:
-    labels = np.array(classes)
-    if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "biufU":
-        labels = np.array(classes, dtype=object)
-        if labels.ndim != 1 or labels.size == 0 or not all(isinstance(label, str) for label in labels):
-            raise ModelError(
-                "Expected a list of class labels that are all strings, all integers, all floats or all booleans,"
-                f" got {_shown(classes)}."
-            )
-        labels = labels.astype(str)
-    if isinstance(classes, list) and len({type(label) for label in classes}) > 1:
-        raise ModelError(f"Expected class labels of one type, got {_shown(classes)}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ModelError("Expected finite class labels, got NaN or infinity.")
-    if len(np.unique(labels)) != labels.size:
-        raise ModelError(f"Expected every class label once, got {_shown(classes)}.")
-    return _frozen(labels)
-
-
-def _check_scores(
-    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    if scores is None:
-        if base is not None:
-            raise ModelError("Expected scores wherever there is a base, got a base only.")
-        return None, None
-    table = _floats(scores, "scores")
-    outputs = {n_classes, 1} if n_classes == 2 else {n_classes}
-    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] not in outputs:
-        wanted = " or ".join(f"(n, {n})" for n in sorted(outputs))
-        raise ModelError(f"Expected scores of shape {wanted} for {n_classes} classes, got shape {table.shape}.")
-    start = np.zeros(table.shape[1]) if base is None else _floats(base, "base")
-    if start.shape != table.shape[1:]:
-        raise ModelError(f"Expected one base for each of {table.shape[1]} outputs, got shape {start.shape}.")
-    return _frozen(table), _frozen(start)
-
-
-def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"Expected {name} to hold numbers, in rows of one length, got something else.") from None
-    if not np.isfinite(array).all():
-        raise ModelError(f"Expected finite {name}, got NaN or infinity.")
-    return array
-
-
-def _check_n_features(n_features: Any) -> int:
-    if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
-        raise ModelError(f"Expected n_features to be an integer, got {_shown(n_features)}.")
-    if not 1 <= n_features <= MAX_FEATURES:
-        raise ModelError(f"Expected n_features between 1 and {MAX_FEATURES}, got {_shown(n_features)}.")
-    return int(n_features)
-
-
-def _check_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    names = tuple(str(name) for name in names)
-    if len(names) != n_features:
-        raise ModelError(f"Expected {n_features} feature names, got {len(names)}.")
-    return names
-
-
-def _check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
-    if scaling is not None and scaling.n_features != n_features:
-        raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
-    return scaling
-
-
-def _read_scaling(document: dict[str, Any]) -> Scaling | None:
-    entry = document.get("scaling")
-    if entry is None:
-        return None
-    if not isinstance(entry, dict) or set(entry) != {"offset", "range"}:
-        raise ModelError(f'Expected "scaling" to hold "offset" and "range", got {_shown(entry)}.')
-    try:
-        return Scaling(*(_column(entry, name, (int, float)) for name in ("offset", "range")))
-    except ScalingError as error:
-        raise ModelError(f'The "scaling" is wrong. {error}') from None
-
-
-def _column(document: dict[str, Any], name: str, kind: type | tuple[type, ...]) -> list:
-    """Return a list of plain numbers or strings from a model file."""
-    column = document.get(name)
-    if not isinstance(column, list):
-        raise ModelError(f'Expected "{name}" to be a list, got {_shown(column)}.')
-    allows_bool = kind is bool or (isinstance(kind, tuple) and bool in kind)
-    for entry in column:
-        if not isinstance(entry, kind) or (isinstance(entry, bool) and not allows_bool):
-            raise ModelError(f'Expected plain values in "{name}", got {_shown(entry)}.')
-    try:
-        np.array(column)
-    except (OverflowError, ValueError):
-        raise ModelError(f'Expected values of 64 bits in "{name}", got larger ones.') from None
-    return column
-
-
-def _table(document: dict[str, Any], name: str) -> list[list]:
-    """Return a list of lists of plain numbers from a model file."""
-    table = document.get(name)
-    if not isinstance(table, list):
-        raise ModelError(f'Expected "{name}" to be a list of lists, got {_shown(table)}.')
-    return [_column({name: row}, name, (int, float)) for row in table]
-
-
-def _refuse_constant(name: str) -> float:
-    raise ModelError(f"Expected finite numbers, got {name}.")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -11,20 +11,22 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.formats.documents import entries, entry, integer, integers, numbers, read_json, singles
-from certiforest.formats.float32_rows import deployed_thresholds
+from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound
+from certiforest.ensemble.numbers import shown
+from certiforest.formats.float32_rows import deployed_thresholds, singles
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
 
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
 CATBOOST_BINARY = b"CBM1"
 LOSSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
+LABEL_TYPES = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 
 
 def is_catboost_model(model: Any) -> bool:
@@ -33,8 +35,8 @@ def is_catboost_model(model: Any) -> bool:
     return catboost is not None and isinstance(model, catboost.CatBoost)
 
 
-def translate_catboost(model: Any) -> TreeEnsemble:
-    """Translate a fitted ``CatBoostClassifier`` and prove the translation."""
+def content_of_catboost(model: Any) -> bytes:
+    """Return all that decides what a fitted ``CatBoostClassifier`` predicts, as JSON."""
     import catboost
 
     name = type(model).__name__
@@ -50,11 +52,15 @@ def translate_catboost(model: Any) -> TreeEnsemble:
             raise ModelError(
                 f"Expected a model that CatBoost can write as JSON, got one it cannot ({error})."
             ) from None
-        content = path.read_bytes()
+        return path.read_bytes()
+
+
+def translate_catboost(model: Any, content: bytes) -> TreeEnsemble:
+    """Translate a model, given its content, and prove the translation."""
     ensemble = _translate(read_json(content), model.classes_)
     prove(
         ensemble,
-        name,
+        type(model).__name__,
         predict=lambda rows: np.ravel(model.predict(rows)).astype(ensemble.classes.dtype),
         raw=lambda rows: model.predict(rows, prediction_type="RawFormulaVal"),
     )
@@ -63,76 +69,110 @@ def translate_catboost(model: Any) -> TreeEnsemble:
 
 def parse_catboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model(path, format="json")`` writes; ``source`` names it in errors."""
-    try:
+    with sound(source, "CatBoost classifier"):
         if content.startswith(CATBOOST_BINARY):
             raise ModelError("Expected JSON, got CatBoost's binary format; save with save_model(path, format='json').")
         return _translate(read_json(content), None)
-    except ModelError as error:
-        raise ModelError(f"{source} is not a sound CatBoost classifier. {error}") from None
 
 
 def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
-    info = entry(document, "model_info")
-    loss = entry(info, "params", "loss_function", "type")
+    loss = entry(document, "model_info", "params", "loss_function", "type")
     if loss not in LOSSES:
-        raise ModelError(f"Expected one of the losses {', '.join(LOSSES)}, got {str(loss)[:40]!r}.")
-    if str(info.get("binclass_probability_threshold", "0.5")) != "0.5":
+        raise ModelError(f"Expected one of the losses {', '.join(LOSSES)}, got {shown(loss)}.")
+    if str(entry(document, "model_info").get("binclass_probability_threshold", "0.5")) != "0.5":
         raise ModelError("Expected classes to be parted at probability 0.5, got a model with a threshold of its own.")
-    labels = entries(info, "class_params", "class_names")
-    if not all(isinstance(label, (bool, int, float, str)) for label in labels):
-        raise ModelError("Expected plain labels as class_names, got others.")
-    if integers(info, "class_params", "class_to_label").tolist() != list(range(len(labels))):
-        raise ModelError("Expected class_to_label to number the classes in order, got another order.")
+    labels = _read_labels(entry(document, "model_info", "class_params"))
     scale, *bias = entries(document, "scale_and_bias") or [None]
-    if scale != 1 or len(bias) != 1:
-        raise ModelError(f"Expected sums with a bias that are not scaled, got the scale {str(scale)[:40]}.")
+    if type(scale) not in (int, float) or scale != 1 or len(bias) != 1:
+        raise ModelError(f"Expected sums with a bias that are not scaled, got the scale {shown(scale)}.")
     base = numbers({"bias": bias[0]}, "bias")
     n_outputs = 1 if loss == "Logloss" else len(labels)
     if len(base) != n_outputs or len(labels) < 2:
         raise ModelError(f"Expected a bias for each of {n_outputs} outputs, got {len(base)}.")
-    for kind, others in entry(document, "features_info").items():
-        if kind.endswith("_features") and kind != "float_features" and others:
+    columns, names = _read_features(document)
+    table = ScoreTable(n_outputs)
+    if _has(document, "oblivious_trees") == _has(document, "trees"):
+        raise ModelError("Expected trees or oblivious_trees, got neither or both.")
+    if _has(document, "trees"):
+        trees = [_read_nested(i, t, columns, table) for i, t in enumerate(entries(document, "trees"))]
+    else:
+        trees = [_read_symmetric(i, t, columns, table) for i, t in enumerate(entries(document, "oblivious_trees"))]
+    return TreeEnsemble.from_trees(
+        trees,
+        n_features=int(columns.place.max()) + 1,
+        classes=labels if classes is None else classes,
+        feature_names=names,
+        scores=table.table(),
+        base=base,
+    )
+
+
+def _has(document: Any, name: str) -> bool:
+    return isinstance(document, dict) and name in document
+
+
+def _read_labels(parameters: Any) -> list:
+    labels = entries(parameters, "class_names")
+    kind = entry(parameters, "class_label_type")
+    if not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
+        raise ModelError(f"Expected class_names of the class_label_type {shown(kind)}, got {shown(labels)}.")
+    if integers(parameters, "class_to_label").tolist() != list(range(len(labels))):
+        raise ModelError("Expected class_to_label to number the classes in order, got another order.")
+    if _has(parameters, "classes_count") and integer(parameters, "classes_count") not in (0, len(labels)):
+        raise ModelError(f"Expected classes_count to be 0 or {len(labels)}, the number of class_names, got another.")
+    return labels
+
+
+class _Columns(NamedTuple):
+    """The columns that trees may test, and all borders that they have; splits point to them by ``split_index``."""
+
+    place: NDArray[np.int64]  # of each float feature in a row
+    feature: NDArray[np.int64]  # of each border, its float feature
+    border: NDArray[np.float32]
+
+
+def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
+    info = entry(document, "features_info")
+    for kind in info if isinstance(info, dict) else ():
+        if kind.endswith("_features") and kind != "float_features" and entries(document, "features_info", kind):
             raise ModelError(
                 f"Expected features that are numbers, got {kind.replace('_', ' ')}, splits on which are not supported;"
                 " fit with one-hot encoded categories instead."
             )
     features = entries(document, "features_info", "float_features")
     place = np.array([integer(feature, "flat_feature_index") for feature in features], np.int64)
-    if not len(place) or place.min() < 0:
-        raise ModelError("Expected features that are numbers, got none.")
+    if not len(place) or place.min() < 0 or (np.diff(place) <= 0).any():
+        raise ModelError("Expected features that are numbers, each with a flat_feature_index above the last, got none.")
+    if [integer(feature, "feature_index") for feature in features] != list(range(len(features))):
+        raise ModelError("Expected float_features to be numbered in order by feature_index, got another order.")
+    borders = [
+        singles(feature, "borders") if _has(feature, "borders") else np.empty(0, np.float32) for feature in features
+    ]
+    if not all(np.isfinite(own).all() and (np.diff(own) > 0).all() for own in borders):
+        raise ModelError("Expected the borders of each feature to be finite and to rise, got others.")
     names = [str(feature.get("feature_id", "")) for feature in features]
     keeps_names = all(names) and place.tolist() == list(range(len(place)))
-    table = ScoreTable(n_outputs)
-    if "oblivious_trees" in document:
-        trees = [_read_symmetric(i, t, place, table) for i, t in enumerate(entries(document, "oblivious_trees"))]
-    else:
-        trees = [_read_nested(i, t, place, table) for i, t in enumerate(entries(document, "trees"))]
-    return TreeEnsemble.from_trees(
-        trees,
-        n_features=int(place.max()) + 1,
-        classes=labels if classes is None else classes,
-        feature_names=names if keeps_names else None,
-        scores=table.table(),
-        base=base,
-    )
+    of_border = np.repeat(np.arange(len(features)), [len(own) for own in borders])
+    return _Columns(place, of_border, np.concatenate(borders)), names if keeps_names else None
 
 
-def _read_split(index: int, split: Any, place: NDArray[np.int64]) -> tuple[int, float]:
-    """Return feature and border."""
+def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float]:
+    """Return feature and border, which the file gives twice: with the split, and at its index in all borders."""
     kind = entry(split, "split_type")
     if kind != "FloatFeature":
-        raise ModelError(f"Expected thresholds only, got a split of the kind {str(kind)[:40]!r} in tree {index}.")
-    feature = integer(split, "float_feature_index")
-    if not 0 <= feature < len(place):
-        raise ModelError(f"Expected float_feature_index between 0 and {len(place) - 1} in tree {index}, got {feature}.")
+        raise ModelError(f"Expected thresholds only, got a split of the kind {shown(kind)} in tree {index}.")
+    feature, place = integer(split, "float_feature_index"), integer(split, "split_index")
     (border,) = singles({"border": [entry(split, "border")]}, "border")
-    if not np.isfinite(border):
-        raise ModelError(f"Expected finite borders, got another in tree {index}.")
-    return int(place[feature]), float(border)
+    if not 0 <= place < len(columns.border) or (feature, border) != (columns.feature[place], columns.border[place]):
+        raise ModelError(
+            f"Expected a split of tree {index} to have the feature and border that its split_index {place} has in"
+            " features_info, got others."
+        )
+    return int(columns.place[feature]), float(border)
 
 
-def _read_symmetric(index: int, tree: Any, place: NDArray[np.int64], table: ScoreTable) -> Nodes:
-    splits = [_read_split(index, split, place) for split in entries(tree, "splits")]
+def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
+    splits = [_read_split(index, split, columns) for split in entries(tree, "splits")]
     depth = len(splits)
     value = numbers(tree, "leaf_values")
     if depth > 20 or len(value) != table.n_outputs << depth:
@@ -154,22 +194,22 @@ def _read_symmetric(index: int, tree: Any, place: NDArray[np.int64], table: Scor
     )
 
 
-def _read_nested(index: int, tree: Any, place: NDArray[np.int64], table: ScoreTable) -> Nodes:
-    columns: tuple[list[Any], ...] = ([], [], [], [], [])
-    left, right, feature, border, leaf = columns
+def _read_nested(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
+    nodes: tuple[list[Any], ...] = ([], [], [], [], [])
+    left, right, feature, border, leaf = nodes
     waiting: list[tuple[Any, list[int] | None, int]] = [(tree, None, 0)]
     while waiting:
         node, children, parent = waiting.pop()
         if children is not None:
             children[parent] = len(left)
-        if "split" in entry({"node": node}, "node"):
-            f, v = _read_split(index, entry(node, "split"), place)
+        if _has(node, "split"):
+            f, v = _read_split(index, entry(node, "split"), columns)
             waiting += [(entry(node, "right"), right, len(left)), (entry(node, "left"), left, len(left))]
             row = -1
         else:
             value = entry(node, "value")
             scores = numbers({"value": value if isinstance(value, list) else [value]}, "value", size=table.n_outputs)
             f, v, row = -1, 0.0, int(table.add(scores[None])[0])
-        for column, number in zip(columns, (-1, -1, f, v, row), strict=True):
+        for column, number in zip(nodes, (-1, -1, f, v, row), strict=True):
             column.append(number)
     return Nodes(left, right, feature, deployed_thresholds(np.array(border)), leaf)

@@ -1,22 +1,34 @@
-"""as_ensemble: one way in for every kind of model."""
+"""as_ensemble: one way in for every kind of model, and a memory of the models that came in.
+
+A translation is remembered for as long as its model lives and is what it was. That is told by the model's whole fitted
+state, taken and hashed on every call: fitting again, adding trees, setting parameters and changing arrays in place are
+all seen. It takes a small part of the time of a translation and its proof.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
+import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.formats.catboost_models import (
     CATBOOST_BINARY,
     CATBOOST_KEYS,
+    content_of_catboost,
     is_catboost_model,
     parse_catboost,
     translate_catboost,
 )
 from certiforest.formats.lightgbm_models import (
     LIGHTGBM_HEADER,
+    content_of_lightgbm,
     is_lightgbm_model,
     parse_lightgbm,
     translate_lightgbm,
@@ -25,12 +37,30 @@ from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
 from certiforest.formats.xgboost_models import (
     UBJSON_OBJECT,
     XGBOOST_KEY,
+    content_of_xgboost,
     is_xgboost_model,
     parse_xgboost,
     translate_xgboost,
 )
 
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
+
+# Files by their first bytes that hold no model which can be read as data.
+PICKLE = (
+    "a pickle, as joblib.dump writes, which can run any code when it is opened and is not read here; if you trust it,"
+    " open it in Python and save what is in it: as_ensemble(joblib.load(path)).save('model.json')"
+)
+COMPRESSED = f"a compressed file; unpack it first. If it is {PICKLE}"
+OTHER_FILES = {
+    b"\x80\x02": PICKLE, b"\x80\x03": PICKLE, b"\x80\x04": PICKLE, b"\x80\x05": PICKLE,
+    b"\x78\x01": COMPRESSED, b"\x78\x5e": COMPRESSED, b"\x78\x9c": COMPRESSED, b"\x78\xda": COMPRESSED,
+    b"\x1f\x8b": COMPRESSED, b"BZh": COMPRESSED, b"\xfd7zXZ": COMPRESSED, b"\x04\x22\x4d\x18": COMPRESSED,
+    b"PK\x03\x04": "a zip archive (.npz, .skops, ...); give the model's own file",
+    b"\x93NUMPY": "an array of numpy (.npy): rows, not a model",
+    b"PAR1": "a table (Parquet): rows, not a model",
+    b"\x89HDF": "an HDF5 file, which is not read; give the model's own file",
+    b"binf": "XGBoost's old binary format; save the model as JSON: booster.save_model('model.json')",
+}  # fmt: skip
 
 
 def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
@@ -85,16 +115,17 @@ def _enter(model: Any, voting: str | None) -> TreeEnsemble:
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model))
     if is_xgboost_model(model):
-        return translate_xgboost(model)
+        return _translate_once(model, None, content_of_xgboost(model), translate_xgboost)
     if is_lightgbm_model(model):
-        return translate_lightgbm(model)
+        return _translate_once(model, None, content_of_lightgbm(model), translate_lightgbm)
     if is_catboost_model(model):
-        return translate_catboost(model)
+        return _translate_once(model, None, content_of_catboost(model), translate_catboost)
     if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
-        from certiforest.formats.sklearn_models import is_sklearn_model, translate_sklearn
+        from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model, translate_sklearn
 
         if is_sklearn_model(model):
-            return translate_sklearn(model, voting)
+            content = content_of_sklearn(model)
+            return _translate_once(model, voting, content, lambda model, _: translate_sklearn(model, voting))
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
         return model.ensemble_
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
@@ -106,16 +137,69 @@ def _enter(model: Any, voting: str | None) -> TreeEnsemble:
     )
 
 
+class _Translation(NamedTuple):
+    model: weakref.ref
+    state: bytes
+    ensemble: TreeEnsemble
+
+
+_remembered: dict[tuple[int, str | None], _Translation] = {}
+
+
+def _translate_once(
+    model: Any, voting: str | None, content: Any, translate: Callable[[Any, Any], TreeEnsemble]
+) -> TreeEnsemble:
+    """Return the remembered translation of a model that has not changed since, else a new one."""
+    key, state = (id(model), voting), _state_of(model, content)
+    known = _remembered.get(key)
+    if known is not None and known.model() is model and known.state == state:
+        return known.ensemble
+    ensemble = translate(model, content)
+
+    def forget(reference: weakref.ref) -> None:
+        if key in _remembered and _remembered[key].model is reference:
+            del _remembered[key]
+
+    _remembered[key] = _Translation(weakref.ref(model, forget), state, ensemble)
+    return ensemble
+
+
+def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
+    """Hash what decides the predictions of a model, and those of its own attributes that are plain."""
+    plain = {
+        name: (value.dtype.str, value.shape, value.tolist()) if isinstance(value, np.ndarray) else value
+        for name, value in vars(model).items()
+        if isinstance(value, (bool, int, float, str, np.ndarray, np.number)) or value is None
+    }
+    digest = hashlib.sha256(repr((type(model), plain)).encode())
+    if isinstance(content, list):
+        for array in content:
+            digest.update(f"{array.dtype.descr} {array.shape} ".encode())
+            digest.update(array.tobytes())
+    else:
+        digest.update(content.encode() if isinstance(content, str) else content)
+    return digest.digest()
+
+
 def _read(path: Path) -> TreeEnsemble:
-    if path.is_dir():
-        raise ModelError(f"Expected a model file, got the directory {path}.")
     try:
+        if path.is_dir():
+            raise ModelError(f"Expected a model file, got the directory {path}.")
+        if path.exists() and not path.is_file():  # a pipe without a writer would wait for ever
+            raise ModelError(
+                f"Expected a model file, got {path}, a pipe or device; save what it holds to a file first."
+            )
         content = path.read_bytes()
+    except ModelError:
+        raise
     except FileNotFoundError:
         raise ModelError(f"Expected a model file, got {path}, which does not exist.") from None
-    except OSError as error:
-        raise ModelError(f"Expected a readable model file, got {path} ({error.strerror}).") from None
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        raise ModelError(f"Expected a readable model file, got {path} ({error}).") from None
     source = str(path)
+    for beginning, refusal in OTHER_FILES.items():
+        if content.startswith(beginning):
+            raise ModelError(f"Expected a model file, got {path}, {refusal}.")
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return parse_silva(content, source=source)
     if content[:40].split(maxsplit=1)[:1] == [LIGHTGBM_HEADER]:

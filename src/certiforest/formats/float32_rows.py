@@ -1,4 +1,4 @@
-"""Thresholds of libraries that round rows to float32, as they act on float64 rows.
+"""Numbers of libraries that hold them as float32, and their thresholds as they act on float64 rows.
 
 Such a library rounds a row to float32 and then compares with a threshold ``v``. Let ``t`` be the largest float32 not
 above ``v``; the row goes left iff its rounded value is at most ``t``. Rounding is to nearest, ties to the even
@@ -8,10 +8,15 @@ mantissa, so that holds iff the value itself is below the midpoint of ``t`` and 
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError
+from certiforest.ensemble.documents import numbers
 from certiforest.ensemble.tree_kernels import LARGEST
 
 
@@ -38,3 +43,22 @@ def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
 def deployed_strict_thresholds(threshold: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the same for libraries that go left iff the rounded value is less than a float32 threshold."""
     return deployed_thresholds(np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64))
+
+
+def parse_single(text: str) -> float:
+    """Return a float64 that rounds to the float32 nearest to the number written.
+
+    Rounding twice, to float64 and then to float32, goes wrong where the first step lands halfway between two float32.
+    """
+    value = float(text)
+    if math.isfinite(value):
+        half_step = math.ldexp(1.0, max(math.frexp(value)[1] - 25, -150))
+        if (value / half_step) % 2 == 1 and Fraction(text) != Fraction(value):
+            return math.nextafter(value, math.inf if Fraction(text) > Fraction(value) else -math.inf)
+    return value
+
+
+def singles(document: Any, *path: str, size: int | None = None) -> NDArray[np.float32]:
+    """Return the list of numbers at a path of a document as float32, NaN and infinity included."""
+    with np.errstate(over="ignore"):
+        return numbers(document, *path, size=size).astype(np.float32)

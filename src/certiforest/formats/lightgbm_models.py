@@ -8,6 +8,7 @@ they are. An object is written to text in memory, read the same way, and proved.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.documents import sound
+from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
@@ -24,7 +27,9 @@ LIGHTGBM_HEADER = b"tree"
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
 IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
-ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only
+ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only, but for the largest, which means nothing
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
@@ -38,20 +43,24 @@ def is_lightgbm_model(model: Any) -> bool:
     return lightgbm is not None and isinstance(model, (lightgbm.Booster, lightgbm.LGBMModel))
 
 
-def translate_lightgbm(model: Any) -> TreeEnsemble:
-    """Translate a fitted ``LGBMClassifier`` or ``Booster`` and prove the translation."""
+def content_of_lightgbm(model: Any) -> str:
+    """Return all that decides what a fitted ``LGBMClassifier`` or ``Booster`` predicts, as text."""
     import lightgbm
 
     name = type(model).__name__
     if isinstance(model, lightgbm.Booster):
-        booster, classes = model, None
-    else:
-        if not isinstance(model, lightgbm.LGBMClassifier):
-            raise ModelError(f"Expected a classifier, got {name}.")
-        if not model.__sklearn_is_fitted__():
-            raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
-        booster, classes = model.booster_, model.classes_
-    parser = _Parser(booster.model_to_string())
+        return model.model_to_string()
+    if not isinstance(model, lightgbm.LGBMClassifier):
+        raise ModelError(f"Expected a classifier, got {name}.")
+    if not model.__sklearn_is_fitted__():
+        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
+    return model.booster_.model_to_string()
+
+
+def translate_lightgbm(model: Any, content: str) -> TreeEnsemble:
+    """Translate a model, given its content, and prove the translation."""
+    booster, classes = getattr(model, "booster_", model), getattr(model, "classes_", None)
+    parser = _Parser(content)
     ensemble = parser.parse(classes)
 
     def predict(rows: NDArray) -> NDArray:
@@ -63,16 +72,18 @@ def translate_lightgbm(model: Any) -> TreeEnsemble:
     def raw(rows: NDArray) -> NDArray:
         return np.asarray(booster.predict(rows, raw_score=True))
 
-    prove(ensemble, name, predict, raw, slack=PROBABILITY_SLACK[parser.objective])
+    prove(ensemble, type(model).__name__, predict, raw, slack=PROBABILITY_SLACK[parser.objective])
     return ensemble
 
 
 def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEnsemble:
     """Read what ``save_model`` writes; ``source`` names it in errors. Classes are numbered from 0."""
-    try:
-        return _Parser(content.decode() if isinstance(content, bytes) else content).parse(None)
-    except (ModelError, UnicodeDecodeError) as error:
-        raise ModelError(f"{source} is not a sound LightGBM classifier. {error}") from None
+    with sound(source, "LightGBM classifier"):
+        try:
+            text = content.decode() if isinstance(content, bytes) else content
+        except UnicodeDecodeError as error:
+            raise ModelError(f"Expected UTF-8 text, got something else ({error}).") from None
+        return _Parser(text).parse(None)
 
 
 class _Parser:
@@ -82,19 +93,24 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._lines: Iterator[str] = iter(text.split("\n"))
+        self._position = 0  # bytes read
+        self._start = 0  # where the last section starts
 
     def _section(self) -> dict[str, str]:
         """Return the next lines up to an empty one as names and values."""
         section: dict[str, str] = {}
         for line in self._lines:
+            start, self._position = self._position, self._position + len(line.encode()) + 1
             if not line.strip():
                 if section:
                     break
                 continue
+            self._start = self._start if section else start
             name, _, value = line.partition("=")
+            name = name.strip()
             if name in section:
-                raise ModelError(f"Expected every name once, got {name[:40]!r} twice.")
-            section[name.strip()] = value.strip()
+                raise ModelError(f"Expected every name once, got {shown(name)} twice.")
+            section[name] = value.strip()
         return section
 
     def parse(self, classes: ArrayLike | None) -> TreeEnsemble:
@@ -105,6 +121,12 @@ class _Parser:
         n_features = _integer(header, "max_feature_idx") + 1
         self.objective, sigmoid = self._read_objective(header, n_outputs)
         names = header.get("feature_names", "").split(" ")
+        n_infos = len(header.get("feature_infos", "").split())
+        if not len(names) == n_infos == n_features:
+            raise ModelError(
+                f"Expected feature_names and feature_infos of {n_features} features, as max_feature_idx says, got"
+                f" {len(names)} and {n_infos}."
+            )
         sections = self._read_sections(header)
         if n_outputs < 1 or not sections or len(sections) % n_outputs:
             raise ModelError(f"Expected {n_outputs} trees in each round, got {len(sections)} trees in all.")
@@ -133,9 +155,15 @@ class _Parser:
         if not expected.get(objective, False):
             raise ModelError(
                 f"Expected the objective binary, multiclass or multiclassova with one tree per class, got"
-                f" {objective[:40]!r} with {n_outputs}."
+                f" {shown(objective)} with {n_outputs}."
             )
         given = dict(option.partition(":")[::2] for option in options)
+        told = {_integer(header, "num_class")} | {_integer(given, name) for name in ("num_class",) if name in given}
+        if told != {n_outputs} or len(given) < len(options):
+            raise ModelError(
+                f"Expected {n_outputs} classes, as num_tree_per_iteration says (1 stands for two), got num_class"
+                f" {' and '.join(str(n) for n in sorted(told))}."
+            )
         sigmoid = _number(given.get("sigmoid", "1"), "sigmoid")
         if not 0 < sigmoid < math.inf:
             raise ModelError(f"Expected sigmoid to be above zero, got {sigmoid}.")
@@ -143,12 +171,16 @@ class _Parser:
 
     def _read_sections(self, header: dict[str, str]) -> list[dict[str, str]]:
         sections: list[dict[str, str]] = []
+        starts = []
         while "end of trees" not in (section := self._section()):
             if section.get("Tree") != str(len(sections)):
                 raise ModelError(f"Expected tree {len(sections)} or 'end of trees', got neither: was it cut short?")
             sections.append(section)
-        if "tree_sizes" in header and len(header["tree_sizes"].split()) != len(sections):
-            raise ModelError(f"Expected {len(header['tree_sizes'].split())} trees, got {len(sections)}.")
+            starts.append(self._start)
+        # LightGBM finds trees by these sizes, not by their lines.
+        sizes = np.diff([*starts, self._start]).tolist()
+        if "tree_sizes" in header and header["tree_sizes"].split() != [str(size) for size in sizes]:
+            raise ModelError("Expected trees of the tree_sizes in the header, got other sizes: was the file edited?")
         return sections
 
 
@@ -174,6 +206,8 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
             f"Expected thresholds only, got a categorical split{shown} in tree {index}, which is not supported;"
             " fit with one-hot encoded categories instead."
         )
+    if ((decision < 0) | (decision >= IS_MISSING)).any():
+        raise ModelError(f"Expected decision_type between 0 and {IS_MISSING - 1} in tree {index}, got another.")
     threshold = _deployed(index, _numbers(section, "threshold", n_splits), decision)
     none = np.full(n_leaves, -1)
     # Child -1 is the first leaf, -2 the second; here leaves follow the splits.
@@ -220,12 +254,9 @@ def _integer(section: dict[str, str], name: str) -> int:
 
 def _integers(section: dict[str, str], name: str, size: int) -> NDArray[np.int64]:
     words = section.get(name, "").split()
-    if len(words) != size or not all(len(word) < 10 and word.lstrip("-").isdecimal() for word in words):
-        raise ModelError(f"Expected {size} whole numbers as {name}, got {section.get(name, 'none')[:40]!r}.")
-    try:
-        return np.array([int(word) for word in words], np.int64)
-    except ValueError:
-        raise ModelError(f"Expected whole numbers as {name}, got {section[name][:40]!r}.") from None
+    if len(words) != size or not all(WHOLE_NUMBER.fullmatch(word) for word in words):
+        raise ModelError(f"Expected {size} whole numbers as {name}, got {shown(section.get(name))}.")
+    return np.array([int(word) for word in words], np.int64)
 
 
 def _numbers(section: dict[str, str], name: str, size: int) -> NDArray[np.float64]:
@@ -238,10 +269,7 @@ def _numbers(section: dict[str, str], name: str, size: int) -> NDArray[np.float6
 
 
 def _number(word: str, name: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        number = math.nan
+    number = float(word) if NUMBER.fullmatch(word) else math.nan
     if not math.isfinite(number):
-        raise ModelError(f"Expected finite numbers as {name}, got {word[:40]!r}.")
+        raise ModelError(f"Expected finite numbers as {name}, got {shown(word)}.")
     return number

@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterator
 
 from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble.documents import sound
 from certiforest.files import write_atomically
 
 FOREST, TREE = "classifier-forest", "classifier-decision-tree"
@@ -27,11 +28,12 @@ SILVA_HEADERS = (FOREST.encode(), TREE.encode())
 
 def parse_silva(content: bytes | str, *, source: str = "the text") -> TreeEnsemble:
     """Read an ensemble from SILVA text; ``source`` names it in errors."""
-    try:
-        text = content.decode("ascii") if isinstance(content, bytes) else content
+    with sound(source, ".silva model"):
+        try:
+            text = content.decode("ascii") if isinstance(content, bytes) else content
+        except UnicodeDecodeError as error:
+            raise ModelError(f"Expected ASCII text, got something else ({error}).") from None
         return _Parser(text).parse()
-    except (ModelError, UnicodeDecodeError) as error:
-        raise ModelError(f"{source} is not a sound .silva model. {error}") from None
 
 
 class _Parser:

@@ -37,13 +37,38 @@ def is_sklearn_model(model: Any) -> bool:
     return isinstance(model, (*FORESTS, *BOOSTED, DecisionTreeClassifier))
 
 
-def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
-    """Translate a fitted classifier and prove the translation. ``voting`` is for forests only."""
+def content_of_sklearn(model: Any) -> list[NDArray]:
+    """Return the arrays that decide what a fitted classifier predicts, but for the plain attributes that it has."""
     name = type(model).__name__
     try:
         check_is_fitted(model)
     except ValueError:
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
+    if isinstance(model, HistGradientBoostingClassifier):
+        return [*(p.nodes for round_ in model._predictors for p in round_), model._baseline_prediction]
+    states = [tree.tree_.__getstate__() for tree in _trees_of(model)]
+    arrays = [state[column] for state in states for column in ("nodes", "values")]
+    return [*arrays, _base_of(model)] if isinstance(model, GradientBoostingClassifier) else arrays
+
+
+def _trees_of(model: Any) -> list:
+    return [model] if isinstance(model, DecisionTreeClassifier) else np.ravel(model.estimators_).tolist()
+
+
+def _base_of(model: Any) -> NDArray[np.float64]:
+    """Return where the sums of gradient boosting begin."""
+    init = model.init_
+    if init != "zero" and not (isinstance(init, DummyClassifier) and init.strategy in CONSTANT):
+        raise ModelError(
+            f"Expected init to be None or 'zero', got {type(init).__name__}: sums that begin with another model's"
+            " prediction are not supported."
+        )
+    return model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
+
+
+def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
+    """Translate a fitted classifier and prove the translation. ``voting`` is for forests only."""
+    name = type(model).__name__
     if isinstance(model, GradientBoostingClassifier):
         return _translate_boosting(model, name)
     if isinstance(model, HistGradientBoostingClassifier):
@@ -56,7 +81,7 @@ def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
 
 
 def _translate_voting(model: Any, name: str) -> TreeEnsemble:
-    trees = model.estimators_ if isinstance(model, FORESTS) else [model]
+    trees = _trees_of(model)
     ensemble = TreeEnsemble.from_trees(
         [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)) for tree in trees],
         **_columns(model),
@@ -83,20 +108,13 @@ def _translate_averaging(model: Any, name: str) -> TreeEnsemble:
 
 
 def _translate_boosting(model: Any, name: str) -> TreeEnsemble:
-    init = model.init_
-    if init != "zero" and not (isinstance(init, DummyClassifier) and init.strategy in CONSTANT):
-        raise ModelError(
-            f"Expected init to be None or 'zero', got {type(init).__name__}: sums that begin with another model's"
-            " prediction are not supported."
-        )
-    base = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
-    trees = model.estimators_.ravel()  # by rounds, within each by outputs
+    trees = _trees_of(model)  # by rounds, within each by outputs
     return _add_up(
         model,
         name,
         [_translate_tree(tree.tree_) for tree in trees],
         [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees],
-        base,
+        _base_of(model),
         second_wins_ties=True,
     )
 

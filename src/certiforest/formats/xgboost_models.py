@@ -10,30 +10,26 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.formats.documents import (
-    entries,
-    entry,
-    integer,
-    integers,
-    parse_single,
-    read_json,
-    read_ubjson,
-    singles,
-)
-from certiforest.formats.float32_rows import deployed_strict_thresholds
+from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, strings
+from certiforest.ensemble.numbers import shown
+from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
+from certiforest.formats.ubjson import read_ubjson
 
 UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
 PROBABILITY_SLACK = 2.0**-21
@@ -45,13 +41,13 @@ def is_xgboost_model(model: Any) -> bool:
     return xgboost is not None and isinstance(model, (xgboost.Booster, xgboost.XGBModel))
 
 
-def translate_xgboost(model: Any) -> TreeEnsemble:
-    """Translate a fitted ``XGBClassifier`` or ``Booster`` and prove the translation."""
+def content_of_xgboost(model: Any) -> bytes:
+    """Return all that decides what a fitted ``XGBClassifier`` or ``Booster`` predicts, as UBJSON."""
     import xgboost
 
     name = type(model).__name__
     if isinstance(model, xgboost.Booster):
-        return _translate_booster(model, name)
+        return bytes(model.save_raw("ubj"))
     if not isinstance(model, xgboost.XGBClassifier):
         raise ModelError(f"Expected a classifier, got {name}.")
     if not model.__sklearn_is_fitted__():
@@ -61,79 +57,83 @@ def translate_xgboost(model: Any) -> TreeEnsemble:
             f"Expected missing=nan, got missing={model.missing!r}: that a number counts as missing is not supported;"
             " fit without it."
         )
-    booster = model.get_booster()
-    best = booster.attr("best_iteration")  # predict leaves out the rounds after it
-    n_rounds = None if best is None else int(best) + 1
-    ensemble = _translate(read_ubjson(bytes(booster.save_raw("ubj"))), n_rounds)
-    prove(
-        ensemble,
-        name,
-        predict=lambda rows: model.predict(rows, validate_features=False),
-        raw=lambda rows: model.predict(rows, output_margin=True, validate_features=False),
-        dtype=np.float32,
-        slack=PROBABILITY_SLACK,
-    )
+    return bytes(model.get_booster().save_raw("ubj"))
+
+
+def translate_xgboost(model: Any, content: bytes) -> TreeEnsemble:
+    """Translate a model, given its content, and prove the translation."""
+    import xgboost
+
+    document = read_ubjson(content)
+    if isinstance(model, xgboost.Booster):
+        ensemble = _translate(document, None)
+        predict, raw = _predictions_of_booster(model, ensemble.n_classes)
+    else:
+        ensemble = _translate(document, _best_round(document))  # predict leaves out the rounds after it
+
+        def predict(rows: NDArray) -> NDArray:
+            return model.predict(rows, validate_features=False)
+
+        def raw(rows: NDArray) -> NDArray:
+            return model.predict(rows, output_margin=True, validate_features=False)
+
+    prove(ensemble, type(model).__name__, predict, raw, dtype=np.float32, slack=PROBABILITY_SLACK)
     return ensemble
 
 
-def _translate_booster(booster: Any, name: str) -> TreeEnsemble:
-    ensemble = _translate(read_ubjson(bytes(booster.save_raw("ubj"))), None)
-
+def _predictions_of_booster(booster: Any, n_classes: int) -> tuple[Callable, Callable]:
     def predict(rows: NDArray) -> NDArray:
         value = np.asarray(booster.inplace_predict(rows, validate_features=False))
         if value.ndim == 2:
             return value.argmax(axis=1)
-        return (value if ensemble.n_classes > 2 else value > 0.5).astype(np.int64)  # multi:softmax gives labels
+        return (value if n_classes > 2 else value > 0.5).astype(np.int64)  # multi:softmax gives labels
 
     def raw(rows: NDArray) -> NDArray:
         return booster.inplace_predict(rows, predict_type="margin", validate_features=False)
 
-    prove(ensemble, name, predict, raw, dtype=np.float32, slack=PROBABILITY_SLACK)
-    return ensemble
+    return predict, raw
 
 
 def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
-    try:
+    with sound(source, "XGBoost classifier"):
         document = read_ubjson(content) if UBJSON_OBJECT.match(content) else read_json(content, parse_single)
-        n_rounds = None
-        attributes = entry(document, "learner").get("attributes")
-        if isinstance(attributes, dict) and "best_iteration" in attributes:
-            n_rounds = integer(attributes, "best_iteration") + 1
-        return _translate(document, n_rounds, is_file=True)
-    except ModelError as error:
-        raise ModelError(f"{source} is not a sound XGBoost classifier. {error}") from None
+        return _translate(document, _best_round(document), is_file=True)
+
+
+def _best_round(document: Any) -> int | None:
+    """Return the number of rounds up to the best one, None if no round is called the best."""
+    learner = entry(document, "learner")
+    if not _has(learner, "attributes") or not _has(learner["attributes"], "best_iteration"):
+        return None
+    return integer(learner, "attributes", "best_iteration") + 1
 
 
 def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> TreeEnsemble:
     learner = entry(document, "learner")
-    objective = entry(learner, "objective", "name")
-    parameters = entry(learner, "learner_model_param")
-    if integer({"num_target": 1, **parameters}, "num_target") != 1:
-        raise ModelError("Expected one label per row, got a model of several targets.")
-    if objective in TWO_CLASSES:
-        n_classes, n_outputs = 2, 1
-    elif objective in MANY_CLASSES:
-        n_classes = n_outputs = integer(parameters, "num_class")
-    else:
-        raise ModelError(
-            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES)}, got {str(objective)[:40]!r}."
-        )
-    n_features = integer(parameters, "num_feature")
-    trees, output, weight = _read_booster(entry(learner, "gradient_booster"), n_outputs)
+    n_classes, n_outputs = _read_outputs(learner)
+    n_features = integer(learner, "learner_model_param", "num_feature")
+    trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
         raise ModelError(f"Expected a tree for each of {n_outputs} classes, got {len(trees)} trees.")
-    base = _read_base(parameters, objective, n_outputs)
-    n_used = _count_used(entry(learner, "gradient_booster"), n_outputs, len(trees), n_rounds)
+    base = _read_base(learner, n_outputs)
+    n_used = len(trees)
+    if n_rounds is not None:
+        if not 1 <= n_rounds < len(round_ends):
+            raise ModelError(f"Expected a best round between 1 and {len(round_ends) - 1}, got {n_rounds}.")
+        n_used = round_ends[n_rounds]
     if is_file and n_used < len(trees):
         raise ModelError(
             f"Expected a file whose trees are all used, got one that says that round {n_rounds} was the best:"
             " XGBClassifier would leave out the trees after it, Booster would not. Save booster[: best_iteration + 1],"
             " or give the object itself."
         )
-    names = entries(learner, "feature_names") if "feature_names" in learner else []
+    names = strings(learner, "feature_names") if "feature_names" in learner else []
     table = ScoreTable(n_outputs)
-    nodes = [_translate_tree(i, trees[i], names, n_outputs, output[i], weight[i], table) for i in range(n_used)]
+    nodes = [
+        _translate_tree(i, trees[i], (n_features, names), (n_outputs, output[i]), weight[i], table)
+        for i in range(n_used)
+    ]
     return TreeEnsemble.from_trees(
         nodes,
         n_features=n_features,
@@ -144,16 +144,40 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
     )
 
 
-def _read_base(parameters: Any, objective: str, n_outputs: int) -> NDArray[np.float64]:
+def _read_outputs(learner: Any) -> tuple[int, int]:
+    """Return the number of classes and of sums."""
+    objective = entry(learner, "objective", "name")
+    parameters = entry(learner, "learner_model_param")
+    if _has(parameters, "num_target") and integer(parameters, "num_target") != 1:
+        raise ModelError("Expected one label per row, got a model of several targets.")
+    if objective in TWO_CLASSES:
+        n_classes, n_outputs, written = 2, 1, [0, 1]
+    elif objective in MANY_CLASSES:
+        n_classes = n_outputs = integer(learner, "objective", "softmax_multiclass_param", "num_class")
+        written = [n_classes]
+    else:
+        raise ModelError(
+            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES)}, got {shown(objective)}."
+        )
+    if integer(parameters, "num_class") not in written:
+        raise ModelError(
+            f"Expected num_class to be {written[0]}, as the objective {objective} says, got"
+            f" {integer(parameters, 'num_class')}."
+        )
+    return n_classes, n_outputs
+
+
+def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
     """Return the base score as a sum; for log-loss it is written as a probability."""
-    text = str(entry(parameters, "base_score"))
-    try:
-        written = singles({"base_score": [parse_single(word) for word in text.strip("[]").split(",")]}, "base_score")
-    except ValueError:
-        raise ModelError(f"Expected numbers as base_score, got {text[:40]!r}.") from None
+    text = entry(learner, "learner_model_param", "base_score")
+    words = text.removeprefix("[").removesuffix("]").split(",") if isinstance(text, str) else []
+    if not words or not all(NUMBER.fullmatch(word) for word in words):
+        raise ModelError(f"Expected numbers as base_score, got {shown(text)}.")
+    written = singles({"base_score": [parse_single(word) for word in words]}, "base_score")
+    objective = entry(learner, "objective", "name")
     if objective == "binary:logistic":
         if not ((written > 0) & (written < 1)).all():
-            raise ModelError(f"Expected a base_score between 0 and 1, got {text[:40]!r}.")
+            raise ModelError(f"Expected a base_score between 0 and 1, got {shown(text)}.")
         # In float32, as XGBoost does it; the logarithm is rounded once.
         odds = np.float32(1) / written - np.float32(1)
         written = (-np.log(odds.astype(np.float64))).astype(np.float32)
@@ -162,47 +186,53 @@ def _read_base(parameters: Any, objective: str, n_outputs: int) -> NDArray[np.fl
     return np.broadcast_to(written.astype(np.float64), n_outputs).copy()
 
 
-def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64], NDArray[np.float64]]:
-    """Return the trees, the output that each adds to and the weight that it has."""
+def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64], NDArray[np.float64], list[int]]:
+    """Return the trees, the output that each adds to, the weight that it has, and where rounds end."""
     kind = entry(booster, "name")
     if kind not in ("gbtree", "dart"):
-        raise ModelError(f"Expected trees (booster gbtree or dart), got the booster {str(kind)[:40]!r}.")
+        raise ModelError(f"Expected trees (booster gbtree or dart), got the booster {shown(kind)}.")
     model = entry(booster, "model") if kind == "gbtree" else entry(booster, "gbtree", "model")
     trees = entries(model, "trees")
+    if integer(model, "gbtree_model_param", "num_trees") != len(trees):
+        raise ModelError(
+            f"Expected {integer(model, 'gbtree_model_param', 'num_trees')} trees, as num_trees says, got {len(trees)}."
+        )
     output = integers(model, "tree_info", size=len(trees))
     if len(output) and not 0 <= output.min() <= output.max() < n_outputs:
         raise ModelError(f"Expected tree_info between 0 and {n_outputs - 1}, got {output.min()} to {output.max()}.")
     weight = singles(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees), np.float32)
     if not np.isfinite(weight).all():
         raise ModelError("Expected finite weights of trees, got others.")
-    return trees, output, weight.astype(np.float64)
+    return trees, output, weight.astype(np.float64), _read_rounds(model, n_outputs, len(trees))
 
 
-def _count_used(booster: Any, n_outputs: int, n_trees: int, n_rounds: int | None) -> int:
-    """Return how many trees the first rounds have."""
-    if n_rounds is None:
-        return n_trees
-    model = entry(booster, "model") if "model" in booster else entry(booster, "gbtree", "model")
-    if "iteration_indptr" in model:
+def _read_rounds(model: Any, n_outputs: int, n_trees: int) -> list[int]:
+    """Return the number of trees up to each round, zero first."""
+    if _has(model, "iteration_indptr"):
         ends = integers(model, "iteration_indptr").tolist()
     else:  # before version 2
         step = n_outputs * integer(model, "gbtree_model_param", "num_parallel_tree")
         ends = list(range(0, n_trees + 1, max(1, step)))
-    if not 1 <= n_rounds < len(ends) or not 0 < ends[n_rounds] <= n_trees:
-        raise ModelError(f"Expected a best round between 1 and {len(ends) - 1}, got {n_rounds}.")
-    return ends[n_rounds]
+    if not ends or ends[0] != 0 or ends[-1] != n_trees or sorted(ends) != ends:
+        raise ModelError(f"Expected rounds (iteration_indptr) that go from 0 to all {n_trees} trees, got others.")
+    return ends
 
 
 def _translate_tree(
-    index: int, tree: Any, names: list, n_outputs: int, output: int, weight: float, table: ScoreTable
+    index: int, tree: Any, columns: tuple[int, list[str]], outputs: tuple[int, int], weight: float, table: ScoreTable
 ) -> Nodes:
+    (n_features, names), (n_outputs, output) = columns, outputs
     left = integers(tree, "left_children")
     right, feature = (integers(tree, name, size=len(left)) for name in ("right_children", "split_indices"))
     value = singles(tree, "split_conditions", size=len(left))
-    kept = _hanging(index, left, right)
+    _check_sizes(index, tree, len(left), n_features)
+    kept = _hanging(index, left, right, integers(tree, "parents", size=len(left)))
     is_leaf = left[kept] == -1
-    if "split_type" in tree:  # not before version 1.3
-        categorical = kept[~is_leaf & (integers(tree, "split_type", size=len(left))[kept] != 0)]
+    if _has(tree, "split_type"):  # not before version 1.3
+        is_categorical = integers(tree, "split_type", size=len(left)) != 0
+        if _has(tree, "categories_nodes"):
+            is_categorical |= np.isin(np.arange(len(left)), integers(tree, "categories_nodes"))
+        categorical = kept[~is_leaf & is_categorical[kept]]
         if len(categorical):
             f = int(feature[categorical[0]])
             shown = repr(names[f]) if 0 <= f < len(names) else str(f)
@@ -214,7 +244,7 @@ def _translate_tree(
     if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
         raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     if n_values > 1:  # one vector per leaf, whose place stands where other nodes have their right child
-        if n_values != n_outputs or "leaf_weights" not in tree:
+        if n_values != n_outputs or not _has(tree, "leaf_weights"):
             raise ModelError(
                 f"Expected {n_outputs} scores in each leaf of tree {index}, in leaf_weights, got {n_values} elsewhere:"
                 " older versions of XGBoost write vector leaves in another way; save the model with a newer one."
@@ -237,19 +267,42 @@ def _translate_tree(
     )
 
 
+def _has(document: Any, name: str) -> bool:
+    """Tell whether an optional entry is there; versions differ in which they write."""
+    return isinstance(document, dict) and name in document
+
+
 def _leaf_size(tree: Any) -> int:
-    return integer({"size_leaf_vector": 1, **entry(tree, "tree_param")}, "size_leaf_vector")
+    parameters = entry(tree, "tree_param")
+    size = integer(parameters, "size_leaf_vector") if _has(parameters, "size_leaf_vector") else 1
+    return max(size, 1)  # older versions write 0 for single numbers
 
 
-def _hanging(index: int, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def _check_sizes(index: int, tree: Any, n_nodes: int, n_features: int) -> None:
+    if _has(tree, "id") and integer(tree, "id") != index:
+        raise ModelError(f"Expected tree {index} to have the id {index}, got {integer(tree, 'id')}.")
+    for name, size in (("num_nodes", n_nodes), ("num_feature", n_features)):
+        if integer(tree, "tree_param", name) != size:
+            raise ModelError(
+                f"Expected tree {index} to have {name} {size}, as the rest of the file says, got"
+                f" {integer(tree, 'tree_param', name)}."
+            )
+
+
+def _hanging(
+    index: int, left: NDArray[np.int64], right: NDArray[np.int64], parent: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the nodes that hang below the root, the root first. Pruning leaves others in the file."""
     size = len(left)
     found, level, n_found = [], np.zeros(min(size, 1), np.int64), 0
-    while len(level):
+    is_sound = size > 0 and parent[0] in NO_PARENT
+    while len(level) and is_sound:
         found.append(level)
         n_found += len(level)
         inner = level[left[level] != -1]
         level = np.concatenate([left[inner], right[inner]])
-        if n_found + len(level) > size or (len(level) and not 0 <= level.min() <= level.max() < size):
-            raise ModelError(f"Expected the nodes of tree {index} to form a tree, got children that do not.")
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+        is_sound = n_found + len(level) <= size and (not len(level) or 0 <= level.min() <= level.max() < size)
+        is_sound = is_sound and (parent[level] == np.concatenate([inner, inner])).all()
+    if not is_sound:
+        raise ModelError(f"Expected the nodes of tree {index} to form a tree, got children or parents that do not.")
+    return np.concatenate(found)

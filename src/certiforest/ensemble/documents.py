@@ -1,0 +1,111 @@
+"""Model files as trees of named entries: read as data, and every entry checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble.nodes import ModelError
+from certiforest.ensemble.numbers import InexactError, exact_floats, shown
+
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+@contextmanager
+def sound(source: str, kind: str) -> Iterator[None]:
+    """Say in errors which file is not a sound model of its kind."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{source} is not a sound {kind}. {error}") from None
+
+
+def read_json(content: str | bytes, parse_float: Callable[[str], float] = float) -> Any:
+    """Read JSON text in which every name stands once. ``parse_float`` turns the text of a number into a float."""
+    try:
+        return json.loads(content, parse_float=parse_float, object_pairs_hook=named_once)
+    except RecursionError:
+        raise ModelError("Expected a model, got JSON that nests too deep.") from None
+    except ModelError:
+        raise
+    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, whole numbers of thousands of digits
+        raise ModelError(f"Expected whole JSON text, got something else ({error}): was it cut short?") from None
+
+
+def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the entries of an object, of which no two may have one name."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ModelError(f"Expected every name once, got {shown(twice)} twice.")
+    return entries
+
+
+def entry(document: Any, *path: str) -> Any:
+    """Return the entry at a path of names."""
+    for depth, name in enumerate(path):
+        if not isinstance(document, dict) or name not in document:
+            raise ModelError(f"Expected an entry {'/'.join(path[: depth + 1])!r}, got none.")
+        document = document[name]
+    return document
+
+
+def entries(document: Any, *path: str) -> list:
+    """Return the list at a path of names."""
+    found = entry(document, *path)
+    if isinstance(found, np.ndarray):
+        return found.tolist()
+    if not isinstance(found, list):
+        raise ModelError(f"Expected a list at {'/'.join(path)!r}, got {shown(found)}.")
+    return found
+
+
+def strings(document: Any, *path: str) -> list[str]:
+    """Return the list of strings at a path of names."""
+    found = entries(document, *path)
+    if not all(isinstance(word, str) for word in found):
+        raise ModelError(f"Expected a list of strings at {'/'.join(path)!r}, got others.")
+    return found
+
+
+def numbers(document: Any, *path: str, size: int | None = None) -> NDArray[np.float64]:
+    """Return the list of numbers at a path as float64, NaN and infinity included; ``size`` is its expected length."""
+    found, name = entry(document, *path), "/".join(path)
+    if not isinstance(found, np.ndarray):
+        others = [value for value in entries(document, *path) if type(value) not in (int, float)]
+        if others:
+            raise ModelError(f"Expected a list of numbers at {name!r}, got {shown(others[0])} among them.")
+    if size is not None and len(found) != size:
+        raise ModelError(f"Expected {size} numbers at {name!r}, got {len(found)}.")
+    try:
+        return exact_floats(found)
+    except InexactError as error:
+        raise ModelError(f"Expected a list of numbers at {name!r}, got {error}.") from None
+
+
+def integers(document: Any, *path: str, size: int | None = None) -> NDArray[np.int64]:
+    """Return the list of whole numbers at a path."""
+    found = entry(document, *path)
+    if isinstance(found, np.ndarray):
+        is_whole = found.dtype.kind in "iu" or not found.size
+    else:
+        is_whole = all(type(value) is int for value in entries(document, *path))
+    if not is_whole:
+        raise ModelError(f"Expected whole numbers at {'/'.join(path)!r}, got others.")
+    return numbers(document, *path, size=size).astype(np.int64)
+
+
+def integer(document: Any, *path: str) -> int:
+    """Return the whole number at a path, which may be written as text."""
+    found = entry(document, *path)
+    text = found if isinstance(found, str) else shown(found)
+    if isinstance(found, float) or not WHOLE_NUMBER.fullmatch(text):
+        raise ModelError(f"Expected a whole number at {'/'.join(path)!r}, got {shown(found)}.")
+    return int(text)

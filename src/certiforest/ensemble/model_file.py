@@ -1,0 +1,83 @@
+"""The model file of this library as a JSON document (``docs/file_format.md``): written, read and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from certiforest.ensemble.documents import entries, integers, numbers, strings
+from certiforest.ensemble.nodes import ModelError
+from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.scaling import Scaling, ScalingError
+
+if TYPE_CHECKING:
+    from certiforest.ensemble.tree_ensemble import TreeEnsemble
+
+FORMAT = "certiforest"
+FORMAT_VERSION = 1
+
+
+def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
+    """Return what a model file says of an ensemble."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "combine": ensemble.combine,
+        "n_features": ensemble.n_features,
+        "feature_names": None if ensemble.feature_names is None else list(ensemble.feature_names),
+        "classes": ensemble.classes.tolist(),
+        "feature": ensemble.feature.tolist(),
+        "threshold": ensemble.threshold.tolist(),
+        "leaf": ensemble.leaf.tolist(),
+    }
+    if ensemble.scaling is not None:
+        document["scaling"] = {
+            "offset": ensemble.scaling.offset.tolist(),
+            "range": ensemble.scaling.range.tolist(),
+        }
+    if ensemble.scores is not None and ensemble.base is not None:
+        document |= {"scores": ensemble.scores.tolist(), "base": ensemble.base.tolist()}
+    return document
+
+
+def from_document(document: Any) -> dict[str, Any]:
+    """Return what a model file says as arguments of `TreeEnsemble`, which checks them further."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelError(f'Expected an object with "format": "{FORMAT}".')
+    version = document.get("version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise ModelError(
+            f"Expected format version {FORMAT_VERSION}, got {shown(version)}."
+            " A newer version of certiforest may read it: pip install --upgrade certiforest."
+        )
+    combine = document.get("combine")
+    if combine not in ("vote", "sum"):
+        raise ModelError(f'Expected "combine": "vote" or "sum", got {shown(combine)}.')
+    if combine == "vote" and not document.keys().isdisjoint(("scores", "base")):
+        raise ModelError('Expected no "scores" and no "base" where trees vote, got one of them.')
+    feature, leaf = integers(document, "feature"), integers(document, "leaf")
+    threshold = numbers(document, "threshold")
+    if feature.shape == threshold.shape == leaf.shape:
+        is_leaf = feature < 0
+        if (leaf[~is_leaf] != -1).any() or (threshold[is_leaf] != 0).any():
+            raise ModelError('Expected "leaf" to be -1 at splits and "threshold" 0 at leaves, got other numbers.')
+    has_scores = combine == "sum"
+    return {
+        "feature": feature,
+        "threshold": threshold,
+        "leaf": leaf,
+        "n_features": document.get("n_features"),
+        "classes": entries(document, "classes"),
+        "feature_names": None if document.get("feature_names") is None else strings(document, "feature_names"),
+        "scaling": None if document.get("scaling") is None else _read_scaling(document["scaling"]),
+        "scores": [numbers({"scores": row}, "scores") for row in entries(document, "scores")] if has_scores else None,
+        "base": numbers(document, "base") if has_scores else None,
+    }
+
+
+def _read_scaling(entry: Any) -> Scaling:
+    if not isinstance(entry, dict) or set(entry) != {"offset", "range"}:
+        raise ModelError(f'Expected "scaling" to hold "offset" and "range", got {shown(entry)}.')
+    try:
+        return Scaling(numbers(entry, "offset"), numbers(entry, "range"))
+    except ScalingError as error:
+        raise ModelError(f'The "scaling" is wrong. {error}') from None

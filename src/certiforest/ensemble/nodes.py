@@ -1,0 +1,246 @@
+"""What an ensemble is made of, and whether it is sound: nodes, classes, scores, names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certiforest.ensemble import tree_kernels as kernels
+from certiforest.ensemble.numbers import InexactError, exact_floats, owned, shown
+from certiforest.ensemble.scaling import Scaling
+
+MAX_FEATURES = 2**24  # a row of them takes 128 MB; a small file may claim any number
+
+
+class ModelError(ValueError):
+    """A model, or the file it comes from, is not what it should be."""
+
+
+class Nodes(NamedTuple):
+    """One tree as most libraries hold it: children by index, in any order, node 0 the root.
+
+    ``left[i] == -1`` marks a leaf; ``leaf[i]`` is then its class index, or its row of scores (ignored at splits).
+    """
+
+    left: ArrayLike
+    right: ArrayLike
+    feature: ArrayLike
+    threshold: ArrayLike
+    leaf: ArrayLike
+
+
+def link(feature: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the right child of each node (-1 at leaves) and where trees start, of nodes in preorder."""
+    size = len(feature)
+    right, tree_start = np.empty(size, np.int32), np.empty(size + 1, np.int64)
+    n_trees = kernels.link_preorder(feature, right, tree_start, np.empty(size, np.int64))
+    if n_trees < 0:
+        raise ModelError("Expected whole trees, got a last tree that is cut short.")
+    return right, tree_start[: n_trees + 1].copy()
+
+
+def check_nodes(
+    feature: ArrayLike, threshold: ArrayLike, leaf: ArrayLike, n_features: int, n_values: int
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Return the columns of nodes in preorder as int32, float64 and int32; ``n_values`` is what leaves choose from."""
+    feature, leaf = _integers(feature, "feature"), _integers(leaf, "leaf")
+    threshold = _floats(threshold, "threshold") + 0.0  # a copy with one kind of zero
+    if not (feature.ndim == 1 and feature.shape == threshold.shape == leaf.shape):
+        raise ModelError(
+            "Expected feature, threshold and leaf of one length, got shapes"
+            f" {feature.shape}, {threshold.shape} and {leaf.shape}."
+        )
+    if feature.size == 0:
+        raise ModelError("Expected at least one tree, got none.")
+    if feature.size > 2**31 - 2:
+        raise ModelError(f"Expected fewer than 2**31 - 1 nodes, got {feature.size}.")
+    if feature.min() < -1 or feature.max() >= n_features:
+        raise ModelError(
+            f"Expected feature indices from 0 to {n_features - 1}, or -1 at leaves,"
+            f" got {feature.min() if feature.min() < -1 else feature.max()}."
+        )
+    is_leaf = feature < 0
+    if not np.isfinite(threshold[~is_leaf]).all():
+        raise ModelError("Expected finite thresholds, got NaN or infinity.")
+    if leaf[is_leaf].min(initial=0) < 0 or leaf[is_leaf].max(initial=0) >= n_values:
+        raise ModelError(
+            f"Expected the class index, or row of scores, of every leaf to be between 0 and {n_values - 1},"
+            f" got {leaf[is_leaf].min()} to {leaf[is_leaf].max()}."
+        )
+    threshold[is_leaf] = 0.0
+    leaf[~is_leaf] = -1
+    return feature.astype(np.int32), threshold, leaf.astype(np.int32)
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    try:
+        array = np.array(values)
+    except ValueError:
+        array = np.empty(1, object)
+    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
+        raise ModelError(f"Expected {name} to hold integers of 64 bits at most, got {array.dtype}.")
+    return array.astype(np.int64)
+
+
+def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        return exact_floats(values)
+    except InexactError as error:
+        raise ModelError(f"Expected {name} to hold numbers, got {error}.") from None
+
+
+def preorder(index: int, tree: Nodes) -> tuple[NDArray, NDArray, NDArray]:
+    """Put one tree's nodes in preorder; every node must be met exactly once."""
+    left, right = _integers(tree.left, "left"), _integers(tree.right, "right")
+    feature, leaf = _integers(tree.feature, "feature"), _integers(tree.leaf, "leaf")
+    threshold = _floats(tree.threshold, "threshold")
+    shapes = [column.shape for column in (left, right, feature, threshold, leaf)]
+    size = left.size
+    if set(shapes) != {(size,)} or size == 0:
+        raise ModelError(
+            f"Expected every node of tree {index} to have a left, right, feature, threshold and leaf entry,"
+            f" got columns of the shapes {shapes}."
+        )
+    order: list[int] = []
+    met = np.zeros(size, bool)
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        if met[node]:
+            raise ModelError(f"Expected tree {index} to be a tree, got node {node} as a child twice.")
+        met[node] = True
+        order.append(node)
+        if left[node] == -1 and right[node] == -1:
+            continue
+        children = int(left[node]), int(right[node])
+        if not all(0 <= child < size for child in children):
+            raise ModelError(
+                f"Expected children of node {node} of tree {index} between 0 and {size - 1}, or both -1 at"
+                f" a leaf, got {children[0]} and {children[1]}."
+            )
+        waiting += [children[1], children[0]]
+    if len(order) != size:
+        raise ModelError(
+            f"Expected every node of tree {index} to hang below its root, got {size - len(order)} that do not."
+        )
+    is_split = left[order] != -1
+    if (feature[order][is_split] < 0).any():
+        raise ModelError(f"Expected splits of tree {index} to test a feature >= 0, got a negative index.")
+    return np.where(is_split, feature[order], -1), threshold[order], leaf[order]
+
+
+def cut_to_box(
+    feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike
+) -> dict[str, NDArray]:
+    """Keep the nodes, given in preorder, that rows in the box ``(low, high]`` reach, and link them.
+
+    Returns
+    -------
+    dict
+        The columns of nodes as `TreeEnsemble` names them, read-only.
+    """
+    right, tree_start = link(feature)
+    size = len(feature)
+    # Bounds of the tested features only: a small file may claim any number of features.
+    tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
+    low, high = (
+        np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested] for bound in (low, high)
+    )
+    place_of_node = np.full(size, -1, np.int32)
+    place_of_node[feature >= 0] = place[:-1]
+    out_feature, out_leaf = np.empty(size, np.int32), np.empty(size, np.int32)
+    out_threshold, out_low, out_high = np.empty(size), np.empty(size), np.empty(size)
+    size = kernels.trim(
+        place_of_node, threshold, leaf, right, tree_start, low, high, np.empty(size, np.int64),
+        out_feature, out_threshold, out_leaf, out_low, out_high,
+    )  # fmt: skip
+    out_feature = out_feature[:size]
+    out_feature = np.where(out_feature >= 0, tested[out_feature], -1).astype(np.int32)
+    right, tree_start = link(out_feature)
+    return {
+        "feature": owned(out_feature),
+        "threshold": owned(out_threshold[:size]),
+        "leaf": owned(out_leaf[:size]),
+        "low": owned(out_low[:size]),
+        "high": owned(out_high[:size]),
+        "right": owned(right),
+        "tree_start": owned(tree_start),
+    }
+
+
+def check_classes(classes: Any) -> NDArray:
+    """Return class labels: whole numbers, floats, booleans or text, each once, with the values given."""
+    given = classes.tolist() if isinstance(classes, np.ndarray) else classes
+    try:
+        given = list(given)
+        labels = np.array(given)
+    except (TypeError, ValueError):
+        labels = np.empty(0)
+    if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "biufU":
+        raise ModelError(
+            "Expected a list of class labels that are all strings, all integers, all floats or all booleans,"
+            f" got {shown(classes)}."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ModelError("Expected finite class labels, got NaN or infinity.")
+    # Text that ends with a zero byte loses it in an array; numbers may be rounded to fit one type.
+    if len({type(label) for label in given}) > 1 or labels.tolist() != given:
+        raise ModelError(f"Expected class labels of one type that keep their values, got {shown(given)}.")
+    if len(np.unique(labels)) != labels.size:
+        raise ModelError(f"Expected every class label once, got {shown(given)}.")
+    return owned(labels)
+
+
+def check_scores(
+    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return scores, shape (n, n_outputs), and base, shape (n_outputs,); neither for trees that vote."""
+    if scores is None:
+        if base is not None:
+            raise ModelError("Expected scores wherever there is a base, got a base only.")
+        return None, None
+    table = _floats(scores, "scores")
+    outputs = {n_classes, 1} if n_classes == 2 else {n_classes}
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] not in outputs:
+        wanted = " or ".join(f"(n, {n})" for n in sorted(outputs))
+        raise ModelError(f"Expected scores of shape {wanted} for {n_classes} classes, got shape {table.shape}.")
+    start = np.zeros(table.shape[1]) if base is None else _floats(base, "base")
+    if start.shape != table.shape[1:]:
+        raise ModelError(f"Expected one base for each of {table.shape[1]} outputs, got shape {start.shape}.")
+    for name, numbers in (("scores", table), ("base", start)):
+        if not np.isfinite(numbers).all():
+            raise ModelError(f"Expected finite {name}, got NaN or infinity.")
+    return owned(table + 0.0), owned(start + 0.0)  # one kind of zero
+
+
+def check_n_features(n_features: Any) -> int:
+    """Return the length of a row."""
+    if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
+        raise ModelError(f"Expected n_features to be an integer, got {shown(n_features)}.")
+    if not 1 <= n_features <= MAX_FEATURES:
+        raise ModelError(f"Expected n_features between 1 and {MAX_FEATURES}, got {shown(n_features)}.")
+    return int(n_features)
+
+
+def check_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """Return the name of each feature."""
+    if names is None:
+        return None
+    if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
+        raise ModelError(f"Expected {n_features} feature names, got {shown(names)}.")
+    names = tuple(str(name) for name in names)
+    if len(names) != n_features:
+        raise ModelError(f"Expected {n_features} feature names, got {len(names)}.")
+    return names
+
+
+def check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
+    """Return a scaling that fits the length of a row."""
+    if scaling is not None and not isinstance(scaling, Scaling):
+        raise ModelError(f"Expected a Scaling, got {shown(scaling)}.")
+    if scaling is not None and scaling.n_features != n_features:
+        raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
+    return scaling

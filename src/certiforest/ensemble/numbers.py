@@ -1,0 +1,112 @@
+"""Numbers as they enter: turned into float64 exactly, or refused; and how any value is shown in an error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_WHOLE = 2**53  # above it, float64 has no longer every whole number
+KINDS = {"U": "text", "S": "text", "M": "dates", "m": "durations", "c": "complex numbers", "V": "records"}
+
+
+class InexactError(ValueError):
+    """Something is no number, or none that float64 holds. The text says what; ``place`` is where in the array."""
+
+    def __init__(self, got: str, place: tuple[int, ...] | None = None) -> None:
+        super().__init__(got)
+        self.place = place
+
+
+class Immutable:
+    """An object that sets its attributes once, while it is made, so that whoever holds it can rely on it."""
+
+    def _set(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"Expected no change of {name}: a {type(self).__name__} stays as it is; make another one.")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+
+def shown(value: Any, longest: int = 60) -> str:
+    """Return how a value is shown in an error: its repr, cut where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write numbers of thousands of digits
+        return f"a number of {value.bit_length()} bits"
+    try:
+        text = repr(value[:longest] if isinstance(value, (str, bytes, list, tuple)) else value)
+    except (ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def owned(array: NDArray) -> NDArray:
+    """Return a copy that nobody can write to."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def exact_floats(values: Any) -> NDArray[np.float64]:
+    """Return numbers of any kind as float64 of the same value; an array that is float64 already is not copied.
+
+    Raises
+    ------
+    InexactError
+        If there is text, dates, numbers that float64 would round, ...
+    """
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):
+        raise InexactError("lists of different lengths") from None
+    if array.dtype.kind in KINDS:
+        raise InexactError(KINDS[array.dtype.kind])
+    if array.dtype.kind == "O":
+        return _exact_objects(array)
+    if array.dtype.kind in "iu" and array.dtype.itemsize > 4:
+        return _exact_where(array, (array <= LARGEST_WHOLE) & (array >= -LARGEST_WHOLE))
+    with np.errstate(over="ignore"):
+        floats = array.astype(np.float64, copy=False)
+    if array.dtype.itemsize > 8:
+        return _exact_where(array, (floats == array) | np.isnan(array))
+    # A list of mixed numbers has lost whole numbers above 2**53 already.
+    if array is not values and array.dtype == np.float64 and not hasattr(values, "dtype"):
+        large = np.abs(array) >= LARGEST_WHOLE
+        if large.any() and np.isfinite(array[large]).any():
+            return _exact_objects(np.array(values, dtype=object))
+    return floats
+
+
+def _exact_where(array: NDArray, fits: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if not fits.all():
+        place = tuple(np.argwhere(~fits)[0].tolist())
+        raise _too_long(array[place], place)
+    return array.astype(np.float64)
+
+
+def _exact_objects(array: NDArray) -> NDArray[np.float64]:
+    floats = np.empty(array.size)
+    for i, value in enumerate(array.ravel().tolist()):
+        if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
+            raise InexactError(f"{shown(value)} ({type(value).__name__})", _place(i, array))
+        if isinstance(value, (int, np.integer)) and not -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
+            raise _too_long(value, _place(i, array))
+        floats[i] = float(value)
+        if floats[i] != value and not math.isnan(floats[i]):
+            raise _too_long(value, _place(i, array))
+    return floats.reshape(array.shape)
+
+
+def _place(i: int, array: NDArray) -> tuple[int, ...]:
+    return tuple(int(k) for k in np.unravel_index(i, array.shape))
+
+
+def _too_long(value: Any, place: tuple[int, ...]) -> InexactError:
+    if isinstance(value, (int, np.integer)):
+        return InexactError(f"{shown(int(value))}, beyond 2**53, where float64 does not hold every whole number", place)
+    return InexactError(f"{shown(value)}, which float64 would round", place)
