@@ -16,7 +16,7 @@ The house, from the front door down (imports go down only)::
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
     attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
-    compiled.py        the one decorator of all kernels
+    compiled.py        the one decorator of all kernels; kernel_cache.py: their machine code on disk, never stale
     files.py           writing files so that nobody sees half of one
 """
 

@@ -1,5 +1,20 @@
 """The one decorator of all kernels."""
 
-from numba import njit
+from collections.abc import Callable
+from typing import Any
 
-kernel = njit(cache=True, nogil=True)
+import numba
+
+try:
+    from certiforest.kernel_cache import Kernel, KernelCache
+except ImportError:  # a numba without what that file needs: kernels are compiled anew in every process
+    Kernel = None  # type: ignore[assignment, misc]
+
+
+def kernel(function: Callable) -> Any:
+    """Compile a function when it is called with arguments of new types, unless its code is found on disk."""
+    compiled = numba.njit(nogil=True)(function)  # and no fastmath
+    if Kernel is not None and compiled is not function:  # it is where numba is told to compile nothing
+        compiled.__class__ = Kernel
+        compiled._cache = KernelCache(function, compiled.targetoptions)
+    return compiled
