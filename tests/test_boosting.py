@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, certify, has_large_spread
 from certiforest.training.boosted_trees import LabelledRows, boost_trees
 from certiforest.training.worst_case import WorstCase
+from certiforest.training.worst_loss import WorstLoss
 
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -112,15 +113,16 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
         n_steps=5, n_refits=n_refits, random_state=0,
     )  # fmt: skip
     assert len(boosted.trees) > 1
-    worst_case = WorstCase(X, y, np.ones(40), np.full(3, eps), boosted.base, is_exponential)
+    worst_case = WorstCase(X, y, n_classes, Attacker(np.inf, eps), boosted.base)
+    loss = WorstLoss(worst_case, np.ones(40), is_exponential)
     for tree, value in zip(boosted.trees, boosted.values, strict=True):
-        worst_case.add(tree, value)
+        worst_case.add(worst_case.reached(tree), value)
     ensemble = boosted.ensemble(3, np.arange(n_classes))
-    np.testing.assert_array_equal(worst_case.margin, worst_margins(ensemble, X, y, eps))
-    assert worst_case.loss() == pytest.approx(boosted.train_loss[-1], rel=1e-12)
-    margins = worst_case.margin[np.arange(n_classes) != y[:, None]].reshape(40, -1)
+    np.testing.assert_array_equal(worst_case.margin(), worst_margins(ensemble, X, y, eps))
+    assert loss.mean() == pytest.approx(boosted.train_loss[-1], rel=1e-12)
+    margins = worst_case.margin()[np.arange(n_classes) != y[:, None]].reshape(40, -1)
     losses = np.exp(-margins).sum(axis=1)
-    assert worst_case.loss() == pytest.approx(np.mean(losses if is_exponential else np.log1p(losses)))
+    assert loss.mean() == pytest.approx(np.mean(losses if is_exponential else np.log1p(losses)))
 
 
 def test_certify_agrees_with_brute_force(iris):
@@ -145,9 +147,9 @@ def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
     tree, value = boosted.trees[0], boosted.values[0]
 
     def loss(values):
-        worst_case = WorstCase(X, y, rows.weight, np.full(30, 0.05), boosted.base, False)
-        worst_case.add(tree, values)
-        return worst_case.loss() * len(X) + 0.5 * (values**2).sum()
+        worst_case = WorstCase(X, y, 2, Attacker(np.inf, 0.05), boosted.base)
+        worst_case.add(worst_case.reached(tree), values)
+        return WorstLoss(worst_case, rows.weight, False).mean() * len(X) + 0.5 * (values**2).sum()
 
     fitted = loss(value)
     for leaf in np.flatnonzero(tree.left < 0):

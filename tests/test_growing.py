@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certiforest import Attacker, certify, has_large_spread
+from certiforest import Attacker, LargeSpreadForestClassifier, certify, has_large_spread
+from certiforest.training.estimator import ConstantWarning
 from certiforest.training.grower import Ground
 from certiforest.training.growing import GrowthWarning, _deal_features, grow_forest
 
 
 def grow(X, y, n_classes, sample_weight, attacker, **params):
-    return grow_forest(X, y, n_classes, sample_weight, attacker, **{"max_features": X.shape[1], **params})
+    classes = np.arange(n_classes)
+    return grow_forest(X, y, classes, sample_weight, attacker, **{"max_features": X.shape[1], **params})
 
 
 def blobs(n_rows=300, n_features=6, n_classes=3, seed=0):
@@ -135,12 +137,14 @@ def test_trees_that_stay_small_are_warned_of_with_what_would_fit():
 
 def test_a_forest_that_says_always_the_same_is_warned_of():
     X = np.random.default_rng(0).random((200, 3))
-    y = (X[:, 0] > 0.7).astype(int)
+    y = np.where(X[:, 0] > 0.7, "spam", "ham")
+    forest = LargeSpreadForestClassifier(3, 2, eps=0.9, random_state=0)
+    share = (y == "ham").mean()
     with (
         pytest.warns(GrowthWarning, match="much smaller eps"),
-        pytest.warns(GrowthWarning, match="Nothing but the class 0 was learned"),
+        pytest.warns(ConstantWarning, match=f"class 'ham' was learned: it is right for {share:.3f} of the training"),
     ):
-        grow(X, y, 2, None, Attacker(np.inf, 0.9), n_estimators=3, max_depth=2, random_state=0)
+        forest.fit(X, y)
 
 
 def test_later_rounds_save_rows_that_the_first_lose():

@@ -6,6 +6,7 @@ import pytest
 from certiforest import Attacker, TreeEnsemble, Verdict, certify
 from certiforest.training.grower import GrownTrees
 from certiforest.training.margin import Margins
+from certiforest.training.worst_case import WorstCase
 
 # Two stumps on two features: x0 <= 0.5 and x1 <= 0.5, left says 0, right says 1.
 STUMPS = GrownTrees(
@@ -23,7 +24,7 @@ X = np.array([[0.1, 0.1], [0.45, 0.1], [0.45, 0.55], [0.9, 0.9]])
 
 
 def margins(y, n_classes=2):
-    found = Margins(X, np.array(y), n_classes, np.full(2, 0.1))
+    found = Margins(WorstCase(X, np.array(y), n_classes, Attacker(np.inf, 0.1)), n_classes)
     found.add(STUMPS)
     return found
 
@@ -47,7 +48,7 @@ def test_rows_of_positive_margin_are_robust_and_those_of_zero_if_they_win_ties()
 
 def test_leaves_are_relabelled_for_the_rows_that_reach_them():
     wrong = STUMPS._replace(leaf=np.array([0, 0, 1, 1, 0, 1]))  # the first stump always says 1
-    found = Margins(X[[0, 1, 3]], np.array([0, 0, 1]), 2, np.zeros(2))
+    found = Margins(WorstCase(X[[0, 1, 3]], np.array([0, 0, 1]), 2, Attacker(np.inf, 0.0)), 2)
     found.add(wrong)
     found.relabel(wrong, np.ones(3), 1.0, n_sweeps=1)
     assert wrong.leaf.tolist() == STUMPS.leaf.tolist()

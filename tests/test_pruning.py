@@ -174,7 +174,7 @@ def train(X, y, attacker, **options):
         "n_orders": 1, "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0),
         "n_jobs": None,
     }  # fmt: skip
-    ensemble, _ = train_pruned_forest(X, y, len(np.unique(y)), None, attacker, **(defaults | options))
+    ensemble, _ = train_pruned_forest(X, y, np.unique(y), None, attacker, **(defaults | options))
     return ensemble
 
 

@@ -25,7 +25,8 @@ from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
 from certiforest.training.threshold_ledger_kernels import mark_open_features
-from certiforest.training.worst_case import GRID, WorstCase
+from certiforest.training.worst_case import WorstCase, as_box
+from certiforest.training.worst_loss import WorstLoss
 
 SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
 RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
@@ -34,6 +35,7 @@ CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes featu
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
 ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
+GRID = 2.0**-32  # values are whole multiples of this, so that sums of them are exact
 LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
 
 
@@ -148,7 +150,7 @@ def boost_trees(
     l2 : float or None
         Weight of half the sum of squared leaf values of a tree. None: by the number of rows.
     n_steps : int
-        How leaf values are fitted, see `WorstCase.fit_values`.
+        How leaf values are fitted, see `WorstLoss.fit_values`.
     thrift : float
         How much less, as a share, a gain counts on a feature that is new to the tree, if a threshold closes all of
         that feature to other trees; in proportion if it closes less.
@@ -167,11 +169,11 @@ def boost_trees(
     score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
     base = _base(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
-    worst_cases = [
-        WorstCase(part.X, part.y_index.astype(score.class_index.dtype), part.weight, ground.reach, base, is_exponential)
-        for part in parts
-    ]
-    train = worst_cases[0]
+    losses = []
+    for part in parts:
+        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, as_box(attacker), base)
+        losses.append(WorstLoss(case, part.weight, is_exponential))
+    train = losses[0]
     closed = _closed_shares(ground)
     varies = ground.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
@@ -187,7 +189,7 @@ def boost_trees(
         max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
     boosted = BoostedTrees([], [], base, learning_rate, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
-    _record(curves, worst_cases)
+    _record(curves, losses)
     share, has_run_out = max_features, False
     while len(boosted.trees) < n_estimators:
         tree, weight = len(boosted.trees), train.row_weights()
@@ -203,18 +205,18 @@ def boost_trees(
             share = 1.0  # the features drawn offered nothing: look at all
             continue
         share = max_features
-        value = train.fit_values(grown, np.zeros((len(grown.feature), n_classes)), l2, n_steps)
-        _append(boosted, worst_cases, grown, _on_grid(learning_rate * value))
-        _record(curves, worst_cases)
+        value = train.fit_values(train.case.reached(grown), np.zeros((len(grown.feature), n_classes)), l2, n_steps)
+        _append(boosted, losses, grown, _on_grid(learning_rate * value))
+        _record(curves, losses)
         if progress is not None:
             progress(len(boosted.trees), n_estimators)
         if n_iter_no_change is not None and _has_stalled(boosted.validation_loss, n_iter_no_change, tol):
             break
     if n_iter_no_change is not None:
-        _keep_best(boosted, worst_cases)
+        _keep_best(boosted, losses)
     for _ in range(n_refits if has_run_out and boosted.trees else 0):
-        _refit(boosted, worst_cases, learning_rate, l2, n_steps)
-        _record(curves, worst_cases)
+        _refit(boosted, losses, learning_rate, l2, n_steps)
+        _record(curves, losses)
     return boosted
 
 
@@ -264,16 +266,16 @@ def _root(tree: int, weight: NDArray[np.float64]) -> Frontier:
     return Frontier(np.zeros(1, np.int64), np.array([tree], np.int32), np.array([0, len(row)]), row, weight)
 
 
-def _append(boosted: BoostedTrees, worst_cases: list[WorstCase], grown: GrownTrees, value: NDArray) -> None:
+def _append(boosted: BoostedTrees, losses: list[WorstLoss], grown: GrownTrees, value: NDArray) -> None:
     boosted.trees.append(grown)
     boosted.values.append(value)
-    for worst_case in worst_cases:
-        worst_case.add(grown, value)
+    for loss in losses:
+        loss.case.add(loss.case.reached(grown), value)
 
 
-def _record(curves: list[list[float]], worst_cases: list[WorstCase]) -> None:
-    for curve, worst_case in zip(curves, worst_cases, strict=True):
-        curve.append(worst_case.loss())
+def _record(curves: list[list[float]], losses: list[WorstLoss]) -> None:
+    for curve, loss in zip(curves, losses, strict=True):
+        curve.append(loss.mean())
 
 
 def _has_stalled(curve: list[float], n_iter_no_change: int, tol: float) -> bool:
@@ -282,22 +284,23 @@ def _has_stalled(curve: list[float], n_iter_no_change: int, tol: float) -> bool:
     return len(before) > 0 and min(last) > min(before) - tol
 
 
-def _keep_best(boosted: BoostedTrees, worst_cases: list[WorstCase]) -> None:
+def _keep_best(boosted: BoostedTrees, losses: list[WorstLoss]) -> None:
     """Drop the trees after the one with the smallest validation loss, but not the first."""
     n_kept = max(1, int(np.argmin(boosted.validation_loss)))
     for grown, value in zip(boosted.trees[n_kept:], boosted.values[n_kept:], strict=True):
-        for worst_case in worst_cases:
-            worst_case.add(grown, value, -1.0)
+        for loss in losses:
+            loss.case.add(loss.case.reached(grown), value, -1.0)
     del boosted.trees[n_kept:], boosted.values[n_kept:]
 
 
-def _refit(boosted: BoostedTrees, worst_cases: list[WorstCase], learning_rate: float, l2: float, n_steps: int) -> None:
+def _refit(boosted: BoostedTrees, losses: list[WorstLoss], learning_rate: float, l2: float, n_steps: int) -> None:
     """Move the values of each tree towards what is best given all other trees."""
     for tree, grown in enumerate(boosted.trees):
         old = boosted.values[tree]
-        for worst_case in worst_cases:
-            worst_case.add(grown, old, -1.0)
-        best = worst_cases[0].fit_values(grown, old, l2, n_steps)
+        reached = [loss.case.reached(grown) for loss in losses]
+        for loss, found in zip(losses, reached, strict=True):
+            loss.case.add(found, old, -1.0)
+        best = losses[0].fit_values(reached[0], old, l2, n_steps)
         boosted.values[tree] = _on_grid(old + learning_rate * (best - old))
-        for worst_case in worst_cases:
-            worst_case.add(grown, boosted.values[tree])
+        for loss, found in zip(losses, reached, strict=True):
+            loss.case.add(found, boosted.values[tree])

@@ -6,43 +6,26 @@ find, and proves that they have large spread for the attacker described by ``nor
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.boosted_trees import BoostedTrees, LabelledRows, boost_trees
-from certiforest.training.checks import (
-    check_attacker,
-    check_choice,
-    check_finite,
-    check_integer,
-    check_learnable,
-    check_number,
-    combine_weights,
-    count_share,
-)
+from certiforest.training.boosted_trees import LabelledRows, boost_trees
+from certiforest.training.checks import check_choice, check_integer, check_number, count_share
+from certiforest.training.estimator import RobustClassifier
 
 LOSSES = ("log_loss", "exponential")
-WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
 UNLIMITED = int(np.iinfo(np.int32).max)
 N_STEPS = 8
 
-logger = logging.getLogger(__name__)
 
-
-class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
+class LargeSpreadBoostingClassifier(RobustClassifier):
     """Boosted trees whose scores add up, with thresholds of different trees more than ``2 * eps`` apart.
 
     Training minimises the loss of the worst case: for norm inf, exactly the quantity that `certify` computes. For
@@ -140,6 +123,8 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
     TreeEnsemble(10 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
+    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -189,52 +174,14 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Boost trees with large spread.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, n_features)
-            Finite numbers.
-        y : array-like of shape (n,)
-            Labels of at least two classes.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row, >= 0.
-
-        Returns
-        -------
-        LargeSpreadBoostingClassifier
-            The fitted estimator.
-        """
-        attacker = self._check_params()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        check_finite(X)
-        check_classification_targets(y)
-        self.classes_, y_index = np.unique(y, return_inverse=True)
-        check_learnable(X, self.classes_, attacker, WITHOUT_ATTACKER)
-        weight = combine_weights(X, y, sample_weight, self.class_weight)
-        random_state = check_random_state(self.random_state)
-        boosted = self._boost(X, y_index, weight, attacker, random_state)
-        names = getattr(self, "feature_names_in_", None)
-        self.ensemble_ = boosted.ensemble(X.shape[1], self.classes_, None if names is None else list(names))
-        if not has_large_spread(self.ensemble_, attacker):
-            raise AssertionError("Training broke its promise of large spread; please report this.")
-        self.attacker_ = attacker
-        self.n_estimators_ = self.ensemble_.n_trees
-        self.learning_rate_ = boosted.learning_rate
-        self.train_loss_ = np.array(boosted.train_loss)
-        self.validation_loss_ = np.array(boosted.validation_loss)
-        self.feature_importances_ = boosted.importances(X.shape[1])
-        return self
-
-    def _boost(
+    def _train(
         self,
         X: NDArray[np.float64],
-        y_index: NDArray,
+        y_index: NDArray[np.int64],
         weight: NDArray[np.float64] | None,
         attacker: Attacker,
         random_state: np.random.RandomState,
-    ) -> BoostedTrees:
+    ) -> TreeEnsemble:
         """Put rows aside if asked for, and boost on the others."""
         rows = LabelledRows(X, y_index, np.ones(len(X)) if weight is None else weight)
         if not rows.weight.all():
@@ -243,7 +190,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         if self.n_iter_no_change is not None:
             train, aside = self._put_aside(rows.y_index, random_state)
             rows, validation = rows.take(train), rows.take(aside)
-        return boost_trees(
+        boosted = boost_trees(
             rows,
             len(self.classes_),
             attacker,
@@ -265,11 +212,13 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             progress=self._report_progress,
         )
-
-    def predict(self, X: Any) -> NDArray:
-        """Return the class with the largest sum for each row, shape (n,); the first of several."""
-        X = self._check_rows(X)
-        return self.ensemble_.predict(X)
+        ensemble = boosted.ensemble(X.shape[1], self.classes_, self._names)
+        self.n_estimators_ = ensemble.n_trees
+        self.learning_rate_ = boosted.learning_rate
+        self.train_loss_ = np.array(boosted.train_loss)
+        self.validation_loss_ = np.array(boosted.validation_loss)
+        self.feature_importances_ = boosted.importances(X.shape[1])
+        return ensemble
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the sums of scores, shape (n,) for two classes (above zero: the second), else (n, n_classes)."""
@@ -313,12 +262,6 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         for sums in self.staged_decision_function(X):
             yield self.classes_[sums.argmax(axis=1) if sums.ndim == 2 else (sums > 0).astype(np.intp)]
 
-    def _check_rows(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        check_finite(X)
-        return X
-
     def _put_aside(
         self, y_index: NDArray, random_state: np.random.RandomState
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -348,8 +291,7 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
             return min(1.0, int(self.max_features) / n_features)
         return float(self.max_features)
 
-    def _check_params(self) -> Attacker:
-        """Check parameters that need no data and return the attacker they describe."""
+    def _check_params(self) -> None:
         check_integer("n_estimators", self.n_estimators)
         if self.max_depth is not None and self.max_depth != "auto":
             check_integer("max_depth", self.max_depth, alternative="'auto' or None")
@@ -372,10 +314,3 @@ class LargeSpreadBoostingClassifier(ClassifierMixin, BaseEstimator):
         if self.n_iter_no_change is not None:
             check_integer("n_iter_no_change", self.n_iter_no_change, alternative="None")
         check_number("tol", self.tol, ">= 0", lambda tol: 0 <= tol < np.inf)
-        return check_attacker(self.norm, self.eps, self.scale, self.frozen, WITHOUT_ATTACKER)
-
-    def _report_progress(self, n_trees: int, n_wanted: int) -> None:
-        if self.verbose > 0:
-            logger.info("%d of %d trees", n_trees, n_wanted)
-        if self.callback is not None:
-            self.callback(n_trees, n_wanted)

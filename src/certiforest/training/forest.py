@@ -6,40 +6,24 @@ that it has large spread for the attacker described by ``norm``, ``eps``, ``scal
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import (
-    check_attacker,
-    check_choice,
-    check_finite,
-    check_integer,
-    check_learnable,
-    combine_weights,
-    count_share,
-)
+from certiforest.training.checks import check_choice, check_integer, check_number, combine_weights, count_share
+from certiforest.training.estimator import RobustClassifier
 from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
 
 METHODS = ("grow", "prune")
 ON_SHORTFALL = ("raise", "keep")
-WITHOUT_ATTACKER = "sklearn.ensemble.RandomForestClassifier"
-
-logger = logging.getLogger(__name__)
 
 
 class ShortfallError(RuntimeError):
@@ -50,7 +34,7 @@ class ShortfallWarning(UserWarning):
     """Training kept fewer trees than asked for."""
 
 
-class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
+class LargeSpreadForestClassifier(RobustClassifier):
     """A forest whose trees vote, with thresholds of different trees more than ``2 * eps`` apart.
 
     Parameters
@@ -139,6 +123,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
     TreeEnsemble(11 trees, ... nodes, 30 features, 2 classes)
     """
 
+    WITHOUT_ATTACKER = "sklearn.ensemble.RandomForestClassifier"
+
     def __init__(
         self,
         n_estimators: int = 25,
@@ -192,85 +178,29 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train a forest with large spread.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, n_features)
-            Finite numbers.
-        y : array-like of shape (n,)
-            Labels of at least two classes.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        LargeSpreadForestClassifier
-            The fitted estimator.
-
-        Raises
-        ------
-        ShortfallError
-            If fewer trees than asked for could be fitted in and ``on_shortfall="raise"``.
-        """
-        attacker = self._check_params()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        check_finite(X)
-        check_classification_targets(y)
-        self.classes_, y_index = np.unique(y, return_inverse=True)
-        self._check_rows(X, attacker)
-        weight = self._weigh(X, y, sample_weight)
-        random_state = check_random_state(self.random_state)
-        ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
-        if not has_large_spread(ensemble, attacker):
-            raise AssertionError("Training broke its promise of large spread; please report this.")
-        if ensemble.n_trees < self.n_estimators:
-            self._report_shortfall(ensemble.n_trees)
-        self.attacker_ = attacker
-        self.ensemble_ = TreeEnsemble(
-            ensemble.feature,
-            ensemble.threshold,
-            ensemble.leaf,
-            n_features=ensemble.n_features,
-            classes=self.classes_,
-            feature_names=getattr(self, "feature_names_in_", None),
-        )
-        return self
-
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the share of trees that vote for each class, shape (n, n_classes)."""
-        votes = self._votes(X)
-        return votes / self.ensemble_.n_trees
-
-    def predict(self, X: Any) -> NDArray:
-        """Return the class with most votes for each row, shape (n,); the first of several."""
-        votes = self._votes(X)
-        return self.classes_[votes.argmax(axis=1)]
-
-    def _votes(self, X: Any) -> NDArray[np.int64]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        check_finite(X)
-        return self.ensemble_.votes(X)
+        X = self._check_rows(X)
+        return self.ensemble_.votes(X) / self.ensemble_.n_trees
 
     def _train(
         self,
         X: NDArray[np.float64],
         y_index: NDArray[np.int64],
-        sample_weight: NDArray[np.float64] | None,
+        weight: NDArray[np.float64] | None,
         attacker: Attacker,
         random_state: np.random.RandomState,
     ) -> TreeEnsemble:
-        """Train by the chosen method and set ``n_iter_``; the ensemble's classes are class indices."""
+        """Train by the chosen method and set ``n_iter_``."""
         if self.method == "grow":
             self.n_iter_ = min(self.n_rounds, self.n_estimators)
             return grow_forest(
                 X,
                 y_index,
-                len(self.classes_),
-                sample_weight,
+                self.classes_,
+                weight,
                 attacker,
+                feature_names=self._names,
                 n_estimators=self.n_estimators,
                 max_depth=self.max_depth,
                 max_features=self._count_features(X.shape[1]),
@@ -282,6 +212,7 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 n_jobs=self.n_jobs,
                 progress=self._report_progress,
             )
+        self._check_partitions(X.shape[1], attacker)
         forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
             "min_samples_leaf": self.min_samples_leaf,
@@ -292,9 +223,10 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         ensemble, n_rounds = train_pruned_forest(
             X,
             y_index,
-            len(self.classes_),
-            sample_weight,
+            self.classes_,
+            weight,
             attacker,
+            feature_names=self._names,
             n_estimators=self.n_estimators,
             max_iter=self.max_iter,
             pool_factor=self.pool_factor,
@@ -308,6 +240,8 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             progress=self._report_progress,
         )
         self.n_iter_ = max(1, n_rounds)
+        if ensemble.n_trees < self.n_estimators:
+            self._report_shortfall(ensemble.n_trees)
         return ensemble
 
     def _count_features(self, n_features: int) -> int:
@@ -335,15 +269,13 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
             class_weight = "balanced"
         return combine_weights(X, y, sample_weight, class_weight)
 
-    def _check_params(self) -> Attacker:
-        """Check parameters that need no data and return the attacker they describe."""
+    def _check_params(self) -> None:
         check_integer("n_estimators", self.n_estimators)
         if self.max_depth is not None:
             check_integer("max_depth", self.max_depth, alternative="None")
         check_choice("method", self.method, METHODS)
         check_integer("n_rounds", self.n_rounds)
-        if not isinstance(self.focus, Real) or not 0 <= self.focus < np.inf:
-            raise ValueError(f"Expected focus to be a number >= 0, got {self.focus!r}.")
+        check_number("focus", self.focus, ">= 0", lambda focus: 0 <= focus < np.inf)
         check_integer("max_iter", self.max_iter)
         check_integer("pool_factor", self.pool_factor)
         check_integer("n_partitions", self.n_partitions)
@@ -359,14 +291,10 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 "Expected shift_range to be a pair of numbers with 0 < low <= high,"
                 f" got {self.shift_range!r}; the paper's ranges are (0.5, 1.0) and (1.0, 1.5)."
             )
-        return check_attacker(self.norm, self.eps, self.scale, self.frozen, WITHOUT_ATTACKER)
 
-    def _check_rows(self, X: NDArray[np.float64], attacker: Attacker) -> None:
-        """Check what can only be checked with data."""
-        check_learnable(X, self.classes_, attacker, WITHOUT_ATTACKER)
-        if self.method == "grow":
-            return
-        n_movable = int((~attacker.is_frozen(X.shape[1])).sum())
+    def _check_partitions(self, n_features: int, attacker: Attacker) -> None:
+        """Refuse to prune more partitions than there are features or trees."""
+        n_movable = int((~attacker.is_frozen(n_features)).sum())
         if attacker.norm == 0 and n_movable < self.n_estimators:
             raise ValueError(
                 f"Expected at least one feature per tree with norm 0, got {n_movable} that are not frozen for"
@@ -379,12 +307,6 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
                 f" n_features={n_movable}; lower n_partitions."
             )
 
-    def _report_progress(self, n_kept: int, n_wanted: int) -> None:
-        if self.verbose > 0:
-            logger.info("%d of %d trees", n_kept, n_wanted)
-        if self.callback is not None:
-            self.callback(n_kept, n_wanted)
-
     def _report_shortfall(self, n_trees: int) -> None:
         shortfall = (
             f"Expected {self.n_estimators} trees with large spread for eps={self.eps}, got {n_trees} before"
@@ -393,4 +315,4 @@ class LargeSpreadForestClassifier(ClassifierMixin, BaseEstimator):
         advice = "raise n_partitions, pool_factor, n_orders or max_iter, or lower n_estimators, max_depth or eps"
         if self.on_shortfall == "raise":
             raise ShortfallError(f"{shortfall}; {advice}, or keep the smaller ensemble by on_shortfall='keep'.")
-        warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=3)
+        warnings.warn(f"{shortfall}; to get all, {advice}.", ShortfallWarning, stacklevel=4)

@@ -27,6 +27,7 @@ from certiforest.ensemble import Nodes
 from certiforest.training import grower_kernels as kernels
 from certiforest.training.binning import Bins, bin_features
 from certiforest.training.threshold_ledger import ThresholdLedger
+from certiforest.training.worst_case import as_box
 
 MAX_CANDIDATES = 2_000_000  # splits remembered at a time: bounds the memory of a level
 ENTRIES_PER_TASK = 4096
@@ -76,10 +77,8 @@ class Ground(NamedTuple):
         bins, n_features = bin_features(X), X.shape[1]
         with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
             centre = bins.low + (bins.high - bins.low) / 2
-        reach = attacker.eps * attacker.scale_of(n_features)
-        # With norm 0 every threshold is in reach of every row. A score that counts rows in reach would find all
-        # splits worthless; what protects a forest then is only that each feature belongs to one tree.
-        reach[attacker.is_frozen(n_features) | (attacker.norm == 0)] = 0.0
+        reach = as_box(attacker).eps * attacker.scale_of(n_features)
+        reach[attacker.is_frozen(n_features)] = 0.0
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
 
 

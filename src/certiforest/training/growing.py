@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.binning import Bins
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees
 from certiforest.training.margin import Margins
+from certiforest.training.worst_case import WorstCase, as_box
 
 N_RELABEL_SWEEPS = 2
 TRIMMED_SHARE = 0.1
 
 
 class GrowthWarning(UserWarning):
-    """A forest is smaller than asked for, or says always the same, because the attacker leaves no more."""
+    """A forest is smaller than asked for, because the attacker leaves no more."""
 
 
 def grow_forest(
     X: NDArray[np.float64],
     y_index: NDArray,
-    n_classes: int,
+    classes: NDArray,
     sample_weight: NDArray[np.float64] | None,
     attacker: Attacker,
     *,
@@ -49,6 +49,7 @@ def grow_forest(
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    feature_names: list[str] | None = None,
 ) -> TreeEnsemble:
     """Grow a forest that has large spread for an attacker.
 
@@ -58,7 +59,8 @@ def grow_forest(
         Finite values.
     y_index : ndarray of int, shape (n_rows,)
         Class index of each row.
-    n_classes : int
+    classes : ndarray, shape (n_classes,)
+        Labels.
     sample_weight : ndarray of float64, shape (n_rows,), or None
         Weight of each row, >= 0.
     attacker : Attacker
@@ -81,25 +83,25 @@ def grow_forest(
         Threads; the result does not depend on it.
     progress : callable, optional
         Called as ``progress(n_grown, n_estimators)`` after each round.
+    feature_names : list of str, optional
 
     Returns
     -------
     TreeEnsemble
-        ``n_estimators`` trees, labels ``0, ..., n_classes - 1``.
+        ``n_estimators`` trees.
 
     Warns
     -----
     GrowthWarning
-        If thresholds ran out so that trees stayed much smaller than asked for, or if every training row gets the
-        same class.
+        If thresholds ran out so that trees stayed much smaller than asked for.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     if not weight.all():
         X, y_index, weight = X[weight > 0], y_index[weight > 0], weight[weight > 0]
-    ground = Ground.of(X, attacker)
+    n_classes, ground = len(classes), Ground.of(X, attacker)
     score = GiniScore(y_index, n_classes, min_samples_leaf)
-    margins = Margins(X, score.class_index, n_classes, ground.reach)
+    margins = Margins(WorstCase(X, score.class_index, n_classes, as_box(attacker)), n_classes)
     allowed = _deal_features(ground, n_estimators, rng)
     steepness = focus / n_estimators
     rounds = []
@@ -116,15 +118,12 @@ def grow_forest(
     grown = GrownTrees.join(rounds)
     if focus > 0:
         margins.relabel(grown, weight, steepness, N_RELABEL_SWEEPS)
-    ensemble = TreeEnsemble.from_trees(
-        (grown.nodes(tree) for tree in range(n_estimators)), n_features=X.shape[1], classes=np.arange(n_classes)
-    )
-    if not has_large_spread(ensemble, attacker):
-        raise AssertionError("Growing broke its promise of large spread; please report this.")
     if attacker.can_move and allowed.any():
         _warn_if_starved(grown, attacker)
-        _warn_if_constant(ensemble, X, y_index, attacker)
-    return ensemble
+    return TreeEnsemble.from_trees(
+        (grown.nodes(tree) for tree in range(n_estimators)),
+        n_features=X.shape[1], classes=classes, feature_names=feature_names,
+    )  # fmt: skip
 
 
 def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -193,15 +192,3 @@ def _warn_if_starved(grown: GrownTrees, attacker: Attacker) -> None:
         GrowthWarning,
         stacklevel=3,
     )
-
-
-def _warn_if_constant(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, attacker: Attacker) -> None:
-    """Warn if every training row gets the same class although there are several."""
-    predicted = ensemble.predict(X)
-    if y_index.min() < y_index.max() and predicted.min() == predicted.max():
-        warnings.warn(
-            f"Nothing but the class {predicted[0]} was learned: with eps={attacker.eps:g} saying always the same"
-            " withstands the attacker best; lower eps, or freeze features that cannot be attacked.",
-            GrowthWarning,
-            stacklevel=3,
-        )

@@ -1,12 +1,33 @@
-"""LeavesInReach: to which leaves of a tree the attacker can move each row."""
+"""LeavesInReach: to which leaves of a tree the attacker can move each row, and at what cost.
+
+Every worst case in training begins here, with the rule of verdicts itself (`other_side_is_near`): for large spread and
+norm inf, what training counts as robust is what `certify` calls so, to the last bit.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
+from typing import Protocol
 
-from certiforest.training import margin_kernels as kernels
-from certiforest.training.grower import GrownTrees
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.training import leaves_in_reach_kernels as kernels
+from certiforest.training.leaves_in_reach_kernels import Reach, Reached, Splits
+
+
+class Tree(Protocol):
+    """Children by index, ``left[i] == -1`` at leaves: `Nodes` and `GrownTrees` are such."""
+
+    @property
+    def left(self) -> ArrayLike: ...  # noqa: D102
+    @property
+    def right(self) -> ArrayLike: ...  # noqa: D102
+    @property
+    def feature(self) -> ArrayLike: ...  # noqa: D102
+    @property
+    def threshold(self) -> ArrayLike: ...  # noqa: D102
 
 
 class LeavesInReach:
@@ -15,28 +36,42 @@ class LeavesInReach:
     Parameters
     ----------
     X : ndarray of float64, shape (n_rows, n_features)
-    reach : ndarray of float64, shape (n_features,)
-        How far the attacker moves each feature.
+    attacker : Attacker
+        For norm inf moves cost nothing, else powers of distances (norm 0: one each) that add up.
     """
 
-    def __init__(self, X: NDArray[np.float64], reach: NDArray[np.float64]) -> None:
-        self._X = X
-        self._reach = reach
-        self._start = np.empty(len(X) + 1, np.int64)
-        self._leaf = np.empty(2 * len(X), np.int64)
+    def __init__(self, X: NDArray[np.float64], attacker: Attacker) -> None:
+        self._X = np.asfortranarray(X)  # rows go down one tree together: values of a feature side by side
+        self._reach = _reach(attacker, X.shape[1])
+        self._found = Reached(np.empty(len(X) + 1, np.int64), np.empty(2 * len(X), np.int64), np.empty(2 * len(X)))
 
-    def of(self, grown: GrownTrees, root: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """List the leaves below a root that each row can be moved to.
+    def of(self, tree: Tree, root: int = 0) -> Reached:
+        """List the leaves below a root that each row can be moved to; valid until the next call."""
+        left, right = np.array(tree.left, np.int64), np.array(tree.right, np.int64)
+        feature = np.where(left < 0, -1, tree.feature)
+        low, high = np.empty((2, len(left)))
+        splits = Splits(feature, np.asarray(tree.threshold, np.float64), left, right, low, high)
+        stack, parent = np.empty((2, len(left) + 1), np.int64)
+        kernels.bound_splits(splits, root, stack, parent)
+        args = splits, root, self._X, self._reach, stack, np.empty(len(stack))
+        n_leaves = kernels.list_leaves_in_reach(*args, self._found)
+        if n_leaves > len(self._found.leaf):
+            self._found = Reached(self._found.start, np.empty(2 * n_leaves, np.int64), np.empty(2 * n_leaves))
+            kernels.list_leaves_in_reach(*args, self._found)
+        return Reached(self._found.start, self._found.leaf[:n_leaves], self._found.cost[:n_leaves])
 
-        Returns
-        -------
-        start, leaf : ndarray of int64, shape (n_rows + 1,), (start[-1],)
-            Row ``i`` reaches the nodes ``leaf[start[i]:start[i + 1]]``. Valid until the next call.
-        """
-        nodes = grown.feature, grown.threshold, grown.left, grown.right
-        stack = np.empty(len(grown.feature) + 1, np.int64)
-        n_leaves = kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
-        if n_leaves > len(self._leaf):
-            self._leaf = np.empty(2 * n_leaves, np.int64)
-            kernels.list_leaves_in_reach(*nodes, root, self._X, self._reach, stack, self._start, self._leaf)
-        return self._start, self._leaf[:n_leaves]
+
+def _reach(attacker: Attacker, n_features: int) -> Reach:
+    high, low = attacker.budgets(n_features)
+    norm = -1 if attacker.norm == math.inf else int(attacker.norm)
+    if norm == 0:
+        high, low = np.where(high < 0, -1.0, math.inf), np.zeros(n_features)
+    if not attacker.can_move:
+        high, low = np.full(n_features, -1.0), np.zeros(n_features)
+    budget = math.inf if norm == -1 else total_budget(attacker)
+    return Reach(high, low, attacker.scale_of(n_features), norm, budget)
+
+
+def total_budget(attacker: Attacker) -> float:
+    """Return what all moves together may cost: the power of eps, rounded; eps itself for norm 0."""
+    return attacker.eps if attacker.norm == 0 else attacker.eps**attacker.norm

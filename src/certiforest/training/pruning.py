@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import pruning_kernels as kernels
-from certiforest.training.worst_votes import WorstVotes
+from certiforest.training.worst_case import WorstCase, as_box
 
 Progress = Callable[[int, int], None]
 
@@ -216,7 +216,7 @@ def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node:
 def train_pruned_forest(
     X: NDArray[np.float64],
     y_index: NDArray[np.int64],
-    n_classes: int,
+    classes: NDArray,
     sample_weight: NDArray[np.float64] | None,
     attacker: Attacker,
     *,
@@ -231,6 +231,7 @@ def train_pruned_forest(
     random_state: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None = None,
+    feature_names: list[str] | None = None,
 ) -> tuple[TreeEnsemble, int]:
     """Train random forests on partitions of the features and prune each (the paper's hierarchical training).
 
@@ -242,6 +243,8 @@ def train_pruned_forest(
     X : ndarray of float64, shape (n, n_features)
     y_index : ndarray of int64, shape (n,)
         Class indices; every class occurs.
+    classes : ndarray, shape (n_classes,)
+        Labels.
     sample_weight : ndarray of float64, shape (n,), or None
     attacker : Attacker
         With norm 0 there is one tree per partition, whatever ``n_partitions`` says.
@@ -256,7 +259,7 @@ def train_pruned_forest(
     Returns
     -------
     ensemble : TreeEnsemble
-        Of class indices. It has fewer trees than ``n_estimators`` if forests were used up before.
+        It has fewer trees than ``n_estimators`` if forests were used up before.
     n_rounds : int
         Most rounds that a kept tree took.
     """
@@ -267,10 +270,10 @@ def train_pruned_forest(
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
     value_range = X.min(axis=0), X.max(axis=0)
-    votes = WorstVotes(X, y_index, n_classes, row_weight, attacker)
+    untouched, votes = WorstCase(X, y_index, len(classes), as_box(attacker)), np.eye(len(classes))
+    case = untouched
 
     choices: list[Choice] = []  # one per partition
-    lead: NDArray[np.int64] = np.zeros((len(X), n_classes), np.int64)
     n_kept = n_reported = 0
 
     def report(n_more: int, n_wanted: int) -> None:
@@ -313,16 +316,22 @@ def train_pruned_forest(
             report(0, 1)
             continue
 
-        shares = votes.robust_shares(pool)
+        shares = np.empty(len(pool))
+        for number, tree in enumerate(pool):
+            alone = untouched.copy()
+            alone.add(alone.reached(tree), votes[np.asarray(tree.leaf)])
+            shares[number] = row_weight[alone.is_won()].sum() / row_weight.sum()
         best: tuple[int, float] | None = None
         for order in range(n_orders):
             stray = STRAY * np.random.default_rng((seed, order)).standard_normal(len(pool)) if order > 0 else 0.0
             candidate = prune(pool, n_keep, seed, shares + stray)  # the same first tree and draws: only ties differ
-            candidate_lead = votes.leads(candidate.pruned.trees) + lead
-            merit = len(candidate.pruned.trees), votes.weigh_won(candidate_lead)
+            candidate_case = case.copy()
+            for tree in candidate.pruned.trees:
+                candidate_case.add(candidate_case.reached(tree), votes[np.asarray(tree.leaf)])
+            merit = len(candidate.pruned.trees), float(row_weight[candidate_case.is_won()].sum())
             if best is None or merit > best:
-                best, choice, choice_lead = merit, candidate, candidate_lead
-        lead = choice_lead
+                best, choice, choice_case = merit, candidate, candidate_case
+        case = choice_case
         choices.append(choice)
         n_kept += len(choice.pruned.trees)
 
@@ -337,7 +346,7 @@ def train_pruned_forest(
 
     trees = [tree for choice in choices for tree in choice.pruned.trees]
     n_rounds = max(choice.pruned.n_rounds for choice in choices)
-    ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=np.arange(n_classes))
+    ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=classes, feature_names=feature_names)
     return (_relabelled(ensemble, X, y_index, row_weight) if relabel else ensemble), n_rounds
 
 
@@ -359,5 +368,6 @@ def _relabelled(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, row_weight
     kernels.weigh_leaves(ensemble.trees, X, y_index, row_weight, weight)
     leaf = np.where(weight.any(axis=1), weight.argmax(axis=1), ensemble.leaf)
     return TreeEnsemble(
-        ensemble.feature, ensemble.threshold, leaf, n_features=ensemble.n_features, classes=ensemble.classes
-    )
+        ensemble.feature, ensemble.threshold, leaf,
+        n_features=ensemble.n_features, classes=ensemble.classes, feature_names=ensemble.feature_names,
+    )  # fmt: skip

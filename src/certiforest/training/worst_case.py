@@ -1,22 +1,29 @@
-"""WorstCase: the margins of some rows in a sum of trees when every tree does its worst, and the loss of them.
+"""WorstCase: by how much each row's class leads every rival when the attacker has done the worst.
 
-With large spread and norm inf these margins are exact: attacks on different trees never meet, so the worst case of
-the sum is the sum of the worst cases. The loss is convex in the values of the leaves of one tree, and of all.
+The one worst case of training. Trees that vote have leaves of value 1 for their class; trees that add up have values of
+their own. For norm inf the attacker may do the worst to every tree at once, and with large spread that is exact.
+
+Other norms give the attacker one budget B for all trees, and the worst case of a row is a knapsack. For any price
+p >= 0 of a unit of cost it is no worse than
+
+    sum over trees of the least (lead of a leaf + p * cost of reaching it)  -  p * B
+
+which is a sum over trees again. It is kept for several prices; the best of them is the row's margin (a bound from
+below, and nearly exact where trees are many and small).
 """
 
 from __future__ import annotations
 
+import math
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.attacker import Attacker
 from certiforest.training import worst_case_kernels as kernels
-from certiforest.training.grower import GrownTrees
-from certiforest.training.leaves_in_reach import LeavesInReach
-
-GRID = 2.0**-32  # values are whole multiples of this, so that sums of them are exact
-LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
-WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the order in which rows are added up
-LARGEST_WEIGHT = 2.0**20
+from certiforest.training.leaves_in_reach import LeavesInReach, Tree, total_budget
+from certiforest.training.leaves_in_reach_kernels import Reached
 
 
 class WorstCase:
@@ -26,77 +33,66 @@ class WorstCase:
     ----------
     X : ndarray of float64, shape (n_rows, n_features)
     class_index : ndarray of int, shape (n_rows,)
-    weight : ndarray of float64, shape (n_rows,)
-    reach : ndarray of float64, shape (n_features,)
-        How far the attacker moves each feature.
-    base : ndarray of float64, shape (n_classes,)
-        Where the sum of each class begins.
-    is_exponential : bool
-        Whether the loss is ``sum_c exp(-margin[c])`` instead of ``log(1 + sum_c exp(-margin[c]))``.
-
-    Attributes
-    ----------
-    margin : ndarray of float64, shape (n_rows, n_classes)
-        By how much, at least, each row's class leads each rival; 0 in the column of its own class.
+    n_classes : int
+    attacker : Attacker
+    base : ndarray of float64, shape (n_classes,), optional
+        Where the sum of each class begins; at zero if not given.
+    charges : ndarray of float64, shape (n_prices,), optional
+        What the whole budget costs at each price. For norm inf, where moves cost nothing, there is only 0.
     """
 
     def __init__(
-        self, X: NDArray[np.float64], class_index: NDArray, weight: NDArray[np.float64], reach: NDArray[np.float64],
-        base: NDArray[np.float64], is_exponential: bool,
+        self, X: NDArray[np.float64], class_index: NDArray, n_classes: int, attacker: Attacker,
+        base: NDArray[np.float64] | None = None, charges: NDArray[np.float64] | None = None,
     ) -> None:  # fmt: skip
-        self._class_index = class_index
-        self._weight = weight
-        self._leaves = LeavesInReach(X, reach)
-        self._is_exponential = is_exponential
-        self.margin = base[class_index][:, None] - base
+        self.class_index = class_index
+        self._leaves = LeavesInReach(X, attacker)
+        if charges is None or attacker.norm == math.inf:
+            charges = np.zeros(1)
+        self._charges = charges
+        self._prices = charges / (1.0 if attacker.norm == math.inf else total_budget(attacker))
+        start = np.zeros(n_classes) if base is None else base
+        self._margins = np.empty((len(charges), len(X), n_classes))
+        self._margins[:] = start[class_index][:, None] - start
 
-    def loss(self) -> float:
-        """Return the mean loss."""
-        return kernels.sum_losses(self.margin, self._class_index, self._weight, self._is_exponential) / (
-            self._weight.sum()
-        )
+    def copy(self) -> WorstCase:
+        """Return the same rows and margins, to go on from here in another way."""
+        other = copy(self)
+        other._margins = self._margins.copy()
+        return other
 
-    def row_weights(self) -> NDArray[np.float64]:
-        """Return how fast the loss falls with the margins of each row, shape (n_rows,)."""
-        slope = np.empty(len(self.margin))
-        kernels.sum_rivals(self.margin, self._class_index, self._is_exponential, slope)
-        return np.minimum(np.ceil(slope / WEIGHT_GRID) * WEIGHT_GRID, LARGEST_WEIGHT) * self._weight
+    def reached(self, tree: Tree, root: int = 0) -> Reached:
+        """Return the leaves below a root that each row can be moved to; valid until the next call."""
+        return self._leaves.of(tree, root)
 
-    def add(self, grown: GrownTrees, value: NDArray[np.float64], sign: float = 1.0) -> None:
-        """Add one tree's values, or take them away with sign -1.0."""
-        start, leaf = self._leaves.of(grown, 0)
-        kernels.add_worst_case(start, leaf, value, self._class_index, sign, self.margin)
+    def add(self, reached: Reached, value: NDArray[np.float64], sign: float = 1.0) -> None:
+        """Add a tree with leaf values of shape (n_nodes, n_classes), or take it away (sign -1.0)."""
+        kernels.add_worst_case(reached, value, self.class_index, self._prices, sign, self._margins)
 
-    def fit_values(self, grown: GrownTrees, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
-        """Improve a tree's values given the margins of the other trees.
+    def margin(self) -> NDArray[np.float64]:
+        """Return the worst-case lead over each class, shape (n_rows, n_classes); 0 in the column of a row's own."""
+        return self.margin_and_price()[0]
 
-        Each step is Newton's for the leaves to which the attacker sends each row against each rival at the best
-        values so far. It is halved whenever it does not help: the loss has kinks where the attacker is indifferent.
+    def margin_and_price(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the margins and the price at which each was found, shape (n_rows, n_classes) each."""
+        if len(self._prices) == 1:
+            best = np.zeros(self._margins.shape[1:], np.intp)
+        else:
+            best = (self._margins - self._charges[:, None, None]).argmax(axis=0)
+        margin = np.take_along_axis(self._margins, best[None], axis=0)[0] - self._charges[best]
+        margin[np.arange(len(margin)), self.class_index] = 0.0
+        return margin, self._prices[best]
 
-        Parameters
-        ----------
-        grown : GrownTrees
-            One tree, not added.
-        value : ndarray of float64, shape (n_nodes, n_classes)
-            Where to begin.
-        l2 : float
-            Weight of half the sum of squared values.
-        n_steps : int
-        """
-        start, leaf = self._leaves.of(grown, 0)
-        n_classes = value.shape[1]
-        step = (n_classes - 1) / n_classes  # classes move together: one degree of freedom less
-        best, best_loss, direction = value, np.inf, np.zeros_like(value)
-        for _ in range(n_steps + 1):
-            slope, curvature = l2 * value, np.full_like(value, l2)
-            loss = 0.5 * l2 * (value**2).sum() + kernels.sum_slopes(
-                start, leaf, value, self.margin, self._class_index, self._weight, self._is_exponential,
-                slope, curvature,
-            )  # fmt: skip
-            if loss < best_loss:
-                best, best_loss = value, loss
-                direction = np.divide(-slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
-            else:
-                step /= 2
-            value = np.clip(best + step * direction, -LARGEST_VALUE, LARGEST_VALUE)
-        return best
+    def is_won(self) -> NDArray[np.bool_]:
+        """Return which rows keep their class whatever the attacker does, shape (n_rows,); of equals the first wins."""
+        margin, own = self.margin(), self.class_index[:, None].astype(np.int64)
+        return ((margin > 0) | ((margin == 0) & (own <= np.arange(margin.shape[1])))).all(axis=1)
+
+
+def as_box(attacker: Attacker) -> Attacker:
+    """Return the attacker who moves every feature as far as this one can move one; nobody for norm 0.
+
+    With norm 0 every threshold is in reach of every row. A score that counts rows in reach would find all splits
+    worthless; what protects a forest then is only that each feature belongs to one tree.
+    """
+    return Attacker(math.inf, 0.0 if attacker.norm == 0 else attacker.eps, attacker.scale, attacker.frozen)

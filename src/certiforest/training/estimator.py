@@ -1,0 +1,136 @@
+"""RobustClassifier: what all trainers share as scikit-learn classifiers.
+
+A trainer checks its parameters and makes an ensemble; everything else is here, once: checks of rows and labels, the
+attacker, weights, the proof of large spread, the warning that only one class is ever said, predictions, progress.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread
+from certiforest.ensemble import TreeEnsemble
+from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
+
+
+class ConstantWarning(UserWarning):
+    """A model says always the same class, because the attacker leaves no more."""
+
+
+class RobustClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the trainers. A trainer has the parameters named below and implements `_check_params` and `_train`."""
+
+    WITHOUT_ATTACKER: ClassVar[str]  # what to use when there is none
+    PROMISES_SPREAD: ClassVar[bool] = True
+
+    norm: float | str
+    eps: float
+    scale: ArrayLike | None
+    frozen: Iterable[int] | None
+    class_weight: str | dict | None
+    random_state: int | np.random.RandomState | None
+    verbose: int
+    callback: Callable[[int, int], None] | None
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train for the attacker.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, n_features)
+            Finite numbers.
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row, >= 0.
+
+        Returns
+        -------
+        RobustClassifier
+            The fitted estimator itself.
+
+        Warns
+        -----
+        ConstantWarning
+            If every training row gets the same class.
+        """
+        self._check_params()
+        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, self.WITHOUT_ATTACKER)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(X)
+        check_classification_targets(y)
+        self.classes_, y_index = np.unique(y, return_inverse=True)
+        check_learnable(X, self.classes_, attacker, self.WITHOUT_ATTACKER)
+        weight = self._weigh(X, y, sample_weight)
+        random_state = check_random_state(self.random_state)
+        ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
+        if self.PROMISES_SPREAD and not has_large_spread(ensemble, attacker):
+            raise AssertionError("Training broke its promise of large spread; please report this.")
+        self.attacker_, self.ensemble_ = attacker, ensemble
+        self._warn_if_constant(X, y_index)
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the class of each row, shape (n,); the first of several that are equally strong."""
+        X = self._check_rows(X)
+        return self.ensemble_.predict(X)
+
+    def _check_params(self) -> None:
+        """Check parameters that need no data, except those that describe the attacker."""
+        raise NotImplementedError
+
+    def _train(
+        self,
+        X: NDArray[np.float64],
+        y_index: NDArray[np.int64],
+        weight: NDArray[np.float64] | None,
+        attacker: Attacker,
+        random_state: np.random.RandomState,
+    ) -> TreeEnsemble:
+        """Return an ensemble of the classes ``classes_``, with names of features if there are any."""
+        raise NotImplementedError
+
+    def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
+        """Return the product of row and class weights, None if there are none."""
+        return combine_weights(X, y, sample_weight, self.class_weight)
+
+    @property
+    def _names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _check_rows(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        check_finite(X)
+        return X
+
+    def _warn_if_constant(self, X: NDArray[np.float64], y_index: NDArray) -> None:
+        said = self.ensemble_.class_index(X)
+        if said.min() < said.max():
+            return
+        warnings.warn(
+            f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"
+            f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With eps="
+            f"{self.eps:g} nothing that was found withstands the attacker better; lower eps, or freeze features that"
+            " cannot be attacked.",
+            ConstantWarning,
+            stacklevel=3,
+        )
+
+    def _report_progress(self, n_trees: int, n_wanted: int) -> None:
+        if self.verbose > 0:
+            logging.getLogger(type(self).__module__).info("%d of %d trees", n_trees, n_wanted)
+        if self.callback is not None:
+            self.callback(n_trees, n_wanted)

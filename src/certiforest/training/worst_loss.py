@@ -1,0 +1,77 @@
+"""WorstLoss: the loss of worst-case margins, which boosting lowers. It is convex in the values of the leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.training import worst_loss_kernels as kernels
+from certiforest.training.leaves_in_reach_kernels import Reached
+from certiforest.training.worst_case import WorstCase
+
+LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
+WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the order in which rows are added up
+LARGEST_WEIGHT = 2.0**20
+
+
+class WorstLoss:
+    """The loss of some rows in a sum of trees.
+
+    Parameters
+    ----------
+    case : WorstCase
+        The rows with the margins of the trees so far.
+    weight : ndarray of float64, shape (n_rows,)
+    is_exponential : bool
+        Whether the loss is ``sum_c exp(-margin[c])`` instead of ``log(1 + sum_c exp(-margin[c]))``.
+    """
+
+    def __init__(self, case: WorstCase, weight: NDArray[np.float64], is_exponential: bool) -> None:
+        self.case = case
+        self._weight = weight
+        self._is_exponential = is_exponential
+
+    def mean(self) -> float:
+        """Return the mean loss."""
+        total = kernels.sum_losses(self.case.margin(), self.case.class_index, self._weight, self._is_exponential)
+        return total / self._weight.sum()
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """Return how fast the loss falls with the margins of each row, shape (n_rows,)."""
+        margin = self.case.margin()
+        slope = np.empty(len(margin))
+        kernels.sum_rivals(margin, self.case.class_index, self._is_exponential, slope)
+        return np.minimum(np.ceil(slope / WEIGHT_GRID) * WEIGHT_GRID, LARGEST_WEIGHT) * self._weight
+
+    def fit_values(self, reached: Reached, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
+        """Improve a tree's values given the margins of the other trees.
+
+        Each step is Newton's for the leaves to which the attacker sends each row against each rival at the best
+        values so far. It is halved whenever it does not help: the loss has kinks where the attacker is indifferent.
+
+        Parameters
+        ----------
+        reached : Reached
+            What the rows reach in a tree that is not added.
+        value : ndarray of float64, shape (n_nodes, n_classes)
+            Where to begin.
+        l2 : float
+            Weight of half the sum of squared values.
+        n_steps : int
+        """
+        margin, price = self.case.margin_and_price()
+        n_classes = value.shape[1]
+        step = (n_classes - 1) / n_classes  # classes move together: one degree of freedom less
+        best, best_loss, direction = value, np.inf, np.zeros_like(value)
+        for _ in range(n_steps + 1):
+            out = np.stack([l2 * value, np.full_like(value, l2)])
+            loss = 0.5 * l2 * (value**2).sum() + kernels.sum_slopes(
+                reached, value, margin, price, self.case.class_index, self._weight, self._is_exponential, out
+            )
+            if loss < best_loss:
+                best, best_loss = value, loss
+                direction = np.divide(-out[0], out[1], out=np.zeros_like(value), where=out[1] > 0)
+            else:
+                step /= 2
+            value = np.clip(best + step * direction, -LARGEST_VALUE, LARGEST_VALUE)
+        return best
