@@ -227,6 +227,14 @@ class Reach(dict):
         self.has_budget = self.norm < inf and eps < inf
         self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
         self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
+        self._steps: dict[float, Fraction] = {}
+
+    def _step(self, f: int) -> Fraction:
+        """Return how far a feature can move alone."""
+        scale = self._of(self.attacker.scale, f)
+        if scale not in self._steps:
+            self._steps[scale] = Fraction(self.eps) * Fraction(scale)
+        return self._steps[scale]
 
     def _of(self, column: list[float], f: int) -> float:
         return column[f] if len(column) > 1 else column[0]
@@ -236,8 +244,7 @@ class Reach(dict):
         if f in self.attacker.frozen or (self.norm == 0 and self.eps < 1):
             low = high = x
         elif self.norm != 0 and self.eps < inf:
-            step = Fraction(self.eps) * Fraction(self._of(self.attacker.scale, f))
-            low, high = max(low, -_last_float(-x, step)), min(high, _last_float(x, step))
+            low, high = max(low, -_last_float(-x, self._step(f))), min(high, _last_float(x, self._step(f)))
         self[f] = low, high
         return low, high
 
@@ -248,8 +255,10 @@ class Reach(dict):
             return 0, 0
         z = low if x < low else high
         if (f, z) not in self._costs:
-            move = abs(Fraction(z) - Fraction(x)) / Fraction(self._of(self.attacker.scale, f))
-            share = move**self.norm / self.budget  # for norm 0 that is 1 of the features that may change
+            share: Any = Fraction(1, self.budget) if self.norm == 0 else None
+            if self.norm:
+                (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
+                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
             self.charge(share.denominator.bit_length() >> 8)
             self._costs[f, z] = share.numerator * ONE // share.denominator, share
         return self._costs[f, z]
@@ -258,7 +267,11 @@ class Reach(dict):
         """Tell whether the attacker can pay for a value in each of the spans."""
         if not self.has_budget:
             return True
-        costs = [self.cost(f, span) for f, span in spans.items()]
+        row = self.row
+        moved = [(f, span) for f, span in spans.items() if not span[0] <= row[f] <= span[1]]
+        if self.norm == 0 or not moved:
+            return len(moved) <= self.budget
+        costs = [self.cost(f, span) for f, span in moved]
         at_least = sum(cost for cost, _ in costs)
         if not at_least <= ONE < at_least + len(costs):
             return at_least <= ONE
