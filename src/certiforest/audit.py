@@ -1,0 +1,568 @@
+"""The auditor: checks every statement of a certificate file against a model file, exactly, and alone.
+
+    python -I audit.py MODEL CERTIFICATE
+
+It needs Python's standard library only, shares no code with the programs that make certificates, and believes no number
+that it can compute. The files and the bound are described in docs/file_format.md, docs/certificate_format.md and
+docs/proofs.md. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
+
+All that decides is arithmetic on whole numbers and fractions. Leads are whole numbers of ``1 / model.unit``. The values
+of a feature are float64 numbers, and a span of them is a pair (lowest, highest), both included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import inf, isfinite, nextafter
+from operator import add, le, lt
+from typing import Any, BinaryIO
+
+LARGEST = sys.float_info.max
+MOST_DIGITS = 4300  # of a whole number in a file: as many as Python reads by default
+LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
+DEEPEST_SPLIT = 400  # splits of a proof inside one another
+MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: about a minute
+ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
+
+# Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
+# in which a key with a question mark may be missing or null; float is a finite number, object anything.
+MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
+         "feature": [int], "threshold": [float], "leaf": [int], "scores?": [[float]], "base?": [float]}  # fmt: skip
+HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
+          "radius": bool, "about?": object}  # fmt: skip
+ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object)}
+ROW = {"row": [float], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [float],
+       "proof?": object}  # fmt: skip
+RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [float], "radius_proof?": object}
+PROOF = {"cuts": [(int, [float])], "rivals": [dict]}
+BOUND = {"unit?": (int, int), "lambda?": (int, int), "tables?": [(int, int, [int])]}
+SPLIT = {"split": (int, float), "low": object, "high": object}
+
+Span = tuple[float, float]
+Spans = dict[int, Span]  # by feature; a feature that is not there may take every value in its reach
+
+
+class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program that raises it
+    """What a file says is no good; ``kind`` is what that makes of a row."""
+
+    kind = "not proved"
+
+
+class Refutation(Refusal):
+    """What a file says is wrong."""
+
+    kind = "refuted"
+
+
+def expect(condition: object, expected: str) -> None:
+    """Refuse what a file says unless the condition holds."""
+    if not condition:
+        raise Refusal(f"Expected {expected}.")
+
+
+def shown(value: object) -> str:
+    """Return a value as it may be printed."""
+    text = ascii(value) if type(value) in (str, int, float, bool) else type(value).__name__
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def read(value: Any, form: Any, name: str) -> Any:
+    """Return a value if it has this form, optional keys as None where they are missing, and refuse it otherwise."""
+    if type(form) is dict:
+        expect(type(value) is dict, f"{name} to be an object")
+        for key in value:
+            known = key in form or key + "?" in form
+            expect(known or form is MODEL, f"known keys in {name}, not {shown(key)}: is it of a newer format")
+        entries = {}
+        for key, part in form.items():
+            entry = value.get(key.rstrip("?"))
+            is_missing = entry is None and key.endswith("?")
+            entries[key.rstrip("?")] = None if is_missing else read(entry, part, f"{key.rstrip('?')} of {name}")
+        return entries
+    if type(form) in (list, tuple):
+        is_list = type(value) is list and (type(form) is list or len(value) == len(form))
+        expect(is_list, f"{name} to be a list" + (f" of {len(form)}" if type(form) is tuple else ""))
+        if form == [int] or (form == [float] and set(map(type, value)) <= {float} and all(map(isfinite, value))):
+            expect(form == [float] or set(map(type, value)) <= {int}, f"{name} to hold whole numbers")
+            return value
+        forms = form * len(value) if type(form) is list else form
+        return [read(entry, part, name) for entry, part in zip(value, forms, strict=True)]
+    if form is float:
+        is_exact = type(value) is int and abs(value) <= 2**53  # a larger one would be rounded
+        expect(is_exact or (type(value) is float and isfinite(value)), f"{name} to be a finite number")
+        return float(value)
+    expect(form is object or type(value) is form, f"{name} to be of type {form.__name__}")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    expect(len(dict(pairs)) == len(pairs), "every key of an object once")
+    return dict(pairs)
+
+
+def _number(text: str) -> int:
+    expect(len(text) <= MOST_DIGITS and text[-1].isdigit(), f"finite numbers, whole ones of up to {MOST_DIGITS} digits")
+    return int(text)
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_number, parse_int=_number)
+
+
+def parse(text: bytes, name: str) -> Any:
+    """Read JSON text."""
+    try:
+        return DECODER.decode(text.decode())
+    except RecursionError:
+        raise Refusal(f"Expected {name} to be JSON text, got some that nests too deep.") from None
+    except ValueError as error:
+        raise Refusal(f"Expected {name} to be JSON text, got something else ({error}).") from None
+
+
+class Model:
+    """The trees of a model file, flat and in preorder: the left child of node i is i + 1, the right one right[i].
+
+    A leaf's value is a class, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. A single score for
+    two classes is that of the second one.
+    """
+
+    def __init__(self, document: Any) -> None:
+        model = read(document, MODEL, "the model")
+        expect((model["format"], model["version"]) == ("certiforest", 1), "a certiforest model of version 1")
+        self.n_features, self.classes = model["n_features"], model["classes"]
+        kinds = set(map(type, self.classes))
+        expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
+        expect(len(set(self.classes)) == len(self.classes), "every class of the model once")
+        self.unit, self.base, n_values = 1, [0] * len(self.classes), len(self.classes)
+        self.scores: Any = None
+        if model["combine"] == "sum":
+            self._read_scores([model["base"], *(model["scores"] or [])])
+            n_values = len(model["scores"] or ())
+        expect(model["combine"] in ("vote", "sum"), 'combine of the model to be "vote" or "sum"')
+        self.feature, self.threshold, self.leaf = model["feature"], model["threshold"], model["leaf"]
+        expect(len(self.feature) == len(self.threshold) == len(self.leaf) > 0, "feature, threshold, leaf of one length")
+        nodes = zip(self.feature, self.leaf, strict=True)
+        is_sound = all(0 <= f < self.n_features if f >= 0 else f == -1 and 0 <= v < n_values for f, v in nodes)
+        expect(is_sound, "the model's nodes to hold indices of features, classes and scores")
+        # After a leaf comes the right child of the last split that has none yet, or another tree.
+        self.right, self.roots = [-1] * len(self.feature), []
+        splits: list[int] = []
+        for node, f in enumerate(self.feature):
+            if splits and self.feature[node - 1] < 0:
+                self.right[splits.pop()] = node
+            elif node == 0 or self.feature[node - 1] < 0:
+                self.roots.append(node)
+            if f >= 0:
+                splits.append(node)
+        expect(not splits, "whole trees, not a last tree that is cut short")
+
+    def _read_scores(self, table: list[Any]) -> None:
+        n, width = len(self.classes), len(table[0] or ())
+        expect(width == n or (width, n) == (1, 2), "base to be one number per class, or a single one for two")
+        expect(all(len(row) == width for row in table), "rows of scores as long as base")
+        # Denominators of floats are powers of two: the largest serves all.
+        self.unit = max(v.as_integer_ratio()[1] for row in table for v in row)
+        self.base, *self.scores = [[0] * (n - width) + [int(Fraction(v) * self.unit) for v in row] for row in table]
+
+    def totals(self, row: list[float]) -> list[int]:
+        """Return the votes, or the sums in units, of all classes."""
+        totals = list(self.base)
+        for node in self.roots:
+            while (f := self.feature[node]) >= 0:
+                node = node + 1 if row[f] <= self.threshold[node] else self.right[node]
+            if self.scores is None:
+                totals[self.leaf[node]] += 1
+            else:
+                totals = list(map(add, totals, self.scores[self.leaf[node]]))
+        return totals
+
+    def lead(self, rival: int, own: int) -> Callable[[int], int]:
+        """Return a function: what a leaf of some value adds to the rival's lead over the own class."""
+        scores = self.scores
+        if scores is None:
+            return lambda value: (value == rival) - (value == own)
+        return lambda value: scores[value][rival] - scores[value][own]
+
+
+class Attacker:
+    """What the header says about the attacker; what that means at a row says `Reach`."""
+
+    def __init__(self, entries: Any, n_features: int) -> None:
+        entries = read(entries, ATTACKER, "the attacker")
+        norm, self.eps = entries["norm"], entries["eps"]
+        expect(norm == "inf" or (type(norm) is int and 0 <= norm <= 100), 'a whole number up to 100 or "inf" as norm')
+        self.norm: Any = inf if norm == "inf" else norm
+        expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
+        self.frozen = set(entries["frozen"] or ())
+        expect(all(0 <= f < n_features for f in self.frozen), "indices of frozen features")
+        columns = [[1.0] if entries["scale"] is None else entries["scale"]]
+        for side, word, end in zip(
+            entries["domain"] or (None, None), ("-inf", "inf"), (-LARGEST, LARGEST), strict=True
+        ):
+            columns.append([end if v in (None, word) else v for v in (side if type(side) is list else [side])])
+        columns = [read(c if type(c) is list else [c], [float], "scale and domain") for c in columns]
+        expect(all(len(c) in (1, n_features) for c in columns), "one scale and domain for all features or for each")
+        self.scale, self.low, self.high = columns
+        expect(min(self.scale) > 0, "scales above 0")
+
+    def allows(self, row: list[float]) -> bool:
+        """Tell whether a row is inside the domain."""
+        low, high = (c if len(c) > 1 else c * len(row) for c in (self.low, self.high))
+        return all(map(le, low, row)) and all(map(le, row, high))
+
+
+class Reach(dict):
+    """What the attacker can do at a row: feature -> the values it may take by moving alone, found when asked for.
+
+    The one place that knows which values a feature can take and what they cost. Costs are shares of a budget that
+    features pay from together: p-th powers for norm p. There is no such budget for L-inf, nor for an eps of inf.
+    """
+
+    def __init__(self, attacker: Attacker, row: list[float], eps: float) -> None:
+        self.attacker, self.norm, self.row, self.eps, self.steps = attacker, attacker.norm, row, eps, 0
+        self.has_budget = self.norm < inf and eps < inf
+        self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
+        self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
+        self._steps: dict[float, Fraction] = {}
+
+    def _step(self, f: int) -> Fraction:
+        """Return how far a feature can move alone."""
+        scale = self._of(self.attacker.scale, f)
+        if scale not in self._steps:
+            self._steps[scale] = Fraction(self.eps) * Fraction(scale)
+        return self._steps[scale]
+
+    def _of(self, column: list[float], f: int) -> float:
+        return column[f] if len(column) > 1 else column[0]
+
+    def __missing__(self, f: int) -> Span:
+        x, low, high = self.row[f], self._of(self.attacker.low, f), self._of(self.attacker.high, f)
+        if f in self.attacker.frozen or (self.norm == 0 and self.eps < 1):
+            low = high = x
+        elif self.norm != 0 and self.eps < inf:
+            low, high = max(low, -_last_float(-x, self._step(f))), min(high, _last_float(x, self._step(f)))
+        self[f] = low, high
+        return low, high
+
+    def cost(self, f: int, span: Span) -> tuple[int, Any]:
+        """Return what share of the budget the cheapest value in a span costs: in 1 / ONE rounded down, and exactly."""
+        x, (low, high) = self.row[f], span
+        if not self.has_budget or low <= x <= high:
+            return 0, 0
+        z = low if x < low else high
+        if (f, z) not in self._costs:
+            share: Any = Fraction(1, self.budget) if self.norm == 0 else None
+            if self.norm:
+                (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
+                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            self.charge(share.denominator.bit_length() >> 8)
+            self._costs[f, z] = share.numerator * ONE // share.denominator, share
+        return self._costs[f, z]
+
+    def affords(self, spans: Spans) -> bool:
+        """Tell whether the attacker can pay for a value in each of the spans."""
+        if not self.has_budget:
+            return True
+        row = self.row
+        moved = [(f, span) for f, span in spans.items() if not span[0] <= row[f] <= span[1]]
+        if self.norm == 0 or not moved:
+            return len(moved) <= self.budget
+        costs = [self.cost(f, span) for f, span in moved]
+        at_least = sum(cost for cost, _ in costs)
+        if not at_least <= ONE < at_least + len(costs):
+            return at_least <= ONE
+        bits = sum(share.denominator.bit_length() for _, share in costs)
+        self.charge(len(costs) * (1 + (bits * bits >> 20)))
+        return sum(share for _, share in costs) <= 1
+
+    def charge(self, steps: int) -> None:
+        """Count steps, and give up on a proof that takes too many."""
+        self.steps += steps
+        expect(self.steps <= MOST_STEPS, f"a proof of up to {MOST_STEPS} steps")
+
+
+def _last_float(x: float, step: Fraction) -> float:
+    """Return the last float up to x + step."""
+    n, d = x.as_integer_ratio()
+    n, d = n * step.denominator + step.numerator * d, d * step.denominator
+    try:
+        last = n / d  # Python rounds a quotient of whole numbers to the nearest float
+    except OverflowError:
+        return LARGEST
+    a, b = last.as_integer_ratio()
+    return nextafter(last, -inf) if a * d > n * b else last
+
+
+class Proof:
+    """A proof that no rival wins anywhere in reach of a row: boxes that cover it, each with a bound below a win."""
+
+    def __init__(self, model: Model, reach: Reach, own: int, margin: Fraction) -> None:
+        self.model, self.reach, self.own, self.margin = model, reach, own, margin
+        self.cuts: dict[int, list[float]] = {}
+        self.values: list[set[int]] = []  # of the leaves in reach, tree by tree
+
+    def check(self, proof: Any) -> None:
+        """Refuse the proof unless it holds for every rival."""
+        proof = read(proof, PROOF, "the proof")
+        for f, cuts in proof["cuts"]:
+            expect(all(map(lt, cuts, cuts[1:])), "cuts to increase")
+            self.cuts[self._feature(f)] = cuts
+        expect(len(self.cuts) == len(proof["cuts"]), "one list of cuts per feature")
+        rivals = [read(part.pop("rival", None), int, "a rival") for part in proof["rivals"]]
+        others = [c for c in range(len(self.model.classes)) if c != self.own]
+        expect(sorted(rivals) == others, "one part of the proof for each rival")
+        self.values = [{value for value, _ in self._leaves(root, {})} for root in self.model.roots]
+        for rival, part in zip(rivals, proof["rivals"], strict=True):
+            self._check_rival(rival, part)
+
+    def _feature(self, f: int) -> int:
+        expect(0 <= f < self.model.n_features, "a proof to name features by their indices")
+        return f
+
+    def _check_rival(self, rival: int, part: Any) -> None:
+        """Follow the splits. A box is written as the spans of the features that were split."""
+        boxes: list[tuple[Any, Spans, int]] = [(part, {}, 0)]
+        while boxes:
+            node, spans, depth = boxes.pop()
+            self.reach.charge(1 + len(spans))
+            if type(node) is not dict or "split" not in node:
+                is_proved = self._excludes(rival, read(node, BOUND, "a part of the proof"), spans)
+                expect(is_proved, f"a bound that excludes that class {rival} wins")
+                continue
+            node = read(node, SPLIT, "a split of the proof")
+            expect(depth < DEEPEST_SPLIT, f"up to {DEEPEST_SPLIT} splits inside one another")
+            f, v = self._feature(node["split"][0]), node["split"][1]
+            low, high = spans.get(f) or self.reach[f]
+            for side, span in (("low", (low, min(high, v))), ("high", (max(low, nextafter(v, inf)), high))):
+                inner = {**spans, f: span}
+                if span[0] <= span[1] and self.reach.affords(inner):  # else nobody gets there
+                    boxes.append((node[side], inner, depth + 1))
+
+    def _leaves(self, root: int, spans: Spans) -> Iterator[tuple[int, Spans]]:
+        """Yield the values of a tree's leaves in reach within a box, and the spans that box and path leave."""
+        model, reach, steps, nodes = self.model, self.reach, 0, [(root, spans)]
+        feature, threshold, right = model.feature, model.threshold, model.right
+        while nodes:
+            node, spans = nodes.pop()
+            while (f := feature[node]) >= 0:
+                steps += 1
+                low, high = spans.get(f) or reach[f]
+                v = threshold[node]
+                if high <= v:
+                    node += 1
+                elif low > v:
+                    node = right[node]
+                else:
+                    steps += len(spans)
+                    for child, span in ((right[node], (nextafter(v, inf), high)), (node + 1, (low, v))):
+                        inner = {**spans, f: span}
+                        if reach.affords(inner):
+                            nodes.append((child, inner))
+                    break
+            else:
+                yield model.leaf[node], spans
+        reach.charge(steps)
+
+    def _excludes(self, rival: int, node: dict[str, Any], spans: Spans) -> bool:
+        """Tell whether the bound on the rival's lead within a box is below what the rival needs to win.
+
+        What is compared with 0 is multiplied by ``scale``, which makes leads and tables whole, and by ``q`` for prices.
+        """
+        model, reach = self.model, self.reach
+        (a, scale), (p, q) = node["unit"] or (1, 1), node["lambda"] or (0, 1)
+        expect(a >= 0 and scale > 0 and p >= 0 and q > 0, "unit and lambda to be a numerator and a denominator")
+        expect(p == 0 or reach.has_budget, "lambda 0 where no budget is shared")
+        tables, columns = self._tables(node["tables"] or [])
+        a *= model.unit
+        lead = model.lead(rival, self.own)
+        # To win, the rival must lead by 0, by 1 if it loses ties, or by minus the margin if there is one.
+        needed = -self.margin if self.margin else int(rival > self.own)
+        total: Any = scale * (model.base[rival] - model.base[self.own] - needed)
+        reach.charge(len(model.roots))
+        for tree, root in enumerate(model.roots):
+            if tree in tables:
+                total += max(
+                    scale * lead(value) - a * sum(self._least(f, m, inner) for f, m in tables[tree].items())
+                    for value, inner in self._leaves(root, spans)
+                )
+            elif spans and len(self.values[tree]) > 1:
+                total += scale * max(lead(value) for value, _ in self._leaves(root, spans))
+            else:
+                total += scale * max(map(lead, self.values[tree]))
+        weight = Fraction(p, q) * model.unit * scale * reach.budget  # of the whole budget
+        p, q = weight.numerator, weight.denominator
+        cells = [
+            [(f, cell, a * sum(m[i] for m in columns.get(f, ()))) for i, cell in self._cells(f, spans)]
+            for f in {*columns, *spans}
+        ]
+        reach.charge(sum(map(len, cells)) * (1 + (p.bit_length() + q.bit_length() >> 10)))
+
+        def bound(one: int, kind: int) -> Any:
+            rest = (max(one * q * gain - p * reach.cost(f, cell)[kind] for f, cell, gain in row) for row in cells)
+            return one * (p + q * total) + sum(rest)
+
+        return bound(ONE, 0) < 0 or (p > 0 and bound(1, 1) < 0)
+
+    def _tables(self, entries: list[Any]) -> tuple[dict[int, dict[int, list[int]]], dict[int, list[list[int]]]]:
+        """Return the tables by tree and feature, and by feature alone."""
+        tables: dict[int, dict[int, list[int]]] = {}
+        columns: dict[int, list[list[int]]] = {}
+        for tree, f, m in entries:
+            expect(0 <= tree < len(self.model.roots), "tables of trees that there are")
+            expect(self._feature(f) not in tables.setdefault(tree, {}), "one table for a tree and a feature")
+            expect(len(m) == len(self.cuts.get(f, ())) + 1, "one number per cell in a table")
+            tables[tree][f] = m
+            columns.setdefault(f, []).append(m)
+        return tables, columns
+
+    def _range(self, f: int, spans: Spans) -> tuple[Span, int, int]:
+        """Return the span of a feature and its first and last cell; cell i ends with cut i."""
+        span, cuts = spans.get(f) or self.reach[f], self.cuts.get(f, ())
+        return span, bisect_left(cuts, span[0]), bisect_left(cuts, span[1])
+
+    def _least(self, f: int, m: list[int], spans: Spans) -> int:
+        """Return the least number of a table in the cells that meet the feature's span."""
+        _, first, last = self._range(f, spans)
+        self.reach.charge(1 + last - first)
+        return min(m[first : last + 1])
+
+    def _cells(self, f: int, spans: Spans) -> Iterator[tuple[int, Span]]:
+        """Yield the cells that meet the feature's span, and what of them is in it."""
+        (low, high), first, last = self._range(f, spans)
+        for i in range(first, last + 1):
+            start = low if i == first else nextafter(self.cuts[f][i - 1], inf)
+            yield i, (start, high if i == last else self.cuts[f][i])
+
+
+class Audit:
+    """Checks rows one by one; keeps counts, and the first ten rows in doubt."""
+
+    def __init__(self, header: Any, document: Any) -> None:
+        expect(type(header) is dict and header.get("format") == "certiforest certificate", "a certificate")
+        expect(type(header.get("version")) is int and header["version"] == 1, "version 1 of a certificate, not a newer")
+        header = read(header, HEADER, "the header")
+        try:
+            text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except ValueError:
+            raise Refusal("Expected a model of finite numbers, got larger ones.") from None
+        if header["model_sha256"] != hashlib.sha256(text.encode()).hexdigest():
+            raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
+        self.model = Model(document)
+        labels = [*map(type, header["classes"])], header["classes"]
+        expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
+        self.attacker = Attacker(header["attacker"], self.model.n_features)
+        self.margin, self.form = (
+            Fraction(header["margin"]) * self.model.unit,
+            ROW | (RADIUS if header["radius"] else {}),
+        )
+        is_sum = self.model.scores is not None and not header["radius"]
+        expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
+        self.counts = dict.fromkeys(("stable", "unstable", "open", "not proved", "refuted"), 0)
+        self.doubts: list[str] = []
+
+    def add(self, line: Any, name: str) -> None:
+        """Check a row."""
+        line = read(line, self.form, name)
+        row, stable = line["row"], line["stable"]
+        expect(len(row) == self.model.n_features, f"{self.model.n_features} features in {name}")
+        expect(self.attacker.allows(row), f"{name} inside the attacker's domain")
+        expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
+        try:
+            self._check(row, stable, line)
+            self.counts["open" if stable < 0 else "stable" if stable else "unstable"] += 1
+        except Refusal as refusal:
+            self.counts[refusal.kind] += 1
+            if len(self.doubts) < 10:
+                self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
+
+    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> None:
+        """Refuse the row unless all that is said about it holds."""
+        totals, eps = self.model.totals(row), self.attacker.eps
+        own = totals.index(max(totals))
+        label, said = self.model.classes[own], line["prediction"]
+        if type(said) is not type(label) or said != label:
+            raise Refutation(f"Expected the prediction {shown(label)}, got {shown(said)}.")
+        expect(stable == 0 or line["witness"] is None, "a witness for unstable rows only")
+        expect(stable == 1 or line["proof"] is None, "a proof for stable rows only")
+        if stable == 1:
+            self._check_proof(row, eps, own, line["proof"])
+        if stable == 0:
+            leads = (totals[own] - total for c, total in enumerate(totals) if c != own)
+            expect(not self.margin or min(leads) > self.margin, "an unstable row to be beyond the margin itself")
+            self._check_witness(row, eps, own, line["witness"])
+        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
+        if lower > upper:
+            raise Refutation("Expected a radius up to its upper bound, got a larger one.")
+        below = lower if lower == inf else nextafter(lower, -inf)
+        if self.attacker.norm == 0 and below < inf:
+            below -= below % 1
+        if below > (eps if stable == 1 else 0):  # else the verdict says so already, or there is nothing to say
+            self._check_proof(row, below, own, line["radius_proof"])
+        if upper < inf:
+            self._check_witness(row, upper, own, line["radius_witness"])
+
+    @staticmethod
+    def _radius(value: Any, default: float) -> float:
+        radius = default if value is None else inf if value == "inf" else read(value, float, "a radius")
+        expect(radius >= 0, "a radius of at least 0")
+        return radius
+
+    def _check_proof(self, row: list[float], eps: float, own: int, proof: Any) -> None:
+        Proof(self.model, Reach(self.attacker, row, eps), own, self.margin).check(proof)
+
+    def _check_witness(self, row: list[float], eps: float, own: int, witness: list[float] | None) -> None:
+        """Refuse a witness that is not in reach, or not predicted otherwise (by more than the margin)."""
+        expect(witness is not None and len(witness) == len(row), "a witness as long as the row")
+        reach, other = Reach(self.attacker, row, eps), witness or []
+        moved = {f: (z, z) for f, (z, x) in enumerate(zip(other, row, strict=True)) if z != x}
+        in_reach = all(reach[f][0] <= z <= reach[f][1] for f, (z, _) in moved.items())
+        expect(in_reach and reach.affords(moved), "a witness within the attacker's reach")
+        totals = self.model.totals(other)
+        wins = max(totals) - totals[own] > self.margin if self.margin else totals.index(max(totals)) != own
+        expect(wins, "a witness that is predicted otherwise")
+
+
+def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
+    """Check a whole certificate."""
+    document = parse(model_file.read(), "the model")
+    expect(type(document) is dict and type(document.get("n_features")) is int, "a model with n_features")
+    longest = LONGEST_LINE + 100 * min(max(document["n_features"], 0), 2**31)
+    found, n_rows = Audit(parse(certificate.readline(longest), "the first line of the certificate"), document), 0
+    while line := certificate.readline(longest):
+        expect(len(line) < longest, f"lines below {longest} bytes")
+        name = f"row {n_rows} (line {n_rows + 2})"
+        entries = parse(line, name)
+        if type(entries) is dict and "end" in entries:
+            expect(
+                read(entries, {"end": int}, "the last line")["end"] == n_rows, f"{n_rows} rows to be all that follow"
+            )
+            expect(not certificate.read(1), "nothing after the end")
+            return found
+        found.add(entries, name)
+        n_rows += 1
+    raise Refusal(f"Expected a line that ends the certificate, got none after {n_rows} rows: the file was cut short.")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    paths = sys.argv[1:] if argv is None else argv
+    try:
+        expect(len(paths) == 2, "two files, MODEL and CERTIFICATE")
+        with open(paths[0], "rb") as model_file, open(paths[1], "rb") as certificate:
+            found = audit(model_file, certificate)
+    except (Refusal, OSError) as error:
+        sys.stderr.write(f"certiforest: error: {error}\n")
+        return 2
+    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
+    outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
+    attacker = f"Attacker: norm {found.attacker.norm}, eps {found.attacker.eps!r}, and what else the header says."
+    sys.stdout.write("\n".join([attacker, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    return 1 if found.doubts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
