@@ -381,6 +381,8 @@ class Proof:
         lead = model.lead(rival, self.own)
         # To win, the rival must lead by 0, by 1 if it loses ties, or by minus the margin if there is one.
         needed = -self.margin if self.margin else int(rival > self.own)
+        if model.scores is None and len(model.classes) == 2:
+            needed += (needed - len(model.roots)) % 2  # every tree adds 1 or -1, so that leads are all odd or all even
         total: Any = scale * (model.base[rival] - model.base[self.own] - needed)
         reach.charge(len(model.roots))
         for tree, root in enumerate(model.roots):

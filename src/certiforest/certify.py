@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def certify(
     *,
     radius: bool = False,
     witness: bool = False,
+    proof: bool = False,
     require_exact: bool = False,
     margin: float = 0.0,
     time_limit: float = 1.0,
@@ -61,6 +63,9 @@ def certify(
         Also find the smallest eps at which each row is unstable.
     witness : bool, default=False
         Also give, for each unstable row, a changed row that is predicted otherwise.
+    proof : bool, default=False
+        Also keep, for each stable row, a proof that anyone can check, and what else `Certificates.save` needs. A row
+        that is stable but not proved in time stays stable and has no proof.
     require_exact : bool, default=False
         Raise unless the ensemble has large spread for the attacker, which rules out trees that meet.
     margin : float, default=0.0
@@ -120,47 +125,68 @@ def certify(
     settles = composition.has_float_costs and not (composition.has_large_spread or margin > 0)
     radii = Radii(composition) if radius or settles else None
     roads = Roads(composition, margin)
-    out = _Columns(len(rows), ensemble.n_features, witness=witness)
-
+    out = _Columns(len(rows), ensemble.n_features, witness=witness or proof, proof=proof)
     stop = threading.Event()
     clock = Clock(time_limit, _check_time_limit(total_time_limit), stop.is_set)
 
-    def work(order: VisitOrder, block: slice) -> None:
+    def find_verdicts(order: VisitOrder, block: slice) -> None:
         x, found = rows[block], out[block]
         _check_domain(x, block, attacker)
         composition.decide(x, order, found.prediction, found.stable)
         if found.witness is not None:
             composition.write_witnesses(x, np.flatnonzero(found.stable == UNSTABLE), found.witness)
-        found.method[found.stable == UNDECIDED] = Method.BOUNDED
+        found.method[:] = np.where(found.stable == UNDECIDED, Method.BOUNDED, Method.COMPOSED)
         if radii is not None and settles:
             radii.settle(x, found.stable, found.witness)
-        if radii is not None and radius:
-            radii.measure(x, found.radius, found.radius_upper)
-        is_open = (found.stable == UNDECIDED) | (radius & (found.radius != found.radius_upper))
-        found.is_done[~is_open] = True
-        report(int(found.is_done.sum()))
+        is_open = found.stable == UNDECIDED
+        found.method[is_open] = Method.NONE
+        if proof:
+            is_open |= found.stable == STABLE
+        found.is_decided[~is_open] = True
+        report(int(found.is_decided.sum()), is_last=not radius)
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
+            finding = roads.decide(x[i], clock.start(), keep_proof=proof)
             if found.stable[i] == UNDECIDED:
-                finding = roads.decide(x[i], clock.start())
                 found.stable[i], found.method[i] = finding.stable, finding.method
                 if finding.attack is not None and found.witness is not None:
                     found.witness[i] = finding.attack
-            if radius and found.radius[i] != found.radius_upper[i]:
-                known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker)
-                found.radius[i], found.radius_upper[i], *_ = measure(roads, x[i], known, clock.start())
-            found.is_done[i] = True
-            report(1)
+            elif finding.stable == UNSTABLE:
+                raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+            if found.proof is not None:
+                found.proof[i] = finding.proof
+            found.is_decided[i] = True
+            report(1, is_last=not radius)
 
-    def report(n_done: int) -> None:
-        if progress is not None and n_done:
+    def find_radii(order: VisitOrder, block: slice) -> None:
+        x, found = rows[block], out[block]
+        if radii is None or stop.is_set():
+            return
+        radii.measure(x, found.radius, found.radius_upper)
+        is_open = (found.radius != found.radius_upper) | proof
+        report(int((~is_open).sum()), is_last=True)
+        for i in np.flatnonzero(is_open):
+            if stop.is_set():
+                return
+            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker)
+            measured = measure(roads, x[i], known, clock.start(), keep_proof=proof)
+            found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
+            if found.radius_proof is not None and found.radius_witness is not None:
+                found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+            report(1, is_last=True)
+
+    def report(n_done: int, *, is_last: bool) -> None:
+        if progress is not None and n_done and is_last:
             progress(n_done)
 
-    is_interrupted = _run(work, stop, list(rows.blocks()), _check_n_jobs(n_jobs), lambda: VisitOrder(ensemble.n_trees))
+    blocks, n_jobs = list(rows.blocks()), _check_n_jobs(n_jobs)
+    is_interrupted = False
+    for work in (find_verdicts, find_radii) if radius else (find_verdicts,):
+        is_interrupted = is_interrupted or _run(work, stop, blocks, n_jobs, lambda: VisitOrder(ensemble.n_trees))
     if is_interrupted:
-        out.forget(~out.is_done)
-        for block in rows.blocks():
+        out.forget(~out.is_decided)
+        for block in blocks:
             out[block].prediction[:] = ensemble.class_index(rows[block])
     return Certificates(
         prediction=ensemble.classes[out.prediction],
@@ -171,6 +197,14 @@ def certify(
         radius_upper=out.radius_upper if radius else None,
         witness=out.witness,
         is_interrupted=is_interrupted,
+        proof=out.proof,
+        radius_proof=out.radius_proof if radius else None,
+        radius_witness=out.radius_witness if radius else None,
+        rows=np.concatenate([rows[block] for block in blocks]) if proof and blocks else None,
+        attacker=attacker,
+        margin=margin,
+        model_sha256=ensemble.sha256 if proof else None,
+        classes=ensemble.classes,
     )
 
 
@@ -185,11 +219,13 @@ def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker) -> tup
 class _Columns:
     """What is found out about rows, column by column; a slice of it is a view."""
 
-    def __init__(self, n_rows: int, n_features: int, *, witness: bool) -> None:
+    def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
         self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
-        self.method, self.is_done = np.full(n_rows, Method.COMPOSED, np.int8), np.zeros(n_rows, bool)
+        self.method, self.is_decided = np.full(n_rows, Method.NONE, np.int8), np.zeros(n_rows, bool)
         self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
         self.witness = np.full((n_rows, n_features), np.nan) if witness else None
+        nothing = np.full(n_rows, None) if proof else None
+        self.proof, self.radius_proof, self.radius_witness = nothing, copy(nothing), copy(nothing)
 
     def __getitem__(self, block: slice) -> _Columns:
         part = object.__new__(_Columns)
@@ -199,7 +235,7 @@ class _Columns:
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Make rows unknown."""
-        self.stable[which] = UNDECIDED
+        self.stable[which], self.method[which] = UNDECIDED, Method.NONE
         self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan

@@ -90,6 +90,26 @@ class Attacker(Immutable):
         """Return the same attacker with another budget."""
         return Attacker(self.norm, eps, self.scale, self.frozen, self.domain)
 
+    def to_document(self) -> dict[str, Any]:
+        """Return the attacker as it is written to files: plain lists, numbers and text, infinities as text."""
+        document: dict[str, Any] = {"norm": "inf" if self.norm == math.inf else int(self.norm), "eps": self.eps}
+        document["scale"] = None if self.scale is None else self.scale.tolist()
+        frozen = self.frozen if self.frozen is None or self.frozen.dtype != bool else np.flatnonzero(self.frozen)
+        document["frozen"] = None if frozen is None else frozen.tolist()
+        document["domain"] = None if self.domain is None else [_written(bound.tolist()) for bound in self.domain]
+        return document
+
+    @classmethod
+    def from_document(cls, document: Any) -> Attacker:
+        """Read what `to_document` returns."""
+        entries = {"norm", "eps", *OPTIONS}
+        if not isinstance(document, dict) or set(document) != entries:
+            raise AttackerError(f"Expected an attacker with the entries {', '.join(sorted(entries))}.")
+        domain = document["domain"]
+        if isinstance(domain, list):
+            domain = tuple(np.array(bound, np.float64) for bound in domain)
+        return cls(document["norm"], document["eps"], document["scale"], document["frozen"], domain)
+
     @property
     def can_move(self) -> bool:
         """Whether any change at all is within the budget."""
@@ -127,6 +147,13 @@ class Attacker(Immutable):
         high, low = (np.array(column)[place] for column in zip(*pairs, strict=True))
         high[frozen], low[frozen] = -1.0, 0.0
         return Budgets(high, low)
+
+
+def _written(bound: Any) -> Any:
+    """Return a bound, or a list of them, with infinities as text."""
+    if isinstance(bound, list):
+        return [_written(value) for value in bound]
+    return str(bound) if math.isinf(bound) else bound
 
 
 def _split(value: Fraction) -> tuple[float, float]:

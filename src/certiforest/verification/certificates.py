@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
 
 
 class Verdict(IntEnum):
@@ -35,7 +39,7 @@ class Method(IntEnum):
     NONE = 4  #: never looked at: time was up before
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificates:
     """What `certify` proved, one entry per row.
 
@@ -46,7 +50,7 @@ class Certificates:
     stable : ndarray of int8, shape (n,)
         1 stable, 0 unstable, -1 unknown.
     method : ndarray of str, shape (n,)
-        Which road each row took: composed, bounded or solved, see `Method`.
+        Which road each row took: composed, bounded, proved, solved or none, see `Method`.
     label : ndarray, shape (n,), or None
         True labels, if given.
     radius : ndarray of float64, shape (n,), or None
@@ -57,6 +61,18 @@ class Certificates:
         For each unstable row, a row within the attacker's reach that is predicted otherwise; NaN elsewhere.
     is_interrupted : bool
         Whether Ctrl-C came before every row had its turn.
+    proof : ndarray of object, shape (n,), or None
+        For each stable row, numbers that anyone can check (``docs/proofs.md``), None where none was found in time.
+    radius_proof, radius_witness : ndarray of object, shape (n,), or None
+        Likewise, that the row is stable just below its radius, and a row that breaks it at ``radius_upper``.
+    rows : ndarray of float64, shape (n, n_features), or None
+        The rows themselves, if proofs were asked for.
+    attacker : Attacker or None
+    margin : float
+    model_sha256 : str or None
+        What identifies the model, see `TreeEnsemble.sha256`.
+    classes : ndarray or None
+        Labels of the model, in its order.
     """
 
     prediction: NDArray
@@ -67,6 +83,35 @@ class Certificates:
     radius_upper: NDArray[np.float64] | None = None
     witness: NDArray[np.float64] | None = None
     is_interrupted: bool = False
+    proof: NDArray[np.object_] | None = None
+    radius_proof: NDArray[np.object_] | None = None
+    radius_witness: NDArray[np.object_] | None = None
+    rows: NDArray[np.float64] | None = None
+    attacker: Attacker | None = None
+    margin: float = 0.0
+    model_sha256: str | None = None
+    classes: NDArray | None = None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``."""
+        from certiforest.verification.certificate_file import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Certificates:
+        """Read what `save` wrote. What it says is not checked here: `certiforest audit` does that."""
+        from certiforest.verification.certificate_file import load
+
+        return load(path)
+
+    def __eq__(self, other: object) -> bool:
+        """Two certificates are equal iff they say the same about the same rows."""
+        if not isinstance(other, Certificates):
+            return NotImplemented
+        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -121,6 +166,16 @@ class Certificates:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
         correct = self.correct
         return _share(correct & (self.stable == STABLE)), _share(correct & (self.stable != UNSTABLE))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, Attacker) and isinstance(b, Attacker):
+        return a.to_document() == b.to_document()
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return type(a) is type(b) and bool(a == b)
+    if a.dtype == object:
+        return a.shape == b.shape and all(map(_equal, a, b))
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 def _share(mask: NDArray[np.bool_]) -> float:

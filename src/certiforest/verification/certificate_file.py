@@ -1,0 +1,126 @@
+"""Certificate files: what was found out about rows, with proofs and witnesses, as text that anyone can check.
+
+The format stands in ``docs/certificate_format.md``; `certiforest.audit` checks such files and shares no code with this.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker, AttackerError
+from certiforest.files import write_atomically
+from certiforest.verification.certificates import STABLE, UNSTABLE, Certificates
+
+FORMAT, FORMAT_VERSION = "certiforest certificate", 1
+
+
+class CertificateError(ValueError):
+    """A certificate file is not what it should be, or certificates hold too little to be written."""
+
+
+def save(certificates: Certificates, path: str | os.PathLike[str]) -> None:
+    """Write certificates to a file, which appears whole or not at all."""
+    write_atomically(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in _lines(certificates)))
+
+
+def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
+    if c.attacker is None or c.classes is None or c.rows is None or c.proof is None:
+        raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
+    yield {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "model_sha256": c.model_sha256,
+        "attacker": c.attacker.to_document(),
+        "classes": c.classes.tolist(),
+        "margin": c.margin,
+        "radius": c.radius is not None,
+        "about": {"certiforest": version("certiforest")},
+    }
+    for i, stable in enumerate(c.stable.tolist()):
+        line: dict[str, Any] = {
+            "row": c.rows[i].tolist(),
+            "prediction": c.prediction[i].item(),
+            "stable": stable,
+            "method": str(c.method[i]),
+        }
+        if c.label is not None:
+            line["label"] = c.label[i].item() if hasattr(c.label[i], "item") else c.label[i]
+        if stable == UNSTABLE and c.witness is not None and not np.isnan(c.witness[i]).any():
+            line["witness"] = c.witness[i].tolist()
+        if stable == STABLE and c.proof[i] is not None:
+            line["proof"] = c.proof[i]
+        if c.radius is not None and c.radius_upper is not None:
+            line["radius"], line["radius_upper"] = _written(c.radius[i]), _written(c.radius_upper[i])
+            if c.radius_proof is not None and c.radius_proof[i] is not None:
+                line["radius_proof"] = c.radius_proof[i]
+            if c.radius_witness is not None and c.radius_witness[i] is not None:
+                line["radius_witness"] = c.radius_witness[i].tolist()
+        yield line
+    yield {"end": len(c)}
+
+
+def load(path: str | os.PathLike[str]) -> Certificates:
+    """Read certificates; what they say is taken as it stands."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            header, *lines, end = map(json.loads, file)
+        if header["format"] != FORMAT or header["version"] != FORMAT_VERSION:
+            raise CertificateError(f"Expected {path} to be a certificate of version {FORMAT_VERSION}, got another.")
+        if end != {"end": len(lines)}:
+            raise CertificateError(f"Expected {path} to end after {len(lines)} rows, got something else: was it cut?")
+        return _certificates(header, lines)
+    except AttackerError as error:
+        raise CertificateError(f"{path} is not a certificate. {error}") from None
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        if isinstance(error, CertificateError):
+            raise
+        raise CertificateError(
+            f"Expected {path} to be a certificate that certiforest wrote, got something else ({error!r})."
+        ) from None
+
+
+def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certificates:
+    classes = np.array(header["classes"])
+    rows = np.array([line["row"] for line in lines], np.float64)
+    has_label, has_radius = any("label" in line for line in lines), bool(header["radius"])
+    nothing = np.full(rows.shape[1] if len(lines) else 0, np.nan)
+    witness = np.array([line.get("witness", nothing) for line in lines], np.float64)
+    return Certificates(
+        prediction=np.array([line["prediction"] for line in lines], classes.dtype),
+        stable=np.array([line["stable"] for line in lines], np.int8),
+        method=np.array([line["method"] for line in lines], "<U8"),
+        label=np.array([line["label"] for line in lines]) if has_label else None,
+        radius=np.array([float(line["radius"]) for line in lines]) if has_radius else None,
+        radius_upper=np.array([float(line["radius_upper"]) for line in lines]) if has_radius else None,
+        witness=witness,
+        proof=_objects([line.get("proof") for line in lines]),
+        radius_proof=_objects([line.get("radius_proof") for line in lines]) if has_radius else None,
+        radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
+        rows=rows,
+        attacker=Attacker.from_document(header["attacker"]),
+        margin=float(header["margin"]),
+        model_sha256=header["model_sha256"],
+        classes=classes,
+    )
+
+
+def _written(value: float) -> float | str:
+    return "inf" if math.isinf(value) else float(value)
+
+
+def _array(values: list[float] | None) -> NDArray[np.float64] | None:
+    return None if values is None else np.array(values, np.float64)
+
+
+def _objects(values: list[Any]) -> NDArray[np.object_]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
