@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from certiforest.compiled import kernel
 
-PROVED, ATTACKED, OPEN, UNREACHABLE = 1, 0, -1, 2
+PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED = 1, 0, -1, 2, 3
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
 
@@ -115,10 +115,22 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
 
 @kernel
-def update_tree(cells, leaves, contest, tables, t, least, total, span, worth, peak):
+def reach_in(cells, leaves, contest, tables):
+    """Return which leaves are in reach within the box, see `is_in_reach`."""
+    least = np.empty(tables.low.shape[0], np.int64)
+    total = least_prices(cells, tables, contest.budget, least)
+    reach = np.empty(leaves.node.shape[0], np.bool_)
+    for k in range(reach.shape[0]):
+        reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
+    return reach
+
+
+@kernel
+def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak):
     """Set the tables of one tree so that the bound is smallest while those of the others stay.
 
-    ``worth`` (n_leaves,) and ``peak`` (n_scopes + n_rules,) are scratch. Return the worth of the best leaf.
+    ``reach`` (n_leaves,) tells which leaves count; ``worth`` (n_leaves,) and ``peak`` (n_scopes + n_rules,) are
+    scratch.
     """
     theta, table = tables.theta, tables.table
     scope, place, rule_low, rule_high = leaves.scope, leaves.place, leaves.low, leaves.high
@@ -136,8 +148,7 @@ def update_tree(cells, leaves, contest, tables, t, least, total, span, worth, pe
         everywhere += best
     most = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
-        worth[k] = -math.inf
-        if not is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
+        if not reach[k]:
             continue
         value = contest.lead[k] + everywhere
         i = leaves.first_rule[k]
@@ -159,7 +170,7 @@ def update_tree(cells, leaves, contest, tables, t, least, total, span, worth, pe
         for c in range(tables.low[scope[s]], tables.high[scope[s]] + 1):
             table[shift + c] = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
-        if worth[k] == -math.inf:
+        if not reach[k]:
             continue
         i = leaves.first_rule[k]
         for s in range(begin, end):
@@ -185,7 +196,6 @@ def update_tree(cells, leaves, contest, tables, t, least, total, span, worth, pe
             new = total_worth * share
             table[shift + c] = new - theta[c]
             theta[c] = new
-    return most
 
 
 @kernel
@@ -242,7 +252,7 @@ def float_bound(contest, tables):
 
 
 @kernel
-def whole_bound(cells, leaves, contest, tables, least, total, scratch):
+def whole_bound(cells, leaves, contest, tables, reach, scratch):
     """Round the tables to whole numbers and tell whether they prove that nothing in the box reaches what is needed.
 
     Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
@@ -266,23 +276,21 @@ def whole_bound(cells, leaves, contest, tables, least, total, scratch):
         price = math.ceil(math.ldexp(tables.price[0], shift))
     tables.price[1] = math.ldexp(float(price), -shift)
     bound = share_of(price, contest.budget, shift) + (1 if price > 0 else 0)
-    for v in range(least.shape[0]):
+    for v in range(tables.low.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
             scratch[c] = -share_of(price, cells.price[c], shift)
     for t in range(leaves.tree.shape[0]):
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
+            if reach[k]:
                 best = max(best, contest.lead[k] - least_entries(cells, leaves, tables, t, k))
-        if best == -(2**62):  # no leaf of this tree is in reach, so that nothing is
-            return True
         bound += best
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             v = leaves.scope[s]
             entry = leaves.first_entry[s] - cells.first[v]
             for c in range(tables.low[v], tables.high[v] + 1):
                 scratch[c] += tables.whole[entry + c]
-    for v in range(least.shape[0]):
+    for v in range(tables.low.shape[0]):
         best = scratch[tables.low[v]]
         for c in range(tables.low[v] + 1, tables.high[v] + 1):
             best = max(best, scratch[c])
@@ -293,16 +301,14 @@ def whole_bound(cells, leaves, contest, tables, least, total, scratch):
 @kernel
 def is_bounded(cells, leaves, contest, tables):
     """Tell whether the box is proved without any tables: each tree at its own worst."""
-    least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
-    return whole_bound(cells, leaves, contest, tables, least, total, np.empty(cells.top.shape[0], np.int64))
+    reach = reach_in(cells, leaves, contest, tables)
+    return whole_bound(cells, leaves, contest, tables, reach, np.empty(cells.top.shape[0], np.int64))
 
 
 @kernel
 def coarsen(cells, leaves, contest, tables):
     """Round tables that prove the box as much as it bears; return the power of two they are then multiples of."""
-    least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
+    reach = reach_in(cells, leaves, contest, tables)
     scratch = np.empty(cells.top.shape[0], np.int64)
     table = tables.table.copy()
     largest = 1.0
@@ -311,7 +317,7 @@ def coarsen(cells, leaves, contest, tables):
     for shift in range(int(math.log2(largest)), -1, -1):
         for e in range(table.shape[0]):
             tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
-        if whole_bound(cells, leaves, contest, tables, least, total, scratch):
+        if whole_bound(cells, leaves, contest, tables, reach, scratch):
             return shift
     return 0
 
@@ -436,13 +442,71 @@ def climb(cells, leaves, contest, tables, most_rounds):
 
 
 @kernel
-def estimate_losses(cells, leaves, contest, tables, least, total, worth):
+def fits_one_move(cells, contest, tables, least, total):
+    """Tell whether the budget has room for one variable to leave its cheapest cell in the box, and for no two."""
+    if contest.budget == 0:
+        return False
+    cheapest = contest.budget + 1
+    for v in range(least.shape[0]):
+        own = min(max(cells.own[v], tables.low[v]), tables.high[v])
+        if own > tables.low[v]:
+            cheapest = min(cheapest, cells.price[own - 1] - least[v])
+        if own < tables.high[v]:
+            cheapest = min(cheapest, cells.price[own + 1] - least[v])
+    return total + 2 * cheapest > contest.budget
+
+
+@kernel
+def best_move(cells, leaves, contest, tables, least, total):
+    """Return the rival's largest lead after at most one move within the budget, and choose the cells for it."""
+    choice = tables.choice
+    for v in range(choice.shape[0]):
+        choice[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
+    base = np.int64(0)
+    gain = np.zeros(cells.top.shape[0], np.int64)
+    for t in range(leaves.tree.shape[0]):
+        home = lead_of(leaves, contest, t, choice)
+        base += home
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            # A leaf is one move away if the chosen cells break its rules in one place only.
+            broken, n_broken = -1, 0
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            while i < end:
+                first, s = i, leaves.place[i]
+                c = choice[leaves.scope[s]]
+                fits = False
+                while i < end and leaves.place[i] == s:
+                    fits |= leaves.low[i] <= c <= leaves.high[i]
+                    i += 1
+                if not fits:
+                    broken = first
+                    n_broken += 1
+            if n_broken != 1:
+                continue
+            i = broken
+            v = leaves.scope[leaves.place[broken]]
+            while i < end and leaves.place[i] == leaves.place[broken]:
+                for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
+                    gain[c] += contest.lead[k] - home
+                i += 1
+    most, best, moved = base, -1, -1
+    for v in range(choice.shape[0]):
+        for c in range(tables.low[v], tables.high[v] + 1):
+            if base + gain[c] > most and total - least[v] + cells.price[c] <= contest.budget:
+                most, best, moved = base + gain[c], c, v
+    if moved >= 0:
+        choice[moved] = best
+    return most
+
+
+@kernel
+def estimate_losses(cells, leaves, contest, tables, reach, worth):
     """Write to ``loss``, for each cell of the box, about how much the bound falls if its variable is held there.
 
     That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_entries,) is
     scratch.
     """
-    for v in range(least.shape[0]):
+    for v in range(tables.low.shape[0]):
         best = -math.inf
         for c in range(tables.low[v], tables.high[v] + 1):
             best = max(best, tables.theta[c])
@@ -453,7 +517,7 @@ def estimate_losses(cells, leaves, contest, tables, least, total, worth):
         worth[leaves.first_entry[begin] : leaves.first_entry[end]] = -math.inf
         most = -math.inf
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if not is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
+            if not reach[k]:
                 continue
             value = float(contest.lead[k] - least_entries(cells, leaves, tables, t, k))
             most = max(most, value)
@@ -486,35 +550,47 @@ def estimate_losses(cells, leaves, contest, tables, least, total, worth):
 
 
 @kernel
-def find_split(tables):
-    """Return the variable and the cell after which to cut it so that both sides lose most; -1 if there is none left."""
+def find_split(cells, tables):
+    """Return the variable and the cell after which to cut it so that both sides lose most; -1 if there is none left.
+
+    Where prices count, a variable that is as good in a dear cell as in a cheap one is what the bound buys in parts:
+    the difference of prices, at lambda, is lost on either side.
+    """
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
         low, high = tables.low[v], tables.high[v]
         for c in range(low, high):
-            left = right = math.inf
+            left, right = low, c + 1
             for i in range(low, c + 1):
-                left = min(left, tables.loss[i])
+                if tables.loss[i] < tables.loss[left]:
+                    left = i
             for i in range(c + 1, high + 1):
-                right = min(right, tables.loss[i])
-            score = min(left, right) + 0.01 * max(left, right)
+                if tables.loss[i] < tables.loss[right]:
+                    right = i
+            smaller = min(tables.loss[left], tables.loss[right])
+            larger = max(tables.loss[left], tables.loss[right])
+            bought = tables.price[0] * abs(cells.price[left] - cells.price[right])
+            score = smaller + max(bought - larger, 0.0) + 0.01 * larger
             if score > most:
                 chosen, most, cut = v, score, c
     return chosen, cut
 
 
 @kernel
-def examine_box(cells, leaves, contest, tables, most_sweeps, patience):
+def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box costs more
-    than the budget) or OPEN. The search gives up when a sweep does less than a share ``patience`` of what is missing.
+    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives up when a sweep does less than a share ``patience`` of what is missing.
     """
     n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
+    if may_enumerate and fits_one_move(cells, contest, tables, least, total):
+        return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
+    reach = reach_in(cells, leaves, contest, tables)
     worth, peak = np.empty(leaves.node.shape[0]), np.empty(leaves.scope.shape[0] + n_rules)
     scratch = np.empty(cells.top.shape[0], np.int64)
     span, gain = 1.0, 0.0
@@ -530,18 +606,17 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience):
     last = math.inf
     for sweep in range(most_sweeps):
         for t in range(leaves.tree.shape[0]):
-            if update_tree(cells, leaves, contest, tables, t, least, total, span, worth, peak) == -math.inf:
-                return UNREACHABLE
+            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
-        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, least, total, scratch):
+        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach, scratch):
             return PROVED
         if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, 4) >= contest.need:
             return ATTACKED
         if sweep > 0 and last - bound < patience * (bound - contest.need):
             break
         last = bound
-    whole_bound(cells, leaves, contest, tables, least, total, scratch)
-    estimate_losses(cells, leaves, contest, tables, least, total, np.empty(tables.table.shape[0]))
+    whole_bound(cells, leaves, contest, tables, reach, scratch)
+    estimate_losses(cells, leaves, contest, tables, reach, np.empty(tables.table.shape[0]))
     return OPEN

@@ -28,12 +28,14 @@ class Box(NamedTuple):
     """A box of cells that waits for its turn: first and last cell of each variable.
 
     ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
+    Without ``may_enumerate``, it is to be proved by tables although single moves could be tried.
     """
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     start: tuple[NDArray[np.float64], ...] | None
     proof: dict[str, Any]
+    may_enumerate: bool = True
 
 
 class Search:
@@ -90,11 +92,14 @@ class Search:
             tables.low[:], tables.high[:] = box.low, box.high
             if box.start is not None:
                 tables.table[:], tables.theta[:], tables.price[:] = box.start
-            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, PATIENCE)
+            limits = MOST_SWEEPS, PATIENCE, box.may_enumerate
+            status = kernels.examine_box(cells, leaves, self._contest, tables, *limits)
             self.n_boxes += 1
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
-            if status in (kernels.PROVED, kernels.UNREACHABLE):
+            if status == kernels.ENUMERATED and self._keep_proof:
+                waiting += self._by_moved(box)
+            if status in (kernels.PROVED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
             if status == kernels.ATTACKED:
                 z = self._local.row(tables.choice)
@@ -102,9 +107,12 @@ class Search:
                     return z
                 if self._local.is_beyond(box.low, box.high):
                     continue
-            variable, cut = kernels.find_split(tables)
+            variable, cut = kernels.find_split(cells, tables)
             if variable >= 0:
-                waiting += self._halves(box, tables, variable, cut)
+                start = tables.table.copy(), tables.theta.copy(), tables.price.copy()
+                halves = self._halves(box, start, variable, cut)
+                # The half with the more promising cells is next.
+                waiting += halves if tables.choice[variable] > cut else halves[::-1]
             elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
                 return z
         return None
@@ -114,16 +122,30 @@ class Search:
             return False
         return self._contest.budget == 0 or self._local.exact_price(z[self._local.cells.feature]) <= self._budget
 
-    def _halves(self, box: Box, tables: Tables, variable: int, cut: int) -> list[Box]:
-        """Cut a box after a cell of a variable; the half with the more promising cells comes last, to be next."""
-        start = tables.table.copy(), tables.theta.copy(), tables.price.copy()
+    def _halves(self, box: Box, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[Box, Box]:
+        """Cut a box after a cell of a variable."""
         last, first = box.high.copy(), box.low.copy()
         last[variable], first[variable] = cut, cut + 1
         low, high = Box(box.low, last, start, {}), Box(first, box.high, start, {})
         cells = self._local.cells
         where = [int(cells.feature[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
-        return [high, low] if tables.choice[variable] <= cut else [low, high]
+        return low, high
+
+    def _by_moved(self, box: Box) -> list[Box]:
+        """Divide a box in which one variable can move by which one does; the last part, where none does, is exact."""
+        cells, leaves = self._local.cells, self._local.leaves
+        start = tuple(np.zeros_like(table) for table in (kernels.new_tables(cells, leaves)[k] for k in (0, 2, 7)))
+        home = np.clip(cells.own, box.low, box.high)
+        sides = []
+        for v in np.argsort(-np.diff(leaves.first_tester), kind="stable").tolist():
+            for cut in (home[v] - 1, home[v]):
+                if not box.low[v] <= cut < box.high[v]:
+                    continue
+                low, high = self._halves(box, start, v, cut)
+                moved, box = (low, high) if cut < home[v] else (high, low)
+                sides.append(moved._replace(may_enumerate=False))
+        return sides
 
     def _write_tables(self, tables: Tables, proof: dict[str, Any]) -> None:
         """Write the tables that proved a box, in the largest power of two that proves it."""
