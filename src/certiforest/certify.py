@@ -20,11 +20,15 @@ from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.clock import Clock
-from certiforest.verification.composition import Composition, VisitOrder
-from certiforest.verification.radius import Radii
-from certiforest.verification.radius_search import measure
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.radius import bound_radii, measure
 from certiforest.verification.roads import Roads
-from certiforest.verification.summing import Summing
+from certiforest.verification.sums import Sums
+from certiforest.verification.votes import VisitOrder, Votes
+from certiforest.verification.votes_kernels import BORDERLINE
+
+# Rows at which no trees meet and witnesses of rows known to be unstable get at least so much time.
+EASY_SECONDS = 1.0
 
 
 class SpreadError(ValueError):
@@ -120,11 +124,9 @@ def certify(
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))
     time_limit, margin = _check_time_limit(time_limit), _check_margin(margin, ensemble, radius)
-    composition = _compose(ensemble, attacker, margin, time_limit)
-    # Radii settle rows at which trees meet, where they come cheap. They know no margin, so with one they cannot.
-    settles = composition.has_float_costs and not (composition.has_large_spread or margin > 0)
-    radii = Radii(composition) if radius or settles else None
-    roads = Roads(composition, margin)
+    prepared = Prepared(ensemble, attacker)
+    rule = Votes(prepared) if ensemble.combine == "vote" else Sums(prepared, margin)
+    roads = Roads(prepared, margin)
     out = _Columns(len(rows), ensemble.n_features, witness=witness or proof, proof=proof)
     stop = threading.Event()
     clock = Clock(time_limit, _check_time_limit(total_time_limit), stop.is_set)
@@ -132,28 +134,28 @@ def certify(
     def find_verdicts(order: VisitOrder, block: slice) -> None:
         x, found = rows[block], out[block]
         _check_domain(x, block, attacker)
-        composition.decide(x, order, found.prediction, found.stable)
-        if found.witness is not None:
-            composition.write_witnesses(x, np.flatnonzero(found.stable == UNSTABLE), found.witness)
-        found.method[:] = np.where(found.stable == UNDECIDED, Method.BOUNDED, Method.COMPOSED)
-        if radii is not None and settles:
-            radii.settle(x, found.stable, found.witness)
+        rule.screen(x, order, clock, found.prediction, found.stable)
+        is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
+        found.stable[found.stable == BORDERLINE] = UNDECIDED
+        found.method[:] = np.where(found.stable == UNDECIDED, Method.NONE, Method.COMPOSED)
         is_open = found.stable == UNDECIDED
-        found.method[is_open] = Method.NONE
         if proof:
             is_open |= found.stable == STABLE
+        if found.witness is not None:
+            is_open |= found.stable == UNSTABLE
         found.is_decided[~is_open] = True
         report(int(found.is_decided.sum()), is_last=not radius)
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
-            finding = roads.decide(x[i], clock.start(), keep_proof=proof)
+            row_clock = clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0)
+            finding = roads.decide(x[i], row_clock, keep_proof=proof)
             if found.stable[i] == UNDECIDED:
                 found.stable[i], found.method[i] = finding.stable, finding.method
-                if finding.attack is not None and found.witness is not None:
-                    found.witness[i] = finding.attack
-            elif finding.stable == UNSTABLE:
+            elif finding.stable not in (UNDECIDED, found.stable[i]):
                 raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+            if finding.attack is not None and found.witness is not None:
+                found.witness[i] = finding.attack
             if found.proof is not None:
                 found.proof[i] = finding.proof
             found.is_decided[i] = True
@@ -161,9 +163,9 @@ def certify(
 
     def find_radii(order: VisitOrder, block: slice) -> None:
         x, found = rows[block], out[block]
-        if radii is None or stop.is_set():
+        if stop.is_set():
             return
-        radii.measure(x, found.radius, found.radius_upper)
+        bound_radii(rule, prepared, x, found.radius, found.radius_upper)
         is_open = (found.radius != found.radius_upper) | proof
         report(int((~is_open).sum()), is_last=True)
         for i in np.flatnonzero(is_open):
@@ -279,12 +281,6 @@ def _run(
                 return True
             raise
     return False
-
-
-def _compose(ensemble: TreeEnsemble, attacker: Attacker, margin: float, time_limit: float) -> Composition:
-    if ensemble.combine == "vote":
-        return Composition(ensemble, attacker)
-    return Summing(ensemble, attacker, margin=margin, time_limit=time_limit)
 
 
 def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:

@@ -7,38 +7,15 @@ which cells each leaf in reach allows. Proofs, attacks and radii are found on th
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import TreeEnsemble
 from certiforest.verification import cells_kernels as kernels
 from certiforest.verification.cells_kernels import BUDGET
-from certiforest.verification.composition import Composition
-from certiforest.verification.rationals import exact_budget, price_move
-
-
-class Ranks:
-    """The thresholds of an ensemble numbered by feature and value.
-
-    Attributes
-    ----------
-    of_node : ndarray of int64, shape (n_nodes,)
-        Rank of a split's threshold, 0 at leaves.
-    feature, value : ndarray, shape (n_ranks,)
-    """
-
-    def __init__(self, ensemble: TreeEnsemble) -> None:
-        split = np.flatnonzero(ensemble.feature >= 0)
-        feature, value = ensemble.feature[split].astype(np.int64), ensemble.threshold[split]
-        order = np.lexsort((value, feature))
-        feature, value = feature[order], value[order]
-        is_new = np.append(True, (feature[1:] != feature[:-1]) | (value[1:] != value[:-1]))[: len(order)]
-        self.of_node = np.zeros(ensemble.n_nodes, np.int64)
-        self.of_node[split[order]] = np.cumsum(is_new) - 1
-        self.feature, self.value = feature[is_new], value[is_new]
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.prices import exact_budget, price_move
 
 
 class Local:
@@ -46,11 +23,10 @@ class Local:
 
     Parameters
     ----------
-    composition : Composition
-    ranks : Ranks
+    prepared : Prepared
     x : ndarray, shape (n_features,)
     attacker : Attacker
-        The one of the composition, or the same with another budget.
+        The one prepared for, or the same with another budget.
 
     Attributes
     ----------
@@ -62,10 +38,10 @@ class Local:
         What prices may add up to; 0 for L-inf.
     """
 
-    def __init__(self, composition: Composition, ranks: Ranks, x: NDArray[np.float64], attacker: Attacker) -> None:
-        ensemble = composition.ensemble
-        self.x, self.attacker, self._scale = x, attacker, composition.scale
-        reach = composition.reach(attacker)
+    def __init__(self, prepared: Prepared, x: NDArray[np.float64], attacker: Attacker) -> None:
+        ensemble, ranks = prepared.ensemble, prepared.ranks
+        self.prepared, self.x, self.attacker = prepared, x, attacker
+        reach = prepared.reach if attacker is prepared.attacker else prepared.reach_of(attacker)
         is_box = attacker.norm == math.inf or not attacker.can_move
         norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), reach.limit + reach.slack)
         pricing = reach.unit, norm, limit
@@ -106,26 +82,20 @@ class Local:
         z[self.cells.feature] = self.cells.value[choice]
         return z
 
-    def exact_price(self, value: NDArray[np.float64]) -> Fraction:
-        """Return the exact price, in powers of the norm, of moving every variable to a value."""
-        prices = [
-            price_move(float(self.x[f]), z, float(self._scale[f]), self.attacker.norm)
-            for f, z in zip(self.cells.feature.tolist(), value.tolist(), strict=True)
-            if self.x[f] != z
-        ]
-        return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
+    def is_affordable(self, z: NDArray[np.float64]) -> bool:
+        """Tell whether a row in reach of each feature alone is within the budget, exactly."""
+        return self.budget == 0 or self.prepared.price(self.x, z) <= exact_budget(self.attacker)
+
+    def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
+        """Tell whether every row in a box of cells costs more than the budget, exactly."""
+        return not self.is_affordable(self.row(np.clip(self.cells.own, low, high)))
 
     def _price_exactly(self) -> None:
         """Price cells in rationals: the budget is too small for floats."""
-        budget = exact_budget(self.attacker)
+        budget, scale = exact_budget(self.attacker), self.prepared.scale
         for v, f in enumerate(self.cells.feature.tolist()):
             for c in range(self.cells.first[v], self.cells.first[v + 1]):
                 if c != self.cells.own[v]:
                     z = float(self.cells.value[c])
-                    price = price_move(float(self.x[f]), z, float(self._scale[f]), self.attacker.norm)
+                    price = price_move(float(self.x[f]), z, float(scale[f]), self.attacker.norm)
                     self.cells.price[c] = min(math.floor(price * BUDGET / budget), 4 * BUDGET)
-
-    def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
-        """Tell whether every row in a box of cells costs more than the budget, exactly."""
-        nearest = np.clip(self.cells.own, low, high)
-        return self.exact_price(self.cells.value[nearest]) > exact_budget(self.attacker)

@@ -29,10 +29,10 @@ class Clock:
         self._per_row, self._end, self._is_stopped = per_row, time.monotonic() + in_all, is_stopped
         self._row_end = math.inf
 
-    def start(self) -> Clock:
+    def start(self, *, at_least: float = 0.0) -> Clock:
         """Return the clock of one question, which starts now."""
         row = Clock(self._per_row, is_stopped=self._is_stopped)
-        row._end, row._row_end = self._end, time.monotonic() + self._per_row
+        row._end, row._row_end = self._end, time.monotonic() + max(self._per_row, at_least)
         return row
 
     @property

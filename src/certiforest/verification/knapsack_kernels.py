@@ -10,9 +10,6 @@ of the fronts, the most gain per cost first::
          |    o  *            steps of the hull get flatter to the right
          |  *
          |*____________ cost
-
-The functions that only add, multiply and compare work on floats when compiled, and on whole numbers of any size as
-their ``py_func``: those are `keep_hull`, `add_steps`, `extend_states` and `buy_greedily`.
 """
 
 import math
@@ -32,8 +29,8 @@ def keep_hull(cost, gain, first, last, out):
     for i in range(first, last):
         while n > 0:
             # Drop the last corner if the line from the one before it to the new point passes above it.
-            cost_before = cost[out[n - 2]] if n > 1 else cost[i] - cost[i]
-            gain_before = gain[out[n - 2]] if n > 1 else gain[i] - gain[i]
+            cost_before = cost[out[n - 2]] if n > 1 else 0.0
+            gain_before = gain[out[n - 2]] if n > 1 else 0.0
             corner = out[n - 1]
             rise = (gain[corner] - gain_before) * (cost[i] - cost_before)
             if rise > (gain[i] - gain_before) * (cost[corner] - cost_before):
@@ -61,7 +58,7 @@ def add_steps(step_cost, step_gain, step_front, front, out_cost, out_gain):
 
 @kernel
 def extend_states(
-    cost, gain, parent, bought, first, last, leaf_cost, leaf_gain, leaf_first, leaf_last,
+    cost, gain, first, last, leaf_cost, leaf_gain, leaf_first, leaf_last,
     rest_cost, rest_gain, n_rest, limit, need, cost_slack, gain_slack, place,
 ):  # fmt: skip
     """Let each state ``first .. last - 1`` buy one leaf of the next front or none; append what is worth keeping.
@@ -69,8 +66,7 @@ def extend_states(
     States stand in order of cost, and so of gain. A state is kept if no other one has more gain for its cost, and if
     its gain can still reach ``need`` within ``limit``: with what ``rest_cost`` and ``rest_gain`` (see `add_steps`) say
     about the ``n_rest`` steps of the fronts to come. Slacks make up for rounding. The first state that reaches ``need``
-    is the last one kept. ``parent`` and ``bought`` remember where a state comes from and which leaf it bought, -1 for
-    none. ``place`` needs an entry per leaf of the front and one more.
+    is the last one kept. ``place`` needs an entry per leaf of the front and one more.
 
     Return the end of the new states, which begin at ``last``; -1 if there is no room.
     """
@@ -93,7 +89,6 @@ def extend_states(
                 best, best_cost, best_gain = k, c, g
         if best < 0 or best_cost > limit:
             return end
-        state = place[best]
         place[best] += 1
         if end > last and best_gain <= top:
             continue
@@ -111,8 +106,6 @@ def extend_states(
         if end == cost.shape[0]:
             return -1
         cost[end], gain[end] = best_cost, best_gain
-        parent[end] = state
-        bought[end] = leaf_first + best - 1 if best > 0 else -1
         end += 1
         top = best_gain
         if top >= need:
@@ -166,7 +159,7 @@ def buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit, need
     """
     out_leaf[:] = -1
     is_closed = np.zeros(out_leaf.shape[0], np.bool_)  # a step of this front was left out, so must be those behind it
-    total_cost = total_gain = need - need
+    total_cost = total_gain = 0.0
     for k in order:
         front = step_front[k]
         if is_closed[front] or total_cost + step_cost[k] > limit:

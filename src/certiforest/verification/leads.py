@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import DIGIT_BITS
-from certiforest.verification.cells import Local
-from certiforest.verification.proof_kernels import Contest
 
 # Leads of all trees together have about this many bits, votes so many behind the point.
 LEAD_BITS, VOTE_BITS = 50, 20
@@ -46,13 +44,6 @@ class Leads:
     Parameters
     ----------
     ensemble : TreeEnsemble
-    margin : Fraction or 0
-        How far beyond a tie a lead must be to count.
-
-    Attributes
-    ----------
-    unit : Fraction
-        Leads are whole numbers of this.
     """
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
@@ -82,12 +73,17 @@ class Leads:
         row, c = np.argwhere(value)[0]
         return Fraction(float(value[row, c])) / int(self.whole[row, c])
 
-    def contest(self, local: Local, y: int, rival: int, need: int | None = None) -> tuple[Contest, Fraction]:
-        """Return what leaves do for a rival, and what a lead of one there is worth.
+    def contest(
+        self, node: NDArray[np.int64], fixed: NDArray[np.int64], y: int, rival: int, need: int | None = None
+    ) -> tuple[NDArray[np.int64], int, Fraction]:
+        """Return what leaves add to a rival's lead, what that must add up to, and what a lead of one there is worth.
 
         Parameters
         ----------
-        local : Local
+        node : ndarray of int64, shape (n_leaves,)
+            Leaves of trees that have a choice.
+        fixed : ndarray of int64
+            Leaves of the other trees.
         y, rival : int
         need : int, optional
             Lead to reach; what it takes to be predicted, if not given.
@@ -97,11 +93,9 @@ class Leads:
             need = 1 if rival > y else 0
             if self._is_vote and self.ensemble.n_classes == 2:
                 need += (need - self.ensemble.n_trees) % 2  # such leads are all even, or all odd
-        need -= int(pair.exact[value[local.fixed]].sum()) + int(pair.exact[-1])
+        need -= int(pair.exact[value[fixed]].sum()) + int(pair.exact[-1])
         need = need << pair.bits if pair.bits >= 0 else need >> -pair.bits
-        short = max(min(need, 2**61), -(2**61))
-        contest = Contest(pair.short[value[local.leaves.node]], short, local.budget)
-        return contest, self.unit / Fraction(2) ** pair.bits
+        return pair.short[value[node]], max(min(need, 2**61), -(2**61)), self.unit / Fraction(2) ** pair.bits
 
     def lead(self, values: NDArray[np.int64], y: int, rival: int) -> int:
         """Return the exact lead of a rival where trees are in leaves of some values."""

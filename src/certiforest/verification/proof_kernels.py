@@ -581,7 +581,8 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box costs more
-    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives up when a sweep does less than a share ``patience`` of what is missing.
+    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives
+    up when a sweep does less than a share ``patience`` of what is missing.
     """
     n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)

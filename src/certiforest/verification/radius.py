@@ -1,149 +1,218 @@
-"""Radius: the smallest float eps at which a row is unstable.
+"""Radius: the smallest float eps at which a row is unstable, from verdicts at the few budgets that matter.
 
-Up to the budget at which two trees meet for the first time, composition is exact, so a composed change that costs
-less is the radius; without one, that budget is a lower bound. For L-inf the composed cost is a lower bound whether or
-not trees meet, since each tree is taken at its own worst, and it is the radius if the composed change works as a whole.
-
-L-inf without scale and L0 have costs that are floats, or round to them, and are done in kernels; for the others the
-kernels find the leaves that matter and rational arithmetic finds the float.
+A first bound comes for whole blocks at once: under L-inf each tree can be taken on its own, which costs too little if
+trees meet, and no other norm is smaller than L-inf.
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Budgets
-from certiforest.attack.spread import sorted_thresholds
+from certiforest.attack.attacker import AttackerError
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.verification import radius_kernels as kernels
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
-from certiforest.verification.composition import MARGIN, SMALLEST_UNIT, Composition, Tariff, rounding_slack
-from certiforest.verification.composition_kernels import write_witness
-from certiforest.verification.rationals import Change, ceil_root
+from certiforest.verification.certificates import STABLE
+from certiforest.verification.clock import Clock, OutOfTime
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.prices import ceil_root, price_move
+from certiforest.verification.roads import Roads
+from certiforest.verification.sums import Sums
+from certiforest.verification.votes import Votes
 
-# Moves below this are rounded up without overflow.
-LARGEST_MOVE = LARGEST / 2
+# A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
+SLACK, TINY = 1e-9, 1e-300
+# As many costs are priced exactly without regret.
+FEW = 8
+# Bounds this near to each other are closed by asking right below the upper one.
+NEAR = 1.02
 
 
-class Radii:
-    """Radii of rows for one ensemble and one attacker, whose budget plays no role.
+class Radius(NamedTuple):
+    """Bounds of a radius, equal unless time was up.
 
-    Parameters
-    ----------
-    composition : Composition
+    ``attack`` shows the upper one, if it was looked for; ``proof`` (docs/certificate_format.md) the lower one.
     """
 
-    def __init__(self, composition: Composition) -> None:
-        self.composition = composition
-        self.ensemble, self.attacker = composition.ensemble, composition.attacker
-        n_features = self.ensemble.n_features
-        self.scale = self.attacker.scale_of(n_features)
-        self.movable = ~self.attacker.is_frozen(n_features)
-        thresholds = sorted_thresholds(self.ensemble, self.attacker)
-        self._feature, start = np.unique(thresholds.feature, return_index=True)
-        self._start = np.append(start, len(thresholds.feature))
-        self._value, self._tree = thresholds.value, thresholds.tree
-        depth = int(self.ensemble.node_depth.max())
-        self._has_sharp_prices = rounding_slack(self.ensemble.n_trees, depth, self.attacker.norm) < MARGIN
-        self._is_max = self.attacker.norm == math.inf
+    lower: float
+    upper: float
+    attack: NDArray[np.float64] | None = None
+    proof: dict[str, Any] | None = None
 
-    def measure(
-        self,
-        X: NDArray[np.float64],
-        out_radius: NDArray[np.float64],
-        out_upper: NDArray[np.float64],
-        out_witness: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Write the radius of each row, or a lower bound; the upper bound is then inf, else the radius.
 
-        Where it is exact and finite, ``out_witness`` receives a row at that distance that is predicted otherwise.
-        """
-        meeting = self._meeting_radii(X)
-        works = np.empty(len(X), bool)
-        witness = np.empty_like(X) if out_witness is None else out_witness
-        is_bound = np.zeros(len(X), bool)
-        if self.composition.has_float_costs:
-            self.composition.change_radii(X, self.movable, out_radius, works, witness)
-        else:
-            pricing = self.composition.pricing()
-            for i, x in enumerate(X):
-                tariff = self._tariff(x, math.inf if self._is_max else meeting[i])
-                if tariff is None and not len(self._value):
-                    out_radius[i], works[i] = math.inf, False
-                    continue
-                change = pricing.exact_change(x, self.attacker, tariff)
-                out_radius[i], works[i] = self._try_change(x, change, witness[i])
-                is_bound[i] = not change.is_exact
-        if self._is_max:
-            is_exact = works | (out_radius == math.inf)
-        else:
-            # At the meeting radius itself trees do meet, so a change must cost less.
-            is_exact = ((out_radius < meeting) | (meeting == math.inf)) & ~is_bound
-            np.minimum(out_radius, meeting, out=out_radius)
-        out_upper[:] = np.where(is_exact, out_radius, math.inf)
+class Crossings(NamedTuple):
+    """Moves of a row that just cross a threshold.
 
-    def settle(self, X: NDArray[np.float64], out_stable: NDArray[np.int8], out_witness: NDArray | None) -> None:
-        """Decide rows, undecided because trees meet within the budget, whose radius tells all the same."""
-        undecided = np.flatnonzero(out_stable == UNDECIDED)
-        if not undecided.size:
+    Attributes
+    ----------
+    feature : ndarray of int, shape (n_moves,)
+    start, end, unit : ndarray of float, shape (n_moves,)
+        Values before and after, and the scale of the feature.
+    cost : ndarray of float, shape (n_moves,)
+        About the distance; infinite where it overflowed.
+    """
+
+    feature: NDArray
+    start: NDArray
+    end: NDArray
+    unit: NDArray
+    cost: NDArray
+
+    def between(self, lower: float, upper: float) -> Crossings:
+        """Return the moves that may cost from ``lower`` to ``upper``."""
+        is_near = (self.cost >= lower * (1 - SLACK) - TINY) & (self.cost <= upper * (1 + SLACK) + TINY)
+        return Crossings(*(column[is_near | np.isinf(self.cost)] for column in self))
+
+
+def bound_radii(
+    rule: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
+) -> None:
+    """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
+    attacker, n_features = prepared.attacker, prepared.ensemble.n_features
+    works = np.empty(len(X), bool)
+    rule.composed_radii(X, ~attacker.is_frozen(n_features), out_lower, works)
+    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all())
+    out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
+    never = out_lower == math.inf
+    if not is_exact:
+        out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
+        out_lower[never] = math.inf
+
+
+def measure(
+    roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock, *, keep_proof: bool = False
+) -> Radius:
+    """Return the radius of a row, which is known not to be below one number, nor above another."""
+    search = RadiusSearch(roads, x, known, clock)
+    # A budget that is out of the range of floats ends the search like one of time.
+    try:
+        search.run()
+        if keep_proof:
+            search.prove()
+    except (OutOfTime, AttackerError):
+        pass
+    return Radius(search.lower, search.upper, search.attack, search.proof)
+
+
+class RadiusSearch:
+    """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
+
+    def __init__(self, roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock) -> None:
+        self._roads, self._attacker, self._x, self._clock = roads, roads.attacker, x, clock
+        self._own = roads.prepared.predict(x)
+        self.lower, self.upper = map(float, known)
+        self.attack: NDArray[np.float64] | None = None
+        self.proof: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        """Search until the bounds are equal, or `OutOfTime` is raised."""
+        if self.lower == self.upper:
             return
-        radius, upper = np.empty(len(undecided)), np.empty(len(undecided))
-        witness = np.empty((len(undecided), X.shape[1]))
-        self.measure(X[undecided], radius, upper, witness)
-        eps = self.attacker.eps
-        out_stable[undecided[radius > eps]] = STABLE
-        is_broken = upper <= eps
-        out_stable[undecided[is_broken]] = UNSTABLE
-        if out_witness is not None:
-            out_witness[undecided[is_broken]] = witness[is_broken]
+        crossings = self._crossings()
+        # Where most thresholds are decides where to start: one that is far away may be very far.
+        finite = crossings.cost[np.isfinite(crossings.cost)]
+        self._gallop(float(np.median(finite)) * 2.0**-10 if len(finite) else 0.0, self._farthest(crossings))
+        if self._attacker.norm == math.inf:
+            self._bisect_crossings(crossings)
+        else:
+            self._bisect()
 
-    def _meeting_radii(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        meeting = np.empty(len(X))
-        if self.attacker.norm == 0:
-            # Any threshold is in reach of one change: trees meet as soon as they share a feature.
-            same = (self._tree[self._start[:-1]].repeat(np.diff(self._start)) == self._tree).all()
-            meeting[:] = math.inf if same else 1.0
-            return meeting
-        kernels.meeting_radii(self._feature, self._start, self._value, self._tree, self.scale, X, meeting)
-        return meeting
+    def prove(self) -> None:
+        """Find the attack at the upper bound and the proof below the lower one, where they are not known yet."""
+        if self.attack is None and self.upper < math.inf:
+            self._try(self.upper)
+        if self.lower > 0:
+            self.proof = self._roads.prove_below(self._x, self.lower, self._clock)
 
-    def _tariff(self, x: NDArray[np.float64], meeting: float) -> Tariff | None:
-        """Return how to price changes that cost up to ``meeting`` in floats, None if floats cannot be trusted."""
-        norm = -1 if self._is_max else int(self.attacker.norm)
-        if norm == 0:
-            high = np.where(self.movable, math.inf, -1.0)
-            return Tariff(Budgets(high, np.zeros_like(high)), np.ones_like(high), norm, meeting, 1.0)
-        # Prices are in units of a budget that no relevant change exceeds by much, so that powers stay in range.
-        budget = meeting if meeting < math.inf else self._span(x)
-        if budget == -math.inf:
-            return None
+    def _raise_lower(self, eps: float) -> None:
+        self.lower = min(max(eps, self.lower), self.upper)
+
+    def _try(self, eps: float) -> None:
+        """Find out whether there is an attack within a budget."""
+        finding = self._roads.decide_against(self._x, self._attacker.with_eps(eps), self._clock)
+        if finding.attack is not None:
+            z = self._thin(finding.attack)
+            upper = ceil_root(self._roads.prepared.price(self._x, z), self._attacker.norm)
+            if upper <= self.upper:
+                self.upper, self.attack = upper, z
+        elif finding.stable == STABLE:
+            self._raise_lower(math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf))
+        else:
+            raise OutOfTime
+
+    def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Take moves back that an attack does not need, the dearest first."""
+        moved = np.flatnonzero(z != self._x)
         with np.errstate(over="ignore"):
-            unit = np.where(self.movable, budget * self.scale, 1.0)
-            high = np.where(self.movable, unit * (1 + MARGIN) if meeting < math.inf else math.inf, -1.0)
-        if not (self._has_sharp_prices and math.isfinite(unit.max()) and unit.min() >= SMALLEST_UNIT):
-            return None
-        limit = 1 + MARGIN if meeting < math.inf else math.inf
-        return Tariff(Budgets(high, np.zeros_like(high)), unit, norm, limit, budget)
+            cost = np.abs(z - self._x)[moved] / self._roads.prepared.scale[moved]
+        for f in moved[np.argsort(-cost, kind="stable")]:
+            kept = z[f]
+            z[f] = self._x[f]
+            if self._roads.prepared.predict(z) == self._own:
+                z[f] = kept
+                if self._attacker.norm == math.inf:
+                    break
+        return z
 
-    def _try_change(self, x: NDArray[np.float64], change: Change, out_witness: NDArray) -> tuple[float, bool]:
-        """Write the changed row; return the smallest float eps that pays for it, and whether it works."""
-        if change.cost == math.inf:
-            return math.inf, False
-        out_witness[:] = x
-        write_witness(self.ensemble.trees, change.leaf, change.target, out_witness)
-        before, after = self.ensemble.class_index(np.stack([x, out_witness]))
-        return ceil_root(Fraction(change.cost), self.attacker.norm), before != after
+    def _gallop(self, smallest: float, largest: float) -> None:
+        """Double the budget until there is an attack, or no threshold is left to cross."""
+        while self.upper == math.inf:
+            if self.lower > largest:
+                self.lower = math.inf
+                return
+            budget = min(max(2 * self.lower, smallest), largest)
+            self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
 
-    def _span(self, x: NDArray[np.float64]) -> float:
-        """Return about the largest move that any threshold can ask for, -inf if there are none, inf if out of range."""
-        if not len(self._value):
-            return -math.inf
-        ends = np.stack([self._value[self._start[:-1]], self._value[self._start[1:] - 1]])
+    def _bisect(self) -> None:
+        """Halve what is left of the budgets, for norms whose costs add up."""
+        while self.lower < self.upper:
+            below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
+            middle = 0.5 * self.lower + 0.5 * self.upper
+            if self._attacker.norm == 0:
+                self._try(math.floor(middle) if math.floor(middle) < self.upper else below)
+            else:
+                self._try(below if self.upper <= NEAR * self.lower or not middle < below else middle)
+
+    def _bisect_crossings(self, crossings: Crossings) -> None:
+        """Halve the list of thresholds that can be crossed, for L-inf: the radius is what crossing one of them costs.
+
+        Any budget may be asked about, so a float near the cost does while there are many; the few that are left at
+        the end are priced exactly.
+        """
+        n_left = len(crossings.cost) + 1
+        while FEW < len((crossings := crossings.between(self.lower, self.upper)).cost) < n_left:
+            n_left = len(crossings.cost)
+            middle = float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2])
+            if not self.lower <= middle < self.upper:
+                break
+            self._try(middle)
+        moves = set(zip(crossings.start.tolist(), crossings.end.tolist(), crossings.unit.tolist(), strict=True))
+        costs = np.unique([ceil_root(price_move(*move, math.inf), math.inf) for move in moves])
+        while len(costs := costs[(costs >= self.lower) & (costs < self.upper)]):
+            self._try(float(costs[(len(costs) - 1) // 2]))
+        self.lower = self.upper
+
+    def _crossings(self) -> Crossings:
+        """List the thresholds that a move can cross."""
+        ensemble = self._roads.ensemble
+        split = np.flatnonzero(ensemble.feature >= 0)
+        split = split[~self._attacker.is_frozen(ensemble.n_features)[ensemble.feature[split]]]
+        feature, threshold = ensemble.feature[split], ensemble.threshold[split]
+        start, unit = self._x[feature], self._roads.prepared.scale[feature]
+        end = np.where(start <= threshold, np.nextafter(threshold, math.inf), threshold)
         with np.errstate(over="ignore"):
-            # To the right, a move ends at the float after the threshold.
-            move = np.maximum(np.abs(x[self._feature] - ends), np.abs(x[self._feature] - np.nextafter(ends, math.inf)))
-            return float((move / self.scale[self._feature]).max()) if move.max() < LARGEST_MOVE else math.inf
+            return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
+
+    def _farthest(self, crossings: Crossings) -> float:
+        """Return a budget that crosses every threshold, hardly more than it takes; 0 if there is none to cross."""
+        norm = self._attacker.norm
+        if not len(crossings.feature) or norm == 0:
+            return float(len(np.unique(crossings.feature)))
+        dearest = np.zeros(self._roads.ensemble.n_features)
+        np.maximum.at(dearest, crossings.feature, crossings.cost)
+        # Shares of the largest do not overflow.
+        most = min(max(float(dearest.max()), TINY), LARGEST)
+        share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
+        return min(most * share * (1 + SLACK) + TINY, LARGEST)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble.tree_kernels import find_leaf
-from certiforest.verification.cells import Local, Ranks
+from certiforest.verification.cells import Local
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.composition import Composition
-from certiforest.verification.leads import Leads
-from certiforest.verification.rationals import price_move
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.proof_kernels import Contest
 from certiforest.verification.search import Search, cuts_of
 
 
@@ -33,7 +31,7 @@ class Finding(NamedTuple):
     stable: int
     attack: NDArray[np.float64] | None = None
     proof: dict[str, Any] | None = None
-    method: Method = Method.PROVED
+    method: Method = Method.BOUNDED
 
 
 class Roads:
@@ -41,32 +39,22 @@ class Roads:
 
     Parameters
     ----------
-    composition : Composition
+    prepared : Prepared
     margin : float, default=0.0
         See `certiforest.certify`.
     """
 
-    def __init__(self, composition: Composition, margin: float = 0.0) -> None:
-        self.composition = composition
-        self.ensemble, self.attacker = composition.ensemble, composition.attacker
-        self.leads = Leads(self.ensemble)
-        self._margin = math.floor(Fraction(margin) / self.leads.unit) if margin > 0 else None
-
-    @cached_property
-    def _ranks(self) -> Ranks:
-        return Ranks(self.ensemble)
-
-    def local(self, x: NDArray[np.float64], attacker: Attacker) -> Local:
-        """Return the local problem of a row against an attacker."""
-        return Local(self.composition, self._ranks, x, attacker)
+    def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
+        self.prepared, self.ensemble, self.attacker = prepared, prepared.ensemble, prepared.attacker
+        self._margin = math.floor(Fraction(margin) / prepared.leads.unit) if margin > 0 else None
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Finding:
         """Find out whether a row is stable."""
         if self._margin is None:
             return self.decide_against(x, self.attacker, clock, keep_proof=keep_proof)
-        local = self.local(x, self.attacker)
+        local = Local(self.prepared, x, self.attacker)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
-        if any(self._lead(x, self.predict(x), rival) >= -self._margin for rival in self._rivals(x)):
+        if any(self._lead(x, self.prepared.predict(x), rival) >= -self._margin for rival in self._rivals(x)):
             return Finding(UNDECIDED)
         finding = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
         if finding.stable != UNSTABLE:
@@ -78,29 +66,30 @@ class Roads:
         self, x: NDArray[np.float64], attacker: Attacker, clock: Clock, *, keep_proof: bool = False
     ) -> Finding:
         """Find out whether a row is stable against the same attacker with another budget; no margin is kept."""
-        return self._decide(self.local(x, attacker), clock, None, keep_proof=keep_proof)
+        return self._decide(Local(self.prepared, x, attacker), clock, None, keep_proof=keep_proof)
 
     def prove_below(self, x: NDArray[np.float64], radius: float, clock: Clock) -> dict[str, Any] | None:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
         if radius == math.inf:
             # Any value costs nothing: L0 with a budget for all features, and its prices left out.
             free = Attacker(0, self.ensemble.n_features, None, self.attacker.frozen, self.attacker.domain)
-            local = self.local(x, free)
+            local = Local(self.prepared, x, free)
             local.budget = 0
         else:
             below = radius - 1.0 if self.attacker.norm == 0 else math.nextafter(radius, 0.0)
-            local = self.local(x, self.attacker.with_eps(below))
+            local = Local(self.prepared, x, self.attacker.with_eps(below))
         return self._decide(local, clock, None, keep_proof=True).proof
 
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Finding:
         """Find out whether some rival can reach a lead (None: be predicted)."""
-        y = self.predict(local.x)
-        parts, is_open, method = [], False, Method.PROVED
+        y = self.prepared.predict(local.x)
+        parts, is_open, n_boxes = [], False, 0
         for rival in self._rivals(local.x):
-            contest, unit = self.leads.contest(local, y, rival, need)
+            lead, least, unit = self.prepared.leads.contest(local.leaves.node, local.fixed, y, rival, need)
+            contest = Contest(lead, least, local.budget)
 
             def is_attack(z: NDArray[np.float64], rival: int = rival) -> bool:
-                return self.predict(z) != y if need is None else self._lead(z, y, rival) >= need
+                return self.prepared.predict(z) != y if need is None else self._lead(z, y, rival) >= need
 
             search = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:
@@ -109,33 +98,23 @@ class Roads:
                 is_open = True
                 continue
             finally:
-                method = Method.SOLVED if search.n_boxes > 1 else method
+                n_boxes = max(n_boxes, search.n_boxes)
             if z is not None:
-                return Finding(UNSTABLE, z, method=method)
+                return Finding(UNSTABLE, z, method=_road(n_boxes))
             parts.append({"rival": rival, **search.proof})
         if is_open:
-            return Finding(UNDECIDED, method=method)
+            return Finding(UNDECIDED, method=_road(n_boxes))
         proof = {"cuts": cuts_of(local, parts), "rivals": parts} if keep_proof else None
-        return Finding(STABLE, proof=proof, method=method)
-
-    def predict(self, z: NDArray[np.float64]) -> int:
-        """Return the predicted class index of one row."""
-        return int(self.ensemble.class_index(z[None])[0])
-
-    def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
-        """Return the exact price of moving ``x`` to ``z``, in powers of the norm."""
-        norm, scale = self.attacker.norm, self.composition.scale
-        prices = [price_move(float(x[f]), float(z[f]), float(scale[f]), norm) for f in np.flatnonzero(z != x).tolist()]
-        return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
+        return Finding(STABLE, proof=proof, method=_road(n_boxes))
 
     def _lead(self, z: NDArray[np.float64], y: int, rival: int) -> int:
         trees = self.ensemble.trees
         leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
-        return self.leads.lead(self.ensemble.leaf[leaves], y, rival)
+        return self.prepared.leads.lead(self.ensemble.leaf[leaves], y, rival)
 
     def _rivals(self, x: NDArray[np.float64]) -> list[int]:
         """Return the classes that are not predicted, those nearest to it first."""
-        y = self.predict(x)
+        y = self.prepared.predict(x)
         if self.ensemble.n_classes == 2:
             return [1 - y]
         if self.ensemble.combine == "vote":
@@ -143,3 +122,8 @@ class Roads:
         else:
             strength = self.ensemble.decision_function(x[None])[0]
         return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
+
+
+def _road(n_boxes: int) -> Method:
+    """Return the road that a search took which had to examine so many boxes of cells."""
+    return (Method.BOUNDED, Method.PROVED, Method.SOLVED)[min(n_boxes, 2)]

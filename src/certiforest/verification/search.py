@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from certiforest.verification import proof_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock
+from certiforest.verification.prices import exact_budget
 from certiforest.verification.proof_kernels import Contest, Tables
-from certiforest.verification.rationals import exact_budget
 
 # A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
 PATIENCE, MOST_SWEEPS = 0.01, 100
@@ -118,9 +118,7 @@ class Search:
         return None
 
     def _works(self, z: NDArray[np.float64]) -> bool:
-        if not self._is_attack(z):
-            return False
-        return self._contest.budget == 0 or self._local.exact_price(z[self._local.cells.feature]) <= self._budget
+        return self._is_attack(z) and self._local.is_affordable(z)
 
     def _halves(self, box: Box, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[Box, Box]:
         """Cut a box after a cell of a variable."""

@@ -254,8 +254,7 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice
     votes now; ``never`` stands for what is impossible, above any sum of costs. Costs combine by their maximum if
     ``is_max``, else by their sum. If the result is below ``least``,
     ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none. ``best`` (n_trees + 2,)
-    and ``choice`` (n_trees, n_trees + 2) are scratch. Works on floats when compiled, and on whole numbers of any
-    size as ``cheapest_gain.py_func``.
+    and ``choice`` (n_trees, n_trees + 2) are scratch.
     """
     n_trees, n_classes = cost.shape
     if n_classes == 2:
@@ -318,3 +317,38 @@ def write_witness(trees, leaf, target, z):
     for tree in range(target.shape[0]):
         if target[tree] >= 0:
             enter_leaf(trees, tree, leaf[tree, target[tree]], z)
+
+
+@kernel
+def changes_vote(trees, x, y, leaf, target):
+    """Tell whether ``y`` no longer wins where row ``x`` is moved into the leaves of all its targets."""
+    z = x.copy()
+    write_witness(trees, leaf, target, z)
+    vote = np.empty_like(target)
+    for tree in range(target.shape[0]):
+        vote[tree] = trees.leaf[find_leaf(trees, tree, z)]
+    return most_voted(vote, leaf.shape[1]) != y
+
+
+@kernel
+def composed_radii(trees, X, movable, unit, n_classes, out_radius, out_works):
+    """Write the L-inf cost of each row's cheapest composed change, inf if there is none, and whether it works.
+
+    ``movable`` (n_features,) is False for frozen features. Costs are in multiples of ``unit``, see `raised_cost`.
+    """
+    n_trees = trees.tree_start.shape[0] - 1
+    stack = np.empty(trees.feature.shape[0] + 1, np.int64)
+    stack_cost = np.empty(trees.feature.shape[0] + 1)
+    cost = np.empty((n_trees, n_classes))
+    leaf = np.empty((n_trees, n_classes), np.int64)
+    vote = np.empty(n_trees, np.int64)
+    best = np.empty(n_trees + 2)
+    choice = np.empty((n_trees, n_trees + 2), np.int8)
+    target = np.empty(n_trees, np.int64)
+    high = np.where(movable, math.inf, -1.0)
+    low = np.zeros(X.shape[1])
+    for i in range(X.shape[0]):
+        price_row(trees, X[i], high, low, unit, -1, math.inf, stack, stack_cost, cost, leaf, vote)
+        y = most_voted(vote, n_classes)
+        out_radius[i] = cheapest_change(cost, vote, y, True, best, choice, target)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], y, leaf, target)

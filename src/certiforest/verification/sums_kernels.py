@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import claim, list_leaves, other_side_is_near
+from certiforest.attack.reach_kernels import claim, enter_leaf, list_leaves, other_side_is_near
 from certiforest.attack.rounding_kernels import difference
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import exact_sign, find_winner
-from certiforest.verification.composition_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.knapsack_kernels import buy_greedily, list_steps, most_gain, sort_steps
+from certiforest.verification.votes_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
 
 
 @kernel
@@ -181,23 +181,10 @@ def is_worth_more(value, row, other, rival, y):
 
 
 @kernel
-def find_worst_leaves(trees, value, x, high, low, y, rival, stack, stack_cost, leaves, costs, out_leaf):
-    """Write, for each tree, the leaf within an L-inf budget that is worth most to the rival; exact.
-
-    ``stack``, ``stack_cost``, ``leaves`` and ``costs`` are scratch with an entry per node, and one more.
-    """
-    nobody = np.empty(0, np.int64)
-    unit = np.ones(x.shape[0])
-    for tree in range(out_leaf.shape[0]):
-        n, _ = list_leaves(trees, tree, x, high, low, unit, -1, math.inf, nobody, stack, stack_cost, 0, leaves, costs)
-        best = leaves[0]
-        for k in range(1, n):
-            row, other = trees.leaf[leaves[k]], trees.leaf[best]
-            new = value[row, rival] - value[row, y]
-            old = value[other, rival] - value[other, y]
-            if new > old or (new == old and is_worth_more(value, row, other, rival, y)):
-                best = leaves[k]
-        out_leaf[tree] = best
+def enter_leaves(trees, leaf, z):
+    """Move row ``z`` into a leaf of every tree."""
+    for tree in range(leaf.shape[0]):
+        enter_leaf(trees, tree, leaf[tree], z)
 
 
 @kernel

@@ -1,0 +1,175 @@
+"""Sums: what blocks of rows say at once where scores add up.
+
+For L-inf each tree goes to its own worst leaf, and the sum of these is the worst case: linear time, no search. For the
+other norms leaves share a budget, and the worst case is a knapsack problem (`knapsack`). Kernels settle nearly all
+rows by bounds; the rest are looked at one by one in floats, and where rounding could matter they stay open.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.score_kernels import Scores
+from certiforest.verification import sums_kernels as kernels
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
+from certiforest.verification.clock import Clock, OutOfTime
+from certiforest.verification.knapsack import Fronts, can_buy
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.votes import VisitOrder
+from certiforest.verification.votes_kernels import BORDERLINE
+
+
+class Sums:
+    """The rule of scores that add up, for one prepared ensemble.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    margin : float, default=0.0
+        A row is stable, or unstable, only if what decides is beyond this on that side of zero; else it is undecided.
+    """
+
+    def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
+        self._prepared = prepared
+        ensemble = self._ensemble = prepared.ensemble
+        # No lead is larger than twice the largest sum: a larger margin says no more, and is hard to calculate with.
+        self._margin = min(margin, max(4 * ensemble.largest_sum, 1e-300))
+        self._scores = ensemble.prepared_scores
+        self._span = _spans(ensemble, self._scores.value)
+        # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
+        shift = -math.frexp(self._scores.slack)[1]
+        value, digit, slack = self._scores
+        self._scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
+        self._scaled_span = np.ldexp(self._span, shift)
+        self._scaled_margin = max(math.ldexp(self._margin, shift), 5e-324) if margin > 0 else 0.0
+        self._slack = prepared.reach.slack
+        if self._slack > 0:
+            self._slack += 8.0 * ensemble.n_nodes * 2.0**-53  # steps along hulls are added up, too
+
+    def screen(
+        self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
+    ) -> None:
+        """Write the predicted class index and 1, 0 or -1 (stable, unstable, undecided) for each row.
+
+        All trees speak for every row, so that their order plays no role.
+        """
+        prepared, reach = self._prepared, self._prepared.reach
+        trees, watch = self._ensemble.trees, not prepared.has_large_spread
+        results = watch, out_prediction, out_stable
+        if prepared.is_box:
+            kernels.decide_within_box(trees, X, *reach.budgets, *self._scores, self._margin, self._span, *results)
+            return
+        prices = reach.unit, int(prepared.attacker.norm), reach.limit, self._slack
+        scores = *self._scaled, self._scaled_margin, self._scaled_span
+        kernels.decide_by_price(trees, X, *reach.budgets, *prices, *scores, *results)
+        borderline = np.flatnonzero(out_stable == BORDERLINE)
+        leaves = _Leaves(self._ensemble) if borderline.size else None
+        for i in borderline:
+            assert leaves is not None
+            out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, clock.start())
+
+    def _look_closer(self, x: NDArray[np.float64], y: int, leaves: _Leaves, clock: Clock) -> int:
+        """Decide a row at which no trees meet as a knapsack problem in floats, if rounding cannot matter."""
+        reach, slack = self._prepared.reach, self._slack
+        band = self._scaled.slack + self._scaled_margin
+        if slack == math.inf:
+            return UNDECIDED
+        leaves.list(x, *reach.budgets, reach.unit, int(self._prepared.attacker.norm), reach.limit + slack)
+        leads = [(rival, leaves.lead(self._scaled.value, y, rival)) for rival in range(self._ensemble.n_classes)]
+        leads = [(rival, lead) for rival, lead in leads if rival != y]
+        if self._margin > 0 and min(lead for _, lead in leads) <= band:
+            return UNDECIDED
+        is_open = False
+        for rival, lead in leads:
+            fronts = leaves.fronts(self._scaled.value, y, rival)
+            try:
+                if not can_buy(fronts, reach.limit + slack, lead - band, slack, band, clock):
+                    continue
+                if can_buy(fronts, reach.limit - slack, lead + band, slack, band, clock):
+                    return UNSTABLE
+            except OutOfTime:  # another rival may be easier
+                pass
+            is_open = True
+        return UNDECIDED if is_open else STABLE
+
+    def composed_radii(
+        self, X: NDArray[np.float64], movable: NDArray[np.bool_], out_radius: NDArray, out_works: NDArray
+    ) -> None:
+        """Write what it costs at least to change each row under L-inf; see `Votes.composed_radii`."""
+        ensemble, leaves = self._ensemble, _Leaves(self._ensemble)
+        reach = np.where(movable, math.inf, -1.0), np.zeros(len(movable)), self._prepared.scale
+        prediction = ensemble.class_index(X)
+        for i, y in enumerate(prediction.tolist()):
+            leaves.list(X[i], *reach, -1, math.inf)
+            out_radius[i], out_works[i] = math.inf, False
+            for rival in range(ensemble.n_classes):
+                cost = leaves.cheapest_break(self._scores, y, rival) if rival != y else math.inf
+                if cost < out_radius[i]:
+                    out_radius[i] = cost
+                    out_works[i] = self._prepared.predict(leaves.enter(X[i])) != y
+
+
+class _Leaves:
+    """The leaves of all trees within a limit, listed for one row after another."""
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        n_nodes, n_trees = ensemble.n_nodes, ensemble.n_trees
+        self._ensemble = ensemble
+        self._stacks = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+        self._node, self._cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+        self._start = np.empty(n_trees + 1, np.int64)
+        self._order = np.empty(0, np.int64)
+        self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
+
+    def list(self, x: NDArray, high: NDArray, low: NDArray, unit: NDArray, norm: int, limit: float) -> None:
+        """List the leaves within a limit, see `reach_kernels.list_leaves`."""
+        kernels.list_row(
+            self._ensemble.trees, x, high, low, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
+        )
+
+    def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:
+        """Return the lead of ``y`` over a rival at the row itself, in floats."""
+        rows = np.append(self._ensemble.leaf[self._node[self._start[:-1]]], len(value) - 1)
+        return float((value[rows, y] - value[rows, rival]).sum())
+
+    def fronts(self, value: NDArray[np.float64], y: int, rival: int) -> Fronts:
+        """Return what the leaves offer to a rival."""
+        n, n_trees = self._start[-1], self._ensemble.n_trees
+        node, cost, gain = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        start, tree = np.empty(n_trees + 1, np.int64), np.empty(n_trees, np.int64)
+        n_fronts = kernels.list_fronts(
+            value, self._ensemble.leaf, self._node, self._cost, self._start, y, rival, node, cost, gain, start, tree
+        )
+        n = start[n_fronts]
+        return Fronts(cost[:n], gain[:n], start[: n_fronts + 1])
+
+    def cheapest_break(self, scores: Scores, y: int, rival: int) -> float:
+        """Return the least L-inf cost at which a rival overtakes ``y``, each tree in its worst leaf so far."""
+        n = self._start[-1]
+        node, cost = self._node[:n], self._cost[:n]
+        order = np.argsort(cost, kind="stable")
+        return kernels.cheapest_break(
+            self._ensemble.trees, *scores, node, cost, self._start, y, rival, order, self._pick, self._leaf
+        )
+
+    def enter(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the row moved into the leaves of the last break."""
+        z = x.copy()
+        kernels.enter_leaves(self._ensemble.trees, self._leaf, z)
+        return z
+
+
+def _spans(ensemble: TreeEnsemble, value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound by how much each tree can change the lead of any class over any other, shape (n_trees,)."""
+    is_pair = value.shape[1] == 2
+    worth = value[:, 1:] - value[:, :1] if is_pair else value
+    is_leaf = (ensemble.feature < 0)[:, None]
+    rows = worth[ensemble.leaf]
+    starts = ensemble.tree_start[:-1]
+    highest = np.maximum.reduceat(np.where(is_leaf, rows, -np.inf), starts)
+    lowest = np.minimum.reduceat(np.where(is_leaf, rows, np.inf), starts)
+    return (highest - lowest).max(axis=1) * (1.0 if is_pair else 2.0)

@@ -1,0 +1,80 @@
+"""Votes: what blocks of rows say at once where trees vote.
+
+Rows are decided tree by tree: for L-inf by what each tree can be made to say, for other norms by what that costs.
+Where trees meet, a row is left open unless it withstands each tree at its worst.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.verification import votes_kernels as kernels
+from certiforest.verification.clock import Clock
+from certiforest.verification.prepared import Prepared
+
+
+class Votes:
+    """The rule of trees that vote, for one prepared ensemble.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    def screen(
+        self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
+    ) -> None:
+        """Write the predicted class index and 1, 0, -1 or BORDERLINE for each row.
+
+        That is stable, unstable, undecided, or undecided because of rounding alone.
+        """
+        prepared = self._prepared
+        reach, ensemble = prepared.reach, prepared.ensemble
+        watch = not prepared.has_large_spread
+        results = ensemble.n_classes, watch, order.place, order.moved, out_prediction, out_stable
+        if prepared.is_box:
+            kernels.decide_within_box(ensemble.trees, X, *reach.budgets, *results)
+        else:
+            pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
+            kernels.decide_by_price(ensemble.trees, X, *reach.budgets, *pricing, *results)
+        order.improve()
+
+    def composed_radii(
+        self, X: NDArray[np.float64], movable: NDArray[np.bool_], out_radius: NDArray, out_works: NDArray
+    ) -> None:
+        """Write what it costs at least to change each row under L-inf, each tree taken on its own.
+
+        That is rounded up, exact where the scale is 1, and inf if there is no change. Also write whether the changes of
+        all trees work together.
+        """
+        prepared = self._prepared
+        ensemble = prepared.ensemble
+        kernels.composed_radii(ensemble.trees, X, movable, prepared.scale, ensemble.n_classes, out_radius, out_works)
+
+
+class VisitOrder:
+    """In which order trees are visited: those that attackers seldom move come first.
+
+    A majority of trees that cannot be moved is then found sooner. It learns from each block of rows, and no verdict
+    depends on it. Each thread has its own.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (n_trees,)
+        Trees in the order of visits.
+    moved : ndarray of int64, shape (n_trees, 2)
+        How often each tree was visited, and how often it could be moved.
+    """
+
+    def __init__(self, n_trees: int) -> None:
+        self.place = np.arange(n_trees)
+        self.moved = np.zeros((n_trees, 2), np.int64)
+
+    def improve(self) -> None:
+        """Sort by how often each tree could be moved so far."""
+        visits, moves = self.moved.T
+        self.place = np.argsort(moves / np.maximum(visits, 1), kind="stable")
