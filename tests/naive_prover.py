@@ -200,7 +200,9 @@ def swept_proof(case: Case, own: int, rng: random.Random) -> dict:
                     gain = row[rival] - row[own]
                 cells = {}
                 for f, (low, high) in box.items():
-                    inside = [i for i, (a, b) in enumerate(itertools.pairwise([-INF, *cuts[f], INF])) if a < high and low < b]
+                    inside = [
+                        i for i, (a, b) in enumerate(itertools.pairwise([-INF, *cuts[f], INF])) if a < high and low < b
+                    ]
                     cells[f] = inside
                 if all(cells.values()):
                     leaves.append((gain, cells))
@@ -227,7 +229,9 @@ def swept_proof(case: Case, own: int, rng: random.Random) -> dict:
         part = {"rival": rival, "unit": [1, 2**bits], "tables": tables}
         if case.norm != INF and case.eps > 0 and rng.random() < 0.7:
             budget = oracle.budget(case, case.eps)
-            weight = Fraction(rng.choice([1, 1, 2, 3, 1001, 999]), rng.choice([1, 2, 3, 4, 1000])) / budget if budget else 0
+            weight = (
+                Fraction(rng.choice([1, 1, 2, 3, 1001, 999]), rng.choice([1, 2, 3, 4, 1000])) / budget if budget else 0
+            )
             if weight and max(weight.numerator, weight.denominator).bit_length() < 14000:
                 part["lambda"] = [weight.numerator, weight.denominator]
         parts.append(part)

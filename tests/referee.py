@@ -41,17 +41,17 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
         outcome = "stable" if is_stable else "unstable"
         if c.stable[0] != is_stable:
             wrong.append(f"stable is {c.stable[0]}, should be {is_stable}")
-    wrong += _judge_radius(case, best, float(c.radius[0]), float(c.radius_upper[0]))
+    wrong += judge_radius(case, best, float(c.radius[0]), float(c.radius_upper[0]))
     if time_limit > 0 and not c.radius_is_exact[0]:
         wrong.append("the radius is not exact in spite of the solver")
     if c.stable[0] == 0:
-        wrong += _judge_witness(case, own, c.witness[0].tolist())
+        wrong += judge_witness(case, own, c.witness[0].tolist())
     elif not np.isnan(c.witness).all():
         wrong.append("a witness for a row that is not unstable")
     return wrong, f"{outcome}, radius {'exact' if c.radius_is_exact[0] else 'bounded'}"
 
 
-def _judge_radius(case, best, lower, upper):
+def judge_radius(case, best, lower, upper):
     if best is None:
         return [] if upper == math.inf else [f"radius up to {upper}, should be inf"]
     wrong = []
@@ -64,7 +64,7 @@ def _judge_radius(case, best, lower, upper):
     return wrong
 
 
-def _judge_witness(case, own, z):
+def judge_witness(case, own, z):
     wrong = []
     if oracle.predict(case, z) == own:
         wrong.append("the witness does not change the prediction")

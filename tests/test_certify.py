@@ -57,7 +57,7 @@ ON_THRESHOLD = [(1, 1e-300, (0, 1.0, 0, 1), 0)], 2, 2, [1.0, 0.0]
 )
 def test_radii_hold_at_the_ends_of_the_floats(case):
     c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True, time_limit=60)
-    assert referee._judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
+    assert referee.judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
@@ -141,7 +141,8 @@ def test_summary_figures_count_rows():
     assert len(c) == 4
 
 
-def test_unknown_rows_leave_an_interval(forest_and_rows):
+def test_unknown_rows_leave_an_interval(forest_and_rows, monkeypatch):
+    monkeypatch.setattr("certiforest.verification.search.MOST_SWEEPS", 0)
     ensemble, X, y = forest_and_rows
     attacker = Attacker("l2", 0.02)
     assert not has_large_spread(ensemble, attacker)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certiforest.attack.rounding_kernels import ceil_difference, difference, is_within, successor
-from certiforest.verification.rationals import ceil_root
+from certiforest.verification.prices import ceil_root
 
 finite = st.floats(-1e300, 1e300)
 

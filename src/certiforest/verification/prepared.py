@@ -93,6 +93,11 @@ class Prepared:
         """The thresholds numbered by feature and value."""
         return Ranks(self.ensemble)
 
+    @cached_property
+    def largest_threshold(self) -> float:
+        """The largest size of a threshold."""
+        return float(np.abs(self.ensemble.threshold[self.ensemble.feature >= 0]).max(initial=0.0))
+
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row."""
         return int(self.ensemble.class_index(z[None])[0])

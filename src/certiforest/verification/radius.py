@@ -78,7 +78,9 @@ def bound_radii(
     never = out_lower == math.inf
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
-        out_lower[never] = math.inf
+    # A distance beyond the floats looks like none at all.
+    is_far = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold) > LARGEST / 4
+    out_lower[never] = 0.0 if is_far else math.inf
 
 
 def measure(

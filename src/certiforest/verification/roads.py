@@ -46,7 +46,11 @@ class Roads:
 
     def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
         self.prepared, self.ensemble, self.attacker = prepared, prepared.ensemble, prepared.attacker
-        self._margin = math.floor(Fraction(margin) / prepared.leads.unit) if margin > 0 else None
+        self._margin = None
+        if margin > 0:
+            # No lead is larger than twice the largest sum: a larger margin says no more.
+            margin = min(margin, 4 * self.ensemble.largest_sum)
+            self._margin = math.floor(Fraction(margin) / prepared.leads.unit)
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Finding:
         """Find out whether a row is stable."""

@@ -1,0 +1,162 @@
+"""Roads: message passing and splits against the oracle, on rows at which trees meet and on those where they do not."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+import oracle
+import referee
+from cases import attacker_of, ensemble_of, random_case
+from certiforest import Attacker, Verdict, certify
+from certiforest.verification import search
+from certiforest.verification.clock import Clock, OutOfTime
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.roads import Roads
+
+
+def judge(case):
+    roads = Roads(Prepared(ensemble_of(case), attacker_of(case)))
+    finding = roads.decide(np.array(case.x), Clock(60).start())
+    best = oracle.cheapest_change(case)
+    is_stable = best is None or best > oracle.budget(case, case.eps)
+    wrong = [] if finding.stable == is_stable else [f"answered {finding.stable}, should be {int(is_stable)}"]
+    if finding.stable == 0:
+        wrong += referee.judge_witness(case, oracle.predict(case, case.x), finding.attack.tolist())
+    return wrong
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", [0, 1, 2, 3, math.inf])
+def test_roads_agree_with_the_oracle(norm, combine):
+    rng = random.Random(f"interaction {norm}")
+    for _ in range(300):
+        case = random_case(rng, norm=norm, apart=rng.random() < 0.1, combine=combine)
+        assert judge(case) == [], case
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("most_sweeps", [0, 1])
+def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
+    monkeypatch.setattr(search, "MOST_SWEEPS", most_sweeps)
+    rng = random.Random(f"splits {most_sweeps}")
+    for _ in range(300):
+        case = random_case(rng, apart=False, combine=combine)
+        assert judge(case) == [], case
+
+
+def test_time_runs_out_honestly(monkeypatch):
+    monkeypatch.setattr(search, "MOST_SWEEPS", 0)
+    rng = random.Random(3)
+    outcomes = []
+    for _ in range(100):
+        case = random_case(rng, norm=math.inf, apart=False)
+        roads = Roads(Prepared(ensemble_of(case), attacker_of(case)))
+        finding = roads.decide(np.array(case.x), Clock(0).start())
+        best = oracle.cheapest_change(case)
+        is_stable = best is None or best > oracle.budget(case, case.eps)
+        assert finding.stable in (-1, is_stable)
+        assert (finding.attack is None) == (finding.stable != 0)
+        outcomes.append(finding.stable)
+    assert outcomes.count(-1) > 5
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("chunk", range(4))
+def test_every_generated_case_is_decided(chunk, combine):
+    outcomes = referee.run(400, seed=5_000 + chunk, time_limit=60, combine=combine)
+    assert not any("unknown" in name or "bounded" in name for name in outcomes)
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_bounds_hold_whenever_the_search_gives_up(monkeypatch, combine):
+    rng = random.Random(f"giving up {combine}")
+    run = search.Search.run
+
+    def give_up_at_times(self, clock):
+        if rng.random() < 0.3:
+            raise OutOfTime
+        return run(self, clock)
+
+    monkeypatch.setattr(search.Search, "run", give_up_at_times)
+    n_open = 0
+    for _ in range(600):
+        case = random_case(rng, combine=combine, apart=False)
+        ensemble, attacker = ensemble_of(case), attacker_of(case)
+        c = certify(ensemble, [case.x], [0], attacker, radius=True, time_limit=60)
+        best = oracle.cheapest_change(case)
+        assert referee.judge_radius(case, best, c.radius[0], c.radius_upper[0]) == [], case
+        assert c.stable[0] in (-1, best is None or best > oracle.budget(case, case.eps)), case
+        n_open += not c.radius_is_exact[0]
+    assert n_open > 10
+
+
+def test_ctrl_c_keeps_what_is_decided():
+    trees = [(f, v, (1 - f, v, 0, 1), (1 - f, v + 0.1, 1, 0)) for v in (0.0, 0.05, 0.1) for f in (0, 1)] + [0]
+    ensemble = ensemble_of(oracle.Case(trees, 2, 2, [0, 0], 1, 0.2))
+    X = np.random.default_rng(0).uniform(-0.3, 0.5, size=(300, 2))
+    options = {"attacker": Attacker(1, 0.1), "witness": True, "radius": True}
+    full = certify(ensemble, X, ensemble.predict(X), **options)
+    counter = itertools.count()
+
+    def interrupt(_):
+        if next(counter) == 5:
+            raise KeyboardInterrupt
+
+    part = certify(ensemble, X, ensemble.predict(X), progress=interrupt, **options)
+    assert part.is_interrupted
+    assert not full.is_interrupted
+    assert full.radius_is_exact.all()
+    np.testing.assert_array_equal(part.prediction, full.prediction)
+    known = part.stable >= 0
+    assert 0 < known.sum() < len(X)
+    np.testing.assert_array_equal(part.stable[known], full.stable[known])
+    assert part.counts[Verdict.UNKNOWN] == (~known).sum()
+    assert np.isnan(part.witness[~known]).all()
+    assert (part.radius[~known] == 0).all()
+
+
+def test_an_attack_that_a_constraint_solver_missed():
+    # There is an attack of norm 1.763.
+    trees = [
+        (2, -0.6, (2, -0.7, 0, 1), (0, 0.3, 0, 1)),
+        (1, 0.8, (1, 0.6, 1, 0), 0),
+        (1, 0.7814983074274174, (0, 0.24442693978935945, 0, 1), (1, 1.3, 1, 0)),
+        (2, -2.2, 1, 0),
+    ]
+    case = oracle.Case(trees, 3, 2, [-1.1, 2.05, -2.16], 3, 2.032594301711369)
+    wrong, _ = referee.judge(case, time_limit=60)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+def test_gains_that_round_do_not_lead_round_in_circles(norm):
+    worth = [
+        [-0.5, 0.5, -0.3, 0.5], [-0.4, 0.5, 0.5, 0.4], [0.3, 0.3, -0.5, -0.3],
+        [0.3, 0.0, 0.2, -0.5], [-0.1, -0.5, -0.5, -0.3], [0.9, -0.3, 1.1, 0.7],
+    ]  # fmt: skip
+    trees = [(0, 0.5, (1, 0.5, [-a], [-b]), (1, 0.5, [-c], [-d])) for a, b, c, d in worth]
+    case = oracle.Case(trees, 2, 2, [0.4, 0.4], norm, 0.2 if norm == math.inf else 0.5, base=[0.7])
+    wrong, _ = referee.judge(case, time_limit=60)
+    assert wrong == []
+
+
+def test_a_budget_beyond_the_floats_ends_the_search():
+    trees = [(0, 1e300, (1, 1.0, 0, 1), (1, 1.0, 1, 0)), (1, 1.0, (0, 1e300, 0, 1), (0, 1e300, 1, 1)), (0, 1e300, 0, 0)]
+    case = oracle.Case(trees, 2, 2, [0.0, 0.0], 2, 0.1, scale=[1.0, 1e10])
+    c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True)
+    assert referee.judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
+
+
+def test_far_thresholds_do_not_end_the_search_for_a_radius():
+    """Most crossings cost more than the largest float; the one that matters costs 0.15."""
+    far = [(0, v, a, b) for v, a, b in ((1e308, 2, 1), (-5e307, 1, 1), (1e308, 2, 0), (1e308, 1, 2), (-5e307, 2, 0))]
+    near = [(1, 0.1, 2, 0), (1, 0.1, 0, 1), (1, 0.3, 2, 1), (1, 0.1, 1, 2)]
+    trees = [*far, *near, (0, 0.0, 0, 0), (0, 1e308, 0, 1), (0, 1e308, 1, 2)]
+    for eps in (0.01, 0.2):
+        case = oracle.Case(trees, 2, 3, [-1e308, 0.15], math.inf, eps)
+        c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True, time_limit=60)
+        assert c.radius_is_exact.all()
+        assert referee.judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
