@@ -138,3 +138,13 @@ def test_labels_are_compared_exactly():
     with pytest.raises(RowError, match="got '0' in row 0"):
         certify(two_columns(), X, ["0", "1"], Attacker("linf", 0.1))
     assert certify(two_columns(), X, [False, 1.0], Attacker("linf", 0.1)).label.tolist() == [0, 1]
+
+
+def test_limits_of_400_digits():
+    model, X = two_columns(), np.zeros((1, 2))
+    limits = {"time_limit": 10**400, "total_time_limit": 10**5000}
+    assert certify(model, X, [0], Attacker("linf", 0.1), **limits).stable.tolist() == [1]
+    with pytest.raises(ValueError, match="margin=0 for trees that vote, got a number of 1329 bits"):
+        certify(model, X, [0], Attacker("linf", 0.1), margin=10**400)
+    with pytest.raises(ValueError, match="n_jobs to be None, -1 or a positive number of threads, got a number of"):
+        certify(model, X, [0], Attacker("linf", 0.1), n_jobs=10**5000)

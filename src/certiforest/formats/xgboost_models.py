@@ -97,7 +97,8 @@ def _predictions_of_booster(booster: Any, n_classes: int) -> tuple[Callable, Cal
 def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     with sound(source, "XGBoost classifier"):
-        document = read_ubjson(content) if UBJSON_OBJECT.match(content) else read_json(content, parse_single)
+        is_binary = UBJSON_OBJECT.match(content)
+        document = read_ubjson(content) if is_binary else read_json(content, parse_single, allows_nan=True)
         return _translate(document, _best_round(document), is_file=True)
 
 
@@ -170,7 +171,9 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
 def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
     """Return the base score as a sum; for log-loss it is written as a probability."""
     text = entry(learner, "learner_model_param", "base_score")
-    words = text.removeprefix("[").removesuffix("]").split(",") if isinstance(text, str) else []
+    words = []
+    if isinstance(text, str):  # before version 3.1 a bare number
+        words = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
     if not words or not all(NUMBER.fullmatch(word) for word in words):
         raise ModelError(f"Expected numbers as base_score, got {shown(text)}.")
     written = singles({"base_score": [parse_single(word) for word in words]}, "base_score")
