@@ -688,7 +688,8 @@ def main() -> None:
         options.keep.mkdir(parents=True, exist_ok=True)
     trial = Trial(options.seed, options.compare, options.keep)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    in_memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=in_memory if os.path.isdir(in_memory) else None) as folder:
         trial.run(options.cases, Path(folder) / "model")
     print(trial.table())
     for (outcome, kind, reason), n in trial.reasons.most_common():
