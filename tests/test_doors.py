@@ -204,8 +204,9 @@ OTHERS = {
     b"PAR1": "Parquet",
     b"binf": "old binary format",
     b"CBM1": "CatBoost's binary format",
-    b"junk": "whole JSON text, got something else",
-    b"": "whole JSON text, got something else",
+    b"junk": "Expected JSON text, got something that begins with b'junk",
+    b"": "Expected JSON text, got something that begins with b''",
+    b'{"a": 1': "whole JSON text, got something else .*: was it cut short",
 }
 
 
@@ -237,6 +238,23 @@ def test_a_small_file_may_not_claim_200_million_features(tmp_path):
     assert "n_features between 1 and 16777216, got 200000000" in refusal(text, tmp_path)
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
+
+
+def test_a_small_file_may_not_claim_a_billion_classes(tmp_path):
+    document = json.loads(changed("XGBoost JSON", 5, ("learner", "learner_model_param", "num_class"), str(10**9)))
+    document["learner"]["objective"]["softmax_multiclass_param"]["num_class"] = str(10**9)
+    for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["tree_param"]["size_leaf_vector"] = str(10**9)
+    tracemalloc.start()
+    assert "scores for each leaf of tree 0" in refusal(json.dumps(document), tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+def test_numbers_in_text_are_written_as_libraries_write_them(tmp_path):
+    silva = "classifier-decision-tree 1 2\n0 1\nSPLIT 0 {}\nLEAF 1 0\nLEAF 0 1\n"
+    for word in ("1_0", "infinity", "nan", "0x1", "1e999"):
+        assert "finite numbers in line 3" in refusal(silva.format(word), tmp_path)
 
 
 def test_sha256_is_that_of_the_saved_document(tmp_path):

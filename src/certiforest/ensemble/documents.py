@@ -36,6 +36,9 @@ def read_json(content: str | bytes, parse_float: Callable[[str], float] = float,
     except ModelError:
         raise
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, whole numbers of thousands of digits
+        start = content.lstrip()[:12]
+        if start[:1] not in ("{", b"{"):
+            raise ModelError(f"Expected JSON text, got something that begins with {shown(start)}.") from None
         raise ModelError(f"Expected whole JSON text, got something else ({error}): was it cut short?") from None
 
 

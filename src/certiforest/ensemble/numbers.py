@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_WHOLE = 2**53  # above it, float64 has no longer every whole number
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")  # in text; Python would read 1_0 and ١, too
 KINDS = {"U": "text", "S": "text", "M": "dates", "m": "durations", "c": "complex numbers", "V": "records"}
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import sound
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
@@ -30,7 +30,6 @@ BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
 IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
 ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only, but for the largest, which means nothing
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
-NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, strings
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
@@ -28,7 +28,6 @@ UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has 
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
-NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
@@ -117,7 +116,6 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
     trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
         raise ModelError(f"Expected a tree for each of {n_outputs} classes, got {len(trees)} trees.")
-    base = _read_base(learner, n_outputs)
     n_used = len(trees)
     if n_rounds is not None:
         if not 1 <= n_rounds < len(round_ends):
@@ -141,7 +139,7 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         classes=np.arange(n_classes),
         feature_names=names if names else None,
         scores=table.table(),
-        base=base,
+        base=_read_base(learner, n_outputs),
     )
 
 
