@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from certiforest import Attacker, RowError, TreeEnsemble, certify
+from certiforest import Attacker, AttackerError, RowError, Scaling, ScalingError, TreeEnsemble, certify
 from certiforest.ensemble.rows import Rows
 
 LONG = 2**53 + 1
@@ -138,6 +138,30 @@ def test_labels_are_compared_exactly():
     with pytest.raises(RowError, match="got '0' in row 0"):
         certify(two_columns(), X, ["0", "1"], Attacker("linf", 0.1))
     assert certify(two_columns(), X, [False, 1.0], Attacker("linf", 0.1)).label.tolist() == [0, 1]
+
+
+def test_what_is_masked_is_missing():
+    hidden = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    model, X, attacker = two_columns(), np.zeros((2, 2)), Attacker("linf", 0.1)
+    with pytest.raises(RowError, match="masked array with labels missing"):
+        certify(model, X, np.ma.masked_array([0, 1], mask=[False, True]), attacker)
+    with pytest.raises(RowError, match="masked array with values missing"):
+        model.predict(np.ma.masked_array(X, mask=[[False, True], [False, False]]))
+    with pytest.raises(AttackerError, match="scale to hold numbers, got a masked array"):
+        Attacker(2, 0.1, scale=hidden)
+    with pytest.raises(ScalingError, match="offset to hold numbers, got a masked array"):
+        Scaling(hidden, [1, 1])
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_scaling_takes_rows_as_exactly(make):
+    scaling = Scaling([0, 0], [2, 2])
+    assert scaling.apply(make({"a": [1, 2], "b": [0.5, 1.5]})).tolist() == [[0.5, 0.25], [1.0, 0.75]]
+    for rows in (make({"a": [LONG, 2], "b": [0.5, 1.5]}), [[LONG, 0.5]], np.array([[1, 2]], "M8[s]"), [["1", "2"]]):
+        with pytest.raises(ScalingError, match=r"The rows to scale are no numbers: .*got"):
+            scaling.apply(rows)
+        with pytest.raises(ScalingError, match=r"The rows to scale are no numbers: .*got"):
+            Scaling.of(rows)
 
 
 def test_limits_of_400_digits():

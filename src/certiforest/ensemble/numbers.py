@@ -62,6 +62,8 @@ def exact_floats(values: Any) -> NDArray[np.float64]:
     InexactError
         If there is text, dates, numbers that float64 would round, ...
     """
+    if np.ma.is_masked(values):
+        raise InexactError("a masked array with values missing")
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError):

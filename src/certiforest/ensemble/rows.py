@@ -106,8 +106,6 @@ class Rows:
         # A slice of a pandas frame with an index of floats would go by labels.
         rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
         if not self._is_frame:
-            if np.ma.is_masked(rows):
-                raise RowError("Expected finite numbers, got a masked array with values missing; fill or remove them.")
             return exact_floats(rows)
         if hasattr(rows, "to_numpy"):
             for columns in self._long:  # before they are put together with floats
@@ -126,6 +124,8 @@ def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
     n_rows : int
     classes : ndarray, shape (n_classes,)
     """
+    if np.ma.is_masked(y):
+        raise RowError("Expected a label for every row, got a masked array with labels missing.")
     array = None if isinstance(y, (list, tuple)) else np.asarray(y)
     shape = (len(y),) if array is None else array.shape
     if shape != (n_rows,):
