@@ -1,6 +1,7 @@
 """Attacker: what it accepts, and what its budgets are worth."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from certiforest import Attacker
 from certiforest.attack.attacker import AttackerError
+from certiforest.ensemble.numbers import shown
 
 
 @pytest.mark.parametrize(
@@ -21,18 +23,25 @@ def test_norms(norm, expected):
     assert Attacker(norm, 1).norm == expected
 
 
-@pytest.mark.parametrize("norm", [0.5, -1, "l", "two", math.nan, None, True, 1.5, -math.inf, [2], "l-2x"])
+@pytest.mark.parametrize(
+    "norm",
+    [0.5, -1, "l", "two", math.nan, None, True, 1.5, -math.inf, [2], "l-2x", "-1", "-inf", "_2", "+1", "l--1", "١"],
+)
 def test_bad_norms(norm):
     with pytest.raises(AttackerError, match=r"Expected norm to be 0, 1, 2, 3, \.\.\. or inf, got"):
         Attacker(norm, 1)
 
 
-def test_enormous_norms_are_refused():
+@pytest.mark.parametrize("norm", [10_000, 10**400, 10**5000], ids=shown)
+def test_enormous_norms_are_refused(norm):
     with pytest.raises(AttackerError, match="use norm=inf"):
-        Attacker(10_000, 0.1)
+        Attacker(norm, 0.1)
 
 
-@pytest.mark.parametrize("eps", [-0.1, math.nan, math.inf, -math.inf, "much", None, 10**400])
+BAD_EPS = [-0.1, math.nan, math.inf, -math.inf, "much", None, 10**400, 10**5000, "0.1", True, [0.1], Decimal("0.1")]
+
+
+@pytest.mark.parametrize("eps", [*BAD_EPS, 2**53 + 1], ids=shown)
 def test_bad_eps(eps):
     with pytest.raises(AttackerError, match="Expected eps to be a finite number >= 0, got"):
         Attacker(2, eps)
@@ -56,6 +65,18 @@ def test_norm_0_counts_features():
         ({"scale": [[1]]}, "got shape"),
         ({"frozen": [-1]}, "Expected frozen feature indices >= 0, got -1"),
         ({"frozen": [0.5]}, "Expected frozen to list feature indices"),
+        ({"scale": [10**400]}, "a number of 1329 bits"),
+        ({"scale": ["1"]}, "got text"),
+        ({"scale": np.array([1, 2], "m8[s]")}, "got durations"),
+        ({"frozen": 0}, "Expected frozen to list feature indices, or to be a boolean mask, got 0"),
+        ({"frozen": "0"}, "Expected frozen to list"),
+        ({"frozen": [True, 2]}, "Expected frozen to list"),
+        ({"frozen": [[0], [1, 2]]}, "Expected frozen to list"),
+        ({"frozen": [10**400]}, "Expected frozen to list"),
+        ({"domain": {0, 1}}, r"pair \(low, high\)"),
+        ({"domain": {0: 1, 1: 2}}, r"pair \(low, high\)"),
+        ({"domain": np.array(1.0)}, r"pair \(low, high\)"),
+        ({"domain": (0, 10**400)}, "a number of 1329 bits"),
         ({"domain": 3}, r"pair \(low, high\)"),
         ({"domain": (1, 0)}, "low <= high"),
         ({"domain": (math.nan, 0)}, "low <= high"),
@@ -97,6 +118,13 @@ def test_budgets_decide_as_rationals_do(eps, scale, a, b):
         for value in (high[0], near):
             if 0 <= value < math.inf:
                 assert is_within(value, 0.0, high[0], low[0]) == (Fraction(value) <= exact)
+
+
+def test_one_number_in_a_list_is_for_one_feature():
+    for options in ({"scale": [2.0]}, {"domain": ([0.0], [1.0])}):
+        with pytest.raises(AttackerError, match="for 3 features, got 1 values"):
+            Attacker(2, 0.1, **options).scale_of(3), Attacker(2, 0.1, **options).bounds(3)
+    assert Attacker(2, 0.1, scale=2.0).scale_of(3).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_with_eps_keeps_the_rest():

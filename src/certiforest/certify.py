@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.rows import RowError, Rows, labels_of
+from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
 from certiforest.verification.clock import Clock
@@ -29,6 +31,8 @@ from certiforest.verification.votes_kernels import BORDERLINE
 
 # Rows at which no trees meet and witnesses of rows known to be unstable get at least so much time.
 EASY_SECONDS = 1.0
+
+MOST_THREADS = 10_000
 
 
 class SpreadError(ValueError):
@@ -284,13 +288,19 @@ def _run(
 
 
 def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
-    if isinstance(margin, bool) or not isinstance(margin, (int, float, np.integer, np.floating)) or not margin >= 0:
-        raise ValueError(f"Expected margin to be a number >= 0, got {margin!r}.")
+    is_number = isinstance(margin, (int, float, np.integer, np.floating)) and not isinstance(margin, bool)
+    if not is_number or not margin >= 0:
+        raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
     if margin > 0 and ensemble.combine == "vote":
-        raise ValueError(f"Expected margin=0 for trees that vote, got {margin!r}: votes are counted without rounding.")
+        raise ValueError(
+            f"Expected margin=0 for trees that vote, got {shown(margin)}: votes are counted without rounding."
+        )
     if margin > 0 and radius:
-        raise ValueError(f"Expected margin=0 where a radius is asked for, got {margin!r}; ask for them one by one.")
-    return float(margin)
+        raise ValueError(
+            f"Expected margin=0 where a radius is asked for, got {shown(margin)}; ask for them one by one."
+        )
+    rounded = float(margin) if margin <= LARGEST else math.inf
+    return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
 
 
 def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> None:
@@ -307,16 +317,18 @@ def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> N
 
 
 def _check_time_limit(seconds: Any) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.number)) or not seconds >= 0:
-        raise ValueError(f"Expected a time limit in seconds >= 0, got {seconds!r}.")
-    return float(seconds)
+    is_number = isinstance(seconds, (int, float, np.integer, np.floating)) and not isinstance(seconds, bool)
+    if not is_number or not seconds >= 0:
+        raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
+    return float(seconds) if seconds <= LARGEST else math.inf
 
 
 def _check_n_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {n_jobs!r}.")
+    is_number = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if not is_number or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
+        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
     cores = os.cpu_count() or 1
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 

@@ -26,16 +26,24 @@ def sound(source: str, kind: str) -> Iterator[None]:
         raise ModelError(f"{source} is not a sound {kind}. {error}") from None
 
 
-def read_json(content: str | bytes, parse_float: Callable[[str], float] = float) -> Any:
+def read_json(content: str | bytes, parse_float: Callable[[str], float] = float, *, allows_nan: bool = False) -> Any:
     """Read JSON text in which every name stands once. ``parse_float`` turns the text of a number into a float."""
+    constant = float if allows_nan else _refuse_constant
     try:
-        return json.loads(content, parse_float=parse_float, object_pairs_hook=named_once)
+        return json.loads(content, parse_float=parse_float, parse_constant=constant, object_pairs_hook=named_once)
     except RecursionError:
         raise ModelError("Expected a model, got JSON that nests too deep.") from None
     except ModelError:
         raise
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, whole numbers of thousands of digits
+        start = content.lstrip()[:12]
+        if start[:1] not in ("{", b"{"):
+            raise ModelError(f"Expected JSON text, got something that begins with {shown(start)}.") from None
         raise ModelError(f"Expected whole JSON text, got something else ({error}): was it cut short?") from None
+
+
+def _refuse_constant(name: str) -> float:
+    raise ModelError(f"Expected finite numbers, got {name}.")
 
 
 def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

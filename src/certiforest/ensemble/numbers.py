@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_WHOLE = 2**53  # above it, float64 has no longer every whole number
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")  # in text; Python would read 1_0 and ١, too
 KINDS = {"U": "text", "S": "text", "M": "dates", "m": "durations", "c": "complex numbers", "V": "records"}
 
 
@@ -60,6 +62,8 @@ def exact_floats(values: Any) -> NDArray[np.float64]:
     InexactError
         If there is text, dates, numbers that float64 would round, ...
     """
+    if np.ma.is_masked(values):
+        raise InexactError("a masked array with values missing")
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError):

@@ -106,8 +106,6 @@ class Rows:
         # A slice of a pandas frame with an index of floats would go by labels.
         rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
         if not self._is_frame:
-            if np.ma.is_masked(rows):
-                raise RowError("Expected finite numbers, got a masked array with values missing; fill or remove them.")
             return exact_floats(rows)
         if hasattr(rows, "to_numpy"):
             for columns in self._long:  # before they are put together with floats
@@ -126,25 +124,35 @@ def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
     n_rows : int
     classes : ndarray, shape (n_classes,)
     """
+    if np.ma.is_masked(y):
+        raise RowError("Expected a label for every row, got a masked array with labels missing.")
     array = None if isinstance(y, (list, tuple)) else np.asarray(y)
     shape = (len(y),) if array is None else array.shape
     if shape != (n_rows,):
         raise RowError(f"Expected one label per row, {n_rows} in all, got shape {shape}.")
     if array is not None and array.dtype.kind in "mMVc":
         raise RowError(f"Expected labels that are numbers or text, got {array.dtype}.")
+    place: NDArray[np.int64] | slice = slice(None)
+    labels = y
+    if array is not None and array.dtype.kind == "O":
+        labels = array.tolist()
+    elif array is not None:
+        distinct, place = np.unique(array, return_inverse=True)
+        labels = distinct.tolist()
     index = {label: i for i, label in enumerate(classes.tolist())}
-    found = np.empty(n_rows, np.int64)
-    for i, label in enumerate(y if array is None else array.tolist()):  # Python compares numbers exactly
+    found = np.empty(len(labels), np.int64)
+    for i, label in enumerate(labels):  # as Python's own numbers, which are compared exactly
         try:
             found[i] = index[label]
         except (KeyError, TypeError):
+            row = i if isinstance(place, slice) else int(np.flatnonzero(place == i)[0])
             known = ", ".join(repr(label) for label in classes[:8].tolist())
             more = "" if len(classes) <= 8 else f", ... ({len(classes)} in all)"
             raise RowError(
-                f"Expected labels among {known}{more}, got {shown(label)} in row {i}."
+                f"Expected labels among {known}{more}, got {shown(label)} in row {row}."
                 " Map the labels to those the model was trained on."
             ) from None
-    return classes[found]
+    return classes[found[place]]
 
 
 def _compare_names(names: list, trained: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
+from certiforest.ensemble.rows import RowError, Rows
 
 
 class ScalingError(ValueError):
@@ -81,13 +82,15 @@ class Scaling(Immutable):
 
 def _rows(X: Any, n_features: int | None = None) -> NDArray[np.float64]:
     try:
+        if hasattr(X, "columns") and len(getattr(X, "shape", ())) == 2:  # a data frame
+            X = Rows(X, X.shape[1])[slice(0, X.shape[0])]
         table = exact_floats(X)
-    except InexactError as error:
-        raise ScalingError(f"Expected rows of numbers, got {error}.") from None
+    except (InexactError, RowError) as error:
+        got = f"got {error}." if isinstance(error, InexactError) else str(error)
+        raise ScalingError(f"The rows to scale are no numbers: {got}") from None
     if table.ndim != 2 or (n_features is not None and table.shape[1] != n_features):
-        raise ScalingError(
-            f"Expected rows{'' if n_features is None else f' of {n_features} features'}, got shape {table.shape}."
-        )
+        wanted = "rows" if n_features is None else f"rows of {n_features} features"
+        raise ScalingError(f"Expected {wanted}, got shape {table.shape}.")
     return table
 
 

@@ -114,7 +114,7 @@ def _has(document: Any, name: str) -> bool:
 def _read_labels(parameters: Any) -> list:
     labels = entries(parameters, "class_names")
     kind = entry(parameters, "class_label_type")
-    if not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
+    if not isinstance(kind, str) or not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
         raise ModelError(f"Expected class_names of the class_label_type {shown(kind)}, got {shown(labels)}.")
     if integers(parameters, "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")

@@ -43,6 +43,7 @@ from certiforest.formats.xgboost_models import (
     translate_xgboost,
 )
 
+PLAIN = (bool, int, float, str, np.generic, type(None))
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
 # Files by their first bytes that hold no model which can be read as data.
@@ -166,11 +167,14 @@ def _translate_once(
 
 def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
     """Hash what decides the predictions of a model, and those of its own attributes that are plain."""
-    plain = {
-        name: (value.dtype.str, value.shape, value.tolist()) if isinstance(value, np.ndarray) else value
-        for name, value in vars(model).items()
-        if isinstance(value, (bool, int, float, str, np.ndarray, np.number)) or value is None
-    }
+    plain: dict[str, Any] = {}
+    for name, value in vars(model).items():
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            plain[name] = (value.dtype.str, value.shape, value.tolist())
+        elif isinstance(value, np.ndarray) and all(isinstance(entry, PLAIN) for entry in value.flat):
+            plain[name] = value.tolist()
+        elif isinstance(value, PLAIN):
+            plain[name] = value
     digest = hashlib.sha256(repr((type(model), plain)).encode())
     if isinstance(content, list):
         for array in content:

@@ -18,18 +18,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import sound
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
 
 LIGHTGBM_HEADER = b"tree"
+WITHOUT_VALUE = ("tree", "average_output", "end of trees")
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
 IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
 ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only, but for the largest, which means nothing
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
-NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
@@ -101,21 +101,22 @@ class _Parser:
         section: dict[str, str] = {}
         for line in self._lines:
             start, self._position = self._position, self._position + len(line.encode()) + 1
-            if not line.strip():
+            if not line:
                 if section:
                     break
                 continue
             self._start = self._start if section else start
-            name, _, value = line.partition("=")
-            name = name.strip()
+            name, equals, value = line.partition("=")
+            if not (equals or name in WITHOUT_VALUE) or line != line.strip():  # LightGBM would leave off here
+                raise ModelError(f"Expected lines of the form name=value, got {shown(line)}.")
             if name in section:
                 raise ModelError(f"Expected every name once, got {shown(name)} twice.")
-            section[name] = value.strip()
+            section[name] = value
         return section
 
     def parse(self, classes: ArrayLike | None) -> TreeEnsemble:
         header = self._section()
-        if "tree" not in header:
+        if next(iter(header), "") != "tree":
             raise ModelError("Expected 'tree' in the first line.")
         n_outputs = _integer(header, "num_tree_per_iteration")
         n_features = _integer(header, "max_feature_idx") + 1
@@ -158,13 +159,13 @@ class _Parser:
                 f" {shown(objective)} with {n_outputs}."
             )
         given = dict(option.partition(":")[::2] for option in options)
-        told = {_integer(header, "num_class")} | {_integer(given, name) for name in ("num_class",) if name in given}
+        told = {_integer(header, "num_class"), *([] if objective == "binary" else [_integer(given, "num_class")])}
         if told != {n_outputs} or len(given) < len(options):
             raise ModelError(
                 f"Expected {n_outputs} classes, as num_tree_per_iteration says (1 stands for two), got num_class"
                 f" {' and '.join(str(n) for n in sorted(told))}."
             )
-        sigmoid = _number(given.get("sigmoid", "1"), "sigmoid")
+        sigmoid = 1.0 if objective == "multiclass" else _number(given.get("sigmoid", ""), "sigmoid")
         if not 0 < sigmoid < math.inf:
             raise ModelError(f"Expected sigmoid to be above zero, got {sigmoid}.")
         return objective, sigmoid
@@ -172,8 +173,8 @@ class _Parser:
     def _read_sections(self, header: dict[str, str]) -> list[dict[str, str]]:
         sections: list[dict[str, str]] = []
         starts = []
-        while "end of trees" not in (section := self._section()):
-            if section.get("Tree") != str(len(sections)):
+        while next(iter(section := self._section()), "") != "end of trees":
+            if next(iter(section), "") != "Tree" or section["Tree"] != str(len(sections)):
                 raise ModelError(f"Expected tree {len(sections)} or 'end of trees', got neither: was it cut short?")
             sections.append(section)
             starts.append(self._start)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.documents import sound
+from certiforest.ensemble.numbers import NUMBER
 from certiforest.files import write_atomically
 
 FOREST, TREE = "classifier-forest", "classifier-decision-tree"
@@ -115,10 +116,7 @@ class _Parser:
                 raise self._fail(f"'SPLIT <feature> <threshold>' or 'LEAF' with {n_classes} weights", words)
 
     def _number_in(self, word: str, words: list[str]) -> float:
-        try:
-            number = float(word)
-        except ValueError:
-            number = math.nan
+        number = float(word) if NUMBER.fullmatch(word) else math.nan
         if not math.isfinite(number):
             raise self._fail("finite numbers", words)
         return number

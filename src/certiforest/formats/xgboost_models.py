@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, strings
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
 from certiforest.formats.proof import prove
 from certiforest.formats.score_table import ScoreTable
@@ -28,7 +28,6 @@ UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has 
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
-NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
@@ -97,7 +96,8 @@ def _predictions_of_booster(booster: Any, n_classes: int) -> tuple[Callable, Cal
 def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     with sound(source, "XGBoost classifier"):
-        document = read_ubjson(content) if UBJSON_OBJECT.match(content) else read_json(content, parse_single)
+        is_binary = UBJSON_OBJECT.match(content)
+        document = read_ubjson(content) if is_binary else read_json(content, parse_single, allows_nan=True)
         return _translate(document, _best_round(document), is_file=True)
 
 
@@ -116,7 +116,6 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
     trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
         raise ModelError(f"Expected a tree for each of {n_outputs} classes, got {len(trees)} trees.")
-    base = _read_base(learner, n_outputs)
     n_used = len(trees)
     if n_rounds is not None:
         if not 1 <= n_rounds < len(round_ends):
@@ -140,7 +139,7 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         classes=np.arange(n_classes),
         feature_names=names if names else None,
         scores=table.table(),
-        base=base,
+        base=_read_base(learner, n_outputs),
     )
 
 
@@ -170,7 +169,9 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
 def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
     """Return the base score as a sum; for log-loss it is written as a probability."""
     text = entry(learner, "learner_model_param", "base_score")
-    words = text.removeprefix("[").removesuffix("]").split(",") if isinstance(text, str) else []
+    words = []
+    if isinstance(text, str):  # before version 3.1 a bare number
+        words = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
     if not words or not all(NUMBER.fullmatch(word) for word in words):
         raise ModelError(f"Expected numbers as base_score, got {shown(text)}.")
     written = singles({"base_score": [parse_single(word) for word in words]}, "base_score")

@@ -1,0 +1,28 @@
+"""The trial of altered model files, small; ``python tests/hostile/models.py`` runs it at any size."""
+
+import pytest
+
+from hostile.models import KINDS, Trial, sources
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    for library in ("xgboost", "lightgbm", "catboost"):
+        pytest.importorskip(library)
+    trial = Trial(seed=0, n_compared=40)
+    trial.run(600, tmp_path_factory.mktemp("models") / "model")
+    return trial
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_altered_files_are_refused_in_a_sentence_or_read_as_the_library_reads_them(trial, kind):
+    counts = trial.counts[kind]
+    assert counts["files"] == counts["refused"] + counts["read"] == 600 // len(KINDS)
+    assert counts["refused"] > 20
+    assert counts["read"] > 5
+    assert not any(counts[name] for name in ("differed", "tracebacks", "slow", "large")), trial.reasons
+
+
+def test_some_are_compared(trial):
+    assert sum(counts["compared"] for counts in trial.counts.values()) > 15
+    assert all(len(sources(kind)) >= 3 for kind in KINDS)
