@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "Attacker",
     "AttackerError",

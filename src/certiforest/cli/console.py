@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -215,5 +215,6 @@ def progress_bar(title: str, total: int) -> Iterator[Steps]:
     """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    bar = Progress(*columns, console=console, transient=True)
+    with bar if console.is_terminal else nullcontext():  # a disabled bar leaves an empty line in older versions of rich
         yield Steps(bar, title, total)
