@@ -31,6 +31,7 @@ from certiforest.formats import as_ensemble, save_onnx, save_silva
 from certiforest.verification.certificates import Certificates, Verdict
 
 if TYPE_CHECKING:
+    from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier
 
@@ -38,6 +39,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
     "Certificates",
+    "LargeSpreadAdditiveClassifier",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
@@ -57,6 +59,7 @@ __all__ = [
 # Trainers need scikit-learn, which takes a second to import: loaded when first asked for, so that commands
 # which only read and verify models start at once.
 _TRAINERS = {
+    "LargeSpreadAdditiveClassifier": "certiforest.training.additive",
     "LargeSpreadBoostingClassifier": "certiforest.training.boosting",
     "LargeSpreadForestClassifier": "certiforest.training.forest",
 }

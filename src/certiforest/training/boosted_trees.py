@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import Nodes, TreeEnsemble
+from certiforest.ensemble import TreeEnsemble
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
+from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import WorstCase, as_box
 from certiforest.training.worst_loss import WorstLoss
@@ -35,20 +36,6 @@ CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes featu
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
 ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
-GRID = 2.0**-32  # values are whole multiples of this, so that sums of them are exact
-LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
-
-
-class LabelledRows(NamedTuple):
-    """Rows with class indices and weights, shapes (n_rows, n_features), (n_rows,) and (n_rows,)."""
-
-    X: NDArray[np.float64]
-    y_index: NDArray
-    weight: NDArray[np.float64]
-
-    def take(self, rows: NDArray[np.int64]) -> LabelledRows:
-        """Return some of the rows."""
-        return LabelledRows(self.X[rows], self.y_index[rows], self.weight[rows])
 
 
 class BoostedTrees(NamedTuple):
@@ -84,21 +71,8 @@ class BoostedTrees(NamedTuple):
         return gain / gain.sum() if gain.any() else gain
 
     def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None = None) -> TreeEnsemble:
-        """Return the trees as an ensemble; two classes share one output, the second's sum minus the first's."""
-        offset = np.cumsum([0, *map(len, self.values)])
-        value, base = np.concatenate([*self.values, self.base[None]]), self.base
-        if len(base) == 2:
-            value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
-        nodes = [
-            Nodes(tree.left, tree.right, tree.feature, tree.threshold, np.arange(len(tree.left)) + first)
-            for tree, first in zip(self.trees, offset[:-1], strict=True)
-        ]
-        if not nodes:  # an ensemble has at least one tree: a leaf that adds nothing
-            value = np.zeros_like(value)
-            nodes = [Nodes([-1], [-1], [-1], [0.0], [0])]
-        return TreeEnsemble.from_trees(
-            nodes, n_features=n_features, classes=classes, feature_names=feature_names, scores=value, base=base
-        )
+        """Return the trees as an ensemble."""
+        return sum_ensemble(self.trees, self.values, self.base, n_features, classes, feature_names)
 
 
 def boost_trees(
@@ -167,7 +141,7 @@ def boost_trees(
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     ground = Ground.of(rows.X, attacker)
     score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
-    base = _base(rows, n_classes, is_exponential)
+    base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
     losses = []
     for part in parts:
@@ -206,7 +180,7 @@ def boost_trees(
             continue
         share = max_features
         value = train.fit_values(train.case.reached(grown), np.zeros((len(grown.feature), n_classes)), l2, n_steps)
-        _append(boosted, losses, grown, _on_grid(learning_rate * value))
+        _append(boosted, losses, grown, on_grid(learning_rate * value))
         _record(curves, losses)
         if progress is not None:
             progress(len(boosted.trees), n_estimators)
@@ -218,16 +192,6 @@ def boost_trees(
         _refit(boosted, losses, learning_rate, l2, n_steps)
         _record(curves, losses)
     return boosted
-
-
-def _base(rows: LabelledRows, n_classes: int, is_exponential: bool) -> NDArray[np.float64]:
-    """Return the sums that fit best without trees, shape (n_classes,)."""
-    share = np.bincount(rows.y_index, weights=rows.weight, minlength=n_classes) / rows.weight.sum()
-    return _on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
-
-
-def _on_grid(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.round(value / GRID) * GRID
 
 
 def _closed_shares(ground: Ground) -> NDArray[np.float64]:
@@ -301,6 +265,6 @@ def _refit(boosted: BoostedTrees, losses: list[WorstLoss], learning_rate: float,
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, old, -1.0)
         best = losses[0].fit_values(reached[0], old, l2, n_steps)
-        boosted.values[tree] = _on_grid(old + learning_rate * (best - old))
+        boosted.values[tree] = on_grid(old + learning_rate * (best - old))
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, boosted.values[tree])

@@ -16,16 +16,17 @@ from sklearn.model_selection import train_test_split
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.boosted_trees import LabelledRows, boost_trees
+from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.checks import check_choice, check_integer, check_number, count_share
-from certiforest.training.estimator import RobustClassifier
+from certiforest.training.estimator import SummingClassifier
+from certiforest.training.sums import LabelledRows
 
 LOSSES = ("log_loss", "exponential")
 UNLIMITED = int(np.iinfo(np.int32).max)
 N_STEPS = 8
 
 
-class LargeSpreadBoostingClassifier(RobustClassifier):
+class LargeSpreadBoostingClassifier(SummingClassifier):
     """Boosted trees whose scores add up, with thresholds of different trees more than ``2 * eps`` apart.
 
     Training minimises the loss of the worst case: for norm inf, exactly the quantity that `certify` computes. For
@@ -183,9 +184,7 @@ class LargeSpreadBoostingClassifier(RobustClassifier):
         random_state: np.random.RandomState,
     ) -> TreeEnsemble:
         """Put rows aside if asked for, and boost on the others."""
-        rows = LabelledRows(X, y_index, np.ones(len(X)) if weight is None else weight)
-        if not rows.weight.all():
-            rows = rows.take(np.flatnonzero(rows.weight))
+        rows = LabelledRows.weighted(X, y_index, weight)
         validation = None
         if self.n_iter_no_change is not None:
             train, aside = self._put_aside(rows.y_index, random_state)
@@ -220,21 +219,9 @@ class LargeSpreadBoostingClassifier(RobustClassifier):
         self.feature_importances_ = boosted.importances(X.shape[1])
         return ensemble
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the sums of scores, shape (n,) for two classes (above zero: the second), else (n, n_classes)."""
-        X = self._check_rows(X)
-        return self.ensemble_.decision_function(X)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return class probabilities, shape (n, n_classes).
-
-        The sums are read as the loss implies: as log-odds, or for the exponential loss as half of them.
-        """
-        sums = self.decision_function(X) * (2.0 if self.loss == "exponential" else 1.0)
-        if sums.ndim == 1:
-            sums = np.column_stack([np.zeros(len(sums)), sums])
-        odds = np.exp(sums - sums.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+    @property
+    def _log_odds_per_unit(self) -> float:
+        return 2.0 if self.loss == "exponential" else 1.0
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield the sums of scores after one, two, ... trees, each as `decision_function` returns them."""
