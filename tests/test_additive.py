@@ -70,7 +70,9 @@ def test_a_positive_margin_is_a_proof(cancer, norm, eps):
         bounds = []
         for charge in charges:
             price = charge / (cells.budget or 1.0)
-            least = [worst_cell(cells, f, X[i, f], own[i, f], sign * values[f], price)[1] for f in range(30)]
+            lead = sign * values
+            floor = np.array([lead[f, : cells.n_cells[f]].min() for f in range(30)])
+            least = [worst_cell(cells, f, X[i, f], own[i, f], lead, floor, price)[1] for f in range(30)]
             bounds.append(sign * start + sum(least) - charge)
         assert robust[i] or max(bounds) <= 1e-9
         if norm == np.inf:  # no budget to share: the bound is the verdict

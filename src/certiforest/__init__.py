@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier
+    from certiforest.training.robust_boosting import RobustBoostingClassifier
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
+    "RobustBoostingClassifier",
     "Scaling",
     "TreeEnsemble",
     "Verdict",
@@ -62,6 +64,7 @@ _TRAINERS = {
     "LargeSpreadAdditiveClassifier": "certiforest.training.additive",
     "LargeSpreadBoostingClassifier": "certiforest.training.boosting",
     "LargeSpreadForestClassifier": "certiforest.training.forest",
+    "RobustBoostingClassifier": "certiforest.training.robust_boosting",
 }
 
 

@@ -43,21 +43,49 @@ def cost_of(distance, unit, norm):
 
 
 @kernel
-def worst_cell(cells, f, x, own_cell, lead, price):
-    """Return the cell in reach of a value in which ``lead + price * cost`` is least, that number, and the cost."""
-    worst, least, worst_cost = own_cell, lead[own_cell], 0.0
-    for step in (-1, 1):
-        cell = own_cell + step
-        while 0 <= cell < cells.n_cells[f]:
-            edge = cells.threshold[f, cell if step < 0 else cell - 1]
-            distance = abs(edge - x)
-            if distance > cells.reach[f]:
-                break
-            cost = cost_of(distance, cells.unit[f], cells.norm)
-            if lead[cell] + price * cost < least:
-                worst, least, worst_cost = cell, lead[cell] + price * cost, cost
-            cell += step
+def worst_cell(cells, f, x, own_cell, lead, least_lead, price):
+    """Return the cell in reach of a value in which ``lead[f] + price * cost`` is least, that number, and the cost.
+
+    ``least_lead[f]`` is the least of all cells: costs rise with distance, and the search ends where they outweigh it.
+    """
+    worst, least, worst_cost = own_cell, lead[f, own_cell], 0.0
+    floor = least_lead[f]
+    if floor == least:
+        return worst, least, worst_cost
+    reach, unit, norm = cells.reach[f], cells.unit[f], cells.norm
+    for cell in range(own_cell + 1, cells.n_cells[f]):
+        distance = cells.threshold[f, cell - 1] - x
+        cost = cost_of(distance, unit, norm)
+        if distance > reach or floor + price * cost >= least:
+            break
+        if lead[f, cell] + price * cost < least:
+            worst, least, worst_cost = cell, lead[f, cell] + price * cost, cost
+    for cell in range(own_cell - 1, -1, -1):
+        distance = x - cells.threshold[f, cell]
+        cost = cost_of(distance, unit, norm)
+        if distance > reach or floor + price * cost >= least:
+            break
+        if lead[f, cell] + price * cost < least:
+            worst, least, worst_cost = cell, lead[f, cell] + price * cost, cost
     return worst, least, worst_cost
+
+
+@kernel
+def write_leads(cells, value, out_lead, out_least):
+    """Write by how much each class leads each other in every cell, and the least of each feature's cells.
+
+    Shapes (n_classes, n_classes, n_features, max_cells) and (n_classes, n_classes, n_features).
+    """
+    n_classes = value.shape[2]
+    for own in range(n_classes):
+        for rival in range(n_classes):
+            for f in range(value.shape[0]):
+                least = math.inf
+                for k in range(cells.n_cells[f]):
+                    lead = value[f, k, own] - value[f, k, rival]
+                    out_lead[own, rival, f, k] = lead
+                    least = min(least, lead)
+                out_least[own, rival, f] = least
 
 
 @kernel
@@ -68,9 +96,11 @@ def sum_slopes(cells, batch, value, base, rate, out):
     loss.
     """
     n_features, n_classes = batch.X.shape[1], base.shape[0]
+    lead = np.empty((n_classes, n_classes, n_features, value.shape[1]))
+    least_lead = np.empty((n_classes, n_classes, n_features))
+    write_leads(cells, value, lead, least_lead)
     choice = np.empty((n_classes, n_features), np.int64)
     margin, slope = np.zeros(n_classes), np.empty(n_classes)
-    lead = np.empty(value.shape[1])
     loss = 0.0
     for i in range(batch.X.shape[0]):
         own = batch.class_index[i]
@@ -79,10 +109,10 @@ def sum_slopes(cells, batch, value, base, rate, out):
                 continue
             price = batch.price[i, c]
             total, spent = base[own] - base[c], 0.0
+            leads, least_leads = lead[own, c], least_lead[own, c]
             for f in range(n_features):
-                for k in range(cells.n_cells[f]):
-                    lead[k] = value[f, k, own] - value[f, k, c]
-                choice[c, f], least, cost = worst_cell(cells, f, batch.X[i, f], batch.cell[i, f], lead, price)
+                own_cell = np.int64(batch.cell[i, f])
+                choice[c, f], least, cost = worst_cell(cells, f, batch.X[i, f], own_cell, leads, least_leads, price)
                 total += least
                 spent += cost
             margin[c] = total

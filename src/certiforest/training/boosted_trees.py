@@ -1,4 +1,4 @@
-"""Boost trees that have large spread: each tree lowers the worst-case loss of the trees before it.
+"""Boost trees for the worst case: each tree lowers the worst-case loss of the trees before it.
 
 1. A row's margin is its exact worst case so far (`worst_case`): the sum over trees of the worst leaf it can be moved
    to. Rows weigh as much as their loss falls with their margin.
@@ -36,6 +36,7 @@ CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes featu
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
 ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
+CHARGES = 2.0 ** np.arange(-1.0, 5.0, 0.5)  # what a whole budget may cost; the least is what trees begin with
 
 
 class BoostedTrees(NamedTuple):
@@ -80,6 +81,7 @@ def boost_trees(
     n_classes: int,
     attacker: Attacker,
     *,
+    has_spread: bool = True,
     validation: LabelledRows | None = None,
     n_estimators: int,
     max_depth: int | None,
@@ -88,17 +90,17 @@ def boost_trees(
     max_features: float | None,
     min_samples_leaf: int,
     l2: float | None,
-    thrift: float,
-    min_gain: float,
     n_steps: int,
-    n_refits: int,
+    thrift: float = 0.0,
+    min_gain: float = 0.0,
+    n_refits: int = 0,
     n_iter_no_change: int | None = None,
     tol: float = 0.0,
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BoostedTrees:
-    """Boost trees that have large spread for an attacker.
+    """Boost trees for an attacker.
 
     Parameters
     ----------
@@ -106,6 +108,8 @@ def boost_trees(
         Training rows; finite values, positive weights.
     n_classes : int
     attacker : Attacker
+    has_spread : bool
+        Whether trees keep large spread; else they share thresholds freely, and thrift has no meaning.
     validation : LabelledRows, optional
         Rows whose worst-case loss decides when to stop.
     n_estimators : int
@@ -139,23 +143,26 @@ def boost_trees(
         As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    ground = Ground.of(rows.X, attacker)
+    ground = Ground.of(rows.X, attacker, closes=has_spread)
     score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
+    adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
+    seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
     for part in parts:
-        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, as_box(attacker), base)
+        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges)
         losses.append(WorstLoss(case, part.weight, is_exponential))
     train = losses[0]
     closed = _closed_shares(ground)
     varies = ground.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
-    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees: measured to help two classes only
+    # Deep trees: measured to help two classes only. Where costs add up they leave the attacker too few trees to turn.
+    is_scarce = scarcity > SCARCE and n_classes == 2 and not adds_up
     if learning_rate is None:
         learning_rate = float(np.clip(scarcity, *RATES))
     if max_depth is None:
-        max_depth = _automatic_depth(is_scarce, rows.weight.sum())
+        max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:
         l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_classes - 1))
     fewest = 1
@@ -170,7 +177,7 @@ def boost_trees(
         grown = grow_trees(
             ground, _root(tree, weight), score, _draw_features(ground, tree, share, fewest, rng),
             max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
-            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()),
+            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
         )  # fmt: skip
         if grown.feature[0] < 0:
             if share == 1.0:

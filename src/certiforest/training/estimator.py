@@ -120,11 +120,13 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         said = self.ensemble_.class_index(X)
         if said.min() < said.max():
             return
+        advice = "lower eps, or freeze features that cannot be attacked"
+        if self.attacker_.norm < np.inf:
+            advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
         warnings.warn(
             f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"
             f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With eps="
-            f"{self.eps:g} nothing that was found withstands the attacker better; lower eps, or freeze features that"
-            " cannot be attacked.",
+            f"{self.eps:g} nothing that was found withstands the attacker better; {advice}.",
             ConstantWarning,
             stacklevel=3,
         )
