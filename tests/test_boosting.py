@@ -17,7 +17,8 @@ from sklearn.preprocessing import MinMaxScaler, minmax_scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, certify, has_large_spread
-from certiforest.training.boosted_trees import LabelledRows, boost_trees
+from certiforest.training.boosted_trees import boost_trees
+from certiforest.training.sums import LabelledRows
 from certiforest.training.worst_case import WorstCase
 from certiforest.training.worst_loss import WorstLoss
 

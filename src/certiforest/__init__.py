@@ -32,18 +32,22 @@ from certiforest.formats import as_ensemble, save_onnx, save_silva
 from certiforest.verification.certificates import Certificates, Verdict
 
 if TYPE_CHECKING:
+    from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier
+    from certiforest.training.robust_boosting import RobustBoostingClassifier
 
 __version__ = "0.2.0.dev0"
 __all__ = [
     "Attacker",
     "AttackerError",
     "Certificates",
+    "LargeSpreadAdditiveClassifier",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
+    "RobustBoostingClassifier",
     "RowError",
     "Scaling",
     "ScalingError",
@@ -61,8 +65,10 @@ __all__ = [
 # Trainers need scikit-learn, which takes a second to import: loaded when first asked for, so that commands
 # which only read and verify models start at once.
 _TRAINERS = {
+    "LargeSpreadAdditiveClassifier": "certiforest.training.additive",
     "LargeSpreadBoostingClassifier": "certiforest.training.boosting",
     "LargeSpreadForestClassifier": "certiforest.training.forest",
+    "RobustBoostingClassifier": "certiforest.training.robust_boosting",
 }
 
 

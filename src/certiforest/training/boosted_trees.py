@@ -1,4 +1,4 @@
-"""Boost trees that have large spread: each tree lowers the worst-case loss of the trees before it.
+"""Boost trees for the worst case: each tree lowers the worst-case loss of the trees before it.
 
 1. A row's margin is its exact worst case so far (`worst_case`): the sum over trees of the worst leaf it can be moved
    to. Rows weigh as much as their loss falls with their margin.
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import Nodes, TreeEnsemble
+from certiforest.ensemble import TreeEnsemble
 from certiforest.training.gini_score import GiniScore
 from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
+from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import WorstCase, as_box
 from certiforest.training.worst_loss import WorstLoss
@@ -35,20 +36,7 @@ CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes featu
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
 ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
-GRID = 2.0**-32  # values are whole multiples of this, so that sums of them are exact
-LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
-
-
-class LabelledRows(NamedTuple):
-    """Rows with class indices and weights, shapes (n_rows, n_features), (n_rows,) and (n_rows,)."""
-
-    X: NDArray[np.float64]
-    y_index: NDArray
-    weight: NDArray[np.float64]
-
-    def take(self, rows: NDArray[np.int64]) -> LabelledRows:
-        """Return some of the rows."""
-        return LabelledRows(self.X[rows], self.y_index[rows], self.weight[rows])
+CHARGES = 2.0 ** np.arange(-1.0, 5.0, 0.5)  # what a whole budget may cost; the least is what trees begin with
 
 
 class BoostedTrees(NamedTuple):
@@ -84,21 +72,8 @@ class BoostedTrees(NamedTuple):
         return gain / gain.sum() if gain.any() else gain
 
     def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None = None) -> TreeEnsemble:
-        """Return the trees as an ensemble; two classes share one output, the second's sum minus the first's."""
-        offset = np.cumsum([0, *map(len, self.values)])
-        value, base = np.concatenate([*self.values, self.base[None]]), self.base
-        if len(base) == 2:
-            value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
-        nodes = [
-            Nodes(tree.left, tree.right, tree.feature, tree.threshold, np.arange(len(tree.left)) + first)
-            for tree, first in zip(self.trees, offset[:-1], strict=True)
-        ]
-        if not nodes:  # an ensemble has at least one tree: a leaf that adds nothing
-            value = np.zeros_like(value)
-            nodes = [Nodes([-1], [-1], [-1], [0.0], [0])]
-        return TreeEnsemble.from_trees(
-            nodes, n_features=n_features, classes=classes, feature_names=feature_names, scores=value, base=base
-        )
+        """Return the trees as an ensemble."""
+        return sum_ensemble(self.trees, self.values, self.base, n_features, classes, feature_names)
 
 
 def boost_trees(
@@ -106,6 +81,7 @@ def boost_trees(
     n_classes: int,
     attacker: Attacker,
     *,
+    has_spread: bool = True,
     validation: LabelledRows | None = None,
     n_estimators: int,
     max_depth: int | None,
@@ -114,17 +90,17 @@ def boost_trees(
     max_features: float | None,
     min_samples_leaf: int,
     l2: float | None,
-    thrift: float,
-    min_gain: float,
     n_steps: int,
-    n_refits: int,
+    thrift: float = 0.0,
+    min_gain: float = 0.0,
+    n_refits: int = 0,
     n_iter_no_change: int | None = None,
     tol: float = 0.0,
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BoostedTrees:
-    """Boost trees that have large spread for an attacker.
+    """Boost trees for an attacker.
 
     Parameters
     ----------
@@ -132,6 +108,8 @@ def boost_trees(
         Training rows; finite values, positive weights.
     n_classes : int
     attacker : Attacker
+    has_spread : bool
+        Whether trees keep large spread; else they share thresholds freely, and thrift has no meaning.
     validation : LabelledRows, optional
         Rows whose worst-case loss decides when to stop.
     n_estimators : int
@@ -165,23 +143,26 @@ def boost_trees(
         As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    ground = Ground.of(rows.X, attacker)
+    ground = Ground.of(rows.X, attacker, closes=has_spread)
     score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
-    base = _base(rows, n_classes, is_exponential)
+    base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
+    adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
+    seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
     for part in parts:
-        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, as_box(attacker), base)
+        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges)
         losses.append(WorstLoss(case, part.weight, is_exponential))
     train = losses[0]
     closed = _closed_shares(ground)
     varies = ground.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
-    is_scarce = scarcity > SCARCE and n_classes == 2  # deep trees: measured to help two classes only
+    # Deep trees: measured to help two classes only. Where costs add up they leave the attacker too few trees to turn.
+    is_scarce = scarcity > SCARCE and n_classes == 2 and not adds_up
     if learning_rate is None:
         learning_rate = float(np.clip(scarcity, *RATES))
     if max_depth is None:
-        max_depth = _automatic_depth(is_scarce, rows.weight.sum())
+        max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:
         l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_classes - 1))
     fewest = 1
@@ -196,7 +177,7 @@ def boost_trees(
         grown = grow_trees(
             ground, _root(tree, weight), score, _draw_features(ground, tree, share, fewest, rng),
             max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
-            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()),
+            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
         )  # fmt: skip
         if grown.feature[0] < 0:
             if share == 1.0:
@@ -206,7 +187,7 @@ def boost_trees(
             continue
         share = max_features
         value = train.fit_values(train.case.reached(grown), np.zeros((len(grown.feature), n_classes)), l2, n_steps)
-        _append(boosted, losses, grown, _on_grid(learning_rate * value))
+        _append(boosted, losses, grown, on_grid(learning_rate * value))
         _record(curves, losses)
         if progress is not None:
             progress(len(boosted.trees), n_estimators)
@@ -218,16 +199,6 @@ def boost_trees(
         _refit(boosted, losses, learning_rate, l2, n_steps)
         _record(curves, losses)
     return boosted
-
-
-def _base(rows: LabelledRows, n_classes: int, is_exponential: bool) -> NDArray[np.float64]:
-    """Return the sums that fit best without trees, shape (n_classes,)."""
-    share = np.bincount(rows.y_index, weights=rows.weight, minlength=n_classes) / rows.weight.sum()
-    return _on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
-
-
-def _on_grid(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.round(value / GRID) * GRID
 
 
 def _closed_shares(ground: Ground) -> NDArray[np.float64]:
@@ -301,6 +272,6 @@ def _refit(boosted: BoostedTrees, losses: list[WorstLoss], learning_rate: float,
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, old, -1.0)
         best = losses[0].fit_values(reached[0], old, l2, n_steps)
-        boosted.values[tree] = _on_grid(old + learning_rate * (best - old))
+        boosted.values[tree] = on_grid(old + learning_rate * (best - old))
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, boosted.values[tree])

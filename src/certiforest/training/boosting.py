@@ -6,31 +6,23 @@ find, and proves that they have large spread for the attacker described by ``nor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from numbers import Integral
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
+from numpy.typing import ArrayLike
 
-from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import TreeEnsemble
-from certiforest.training.boosted_trees import LabelledRows, boost_trees
-from certiforest.training.checks import check_choice, check_integer, check_number, count_share
-from certiforest.training.estimator import RobustClassifier
-
-LOSSES = ("log_loss", "exponential")
-UNLIMITED = int(np.iinfo(np.int32).max)
-N_STEPS = 8
+from certiforest.training.boosting_base import BoostingClassifier
+from certiforest.training.checks import check_integer, check_number
 
 
-class LargeSpreadBoostingClassifier(RobustClassifier):
+class LargeSpreadBoostingClassifier(BoostingClassifier):
     """Boosted trees whose scores add up, with thresholds of different trees more than ``2 * eps`` apart.
 
     Training minimises the loss of the worst case: for norm inf, exactly the quantity that `certify` computes. For
-    other finite norms the attacker may move every feature by ``eps`` while training (the norm inf ball holds all
-    others), for norm 0 none while training; large spread is that of the norm itself, so that verdicts stay exact.
+    other norms, whose costs add up, it minimises a bound of it (see `worst_case`), and splits are chosen as if the
+    attacker spent an eighth of the budget on each feature; `LargeSpreadAdditiveClassifier` withstands those better.
+    Large spread is that of the norm itself, so that verdicts are exact.
 
     Parameters
     ----------
@@ -39,7 +31,8 @@ class LargeSpreadBoostingClassifier(RobustClassifier):
     max_depth : "auto", int or None, default="auto"
         Largest number of splits on a path; None for no limit. ``"auto"`` halves the rows down to leaves of four,
         ``log2(n) - 2`` times, if there are two classes and a threshold closes more than half of a feature to other
-        trees (few deep trees then make the most of each feature), else half of ``log2(n)`` times; three at least.
+        trees (few deep trees then make the most of each feature), else half of ``log2(n)`` times; three at least. For
+        norms other than inf it is three.
     learning_rate : "auto" or float, default="auto"
         Share of each tree's fitted leaf values that is kept, in (0, 1]. ``"auto"`` takes larger steps where there will
         be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4.
@@ -123,8 +116,6 @@ class LargeSpreadBoostingClassifier(RobustClassifier):
     TreeEnsemble(10 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
-    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
-
     def __init__(
         self,
         n_estimators: int = 100,
@@ -174,143 +165,11 @@ class LargeSpreadBoostingClassifier(RobustClassifier):
         self.verbose = verbose
         self.callback = callback
 
-    def _train(
-        self,
-        X: NDArray[np.float64],
-        y_index: NDArray[np.int64],
-        weight: NDArray[np.float64] | None,
-        attacker: Attacker,
-        random_state: np.random.RandomState,
-    ) -> TreeEnsemble:
-        """Put rows aside if asked for, and boost on the others."""
-        rows = LabelledRows(X, y_index, np.ones(len(X)) if weight is None else weight)
-        if not rows.weight.all():
-            rows = rows.take(np.flatnonzero(rows.weight))
-        validation = None
-        if self.n_iter_no_change is not None:
-            train, aside = self._put_aside(rows.y_index, random_state)
-            rows, validation = rows.take(train), rows.take(aside)
-        boosted = boost_trees(
-            rows,
-            len(self.classes_),
-            attacker,
-            validation=validation,
-            n_estimators=self.n_estimators,
-            max_depth=self._depth(),
-            learning_rate=None if self.learning_rate == "auto" else float(self.learning_rate),
-            is_exponential=self.loss == "exponential",
-            max_features=self._share_of_features(X.shape[1]),
-            min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
-            l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
-            thrift=self.thrift,
-            min_gain=self.min_gain,
-            n_steps=N_STEPS,
-            n_refits=self.n_refits,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            random_state=random_state,
-            n_jobs=self.n_jobs,
-            progress=self._report_progress,
-        )
-        ensemble = boosted.ensemble(X.shape[1], self.classes_, self._names)
-        self.n_estimators_ = ensemble.n_trees
-        self.learning_rate_ = boosted.learning_rate
-        self.train_loss_ = np.array(boosted.train_loss)
-        self.validation_loss_ = np.array(boosted.validation_loss)
-        self.feature_importances_ = boosted.importances(X.shape[1])
-        return ensemble
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the sums of scores, shape (n,) for two classes (above zero: the second), else (n, n_classes)."""
-        X = self._check_rows(X)
-        return self.ensemble_.decision_function(X)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return class probabilities, shape (n, n_classes).
-
-        The sums are read as the loss implies: as log-odds, or for the exponential loss as half of them.
-        """
-        sums = self.decision_function(X) * (2.0 if self.loss == "exponential" else 1.0)
-        if sums.ndim == 1:
-            sums = np.column_stack([np.zeros(len(sums)), sums])
-        odds = np.exp(sums - sums.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
-
-    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Yield the sums of scores after one, two, ... trees, each as `decision_function` returns them."""
-        X = self._check_rows(X)
-        ensemble = self.ensemble_
-        start = ensemble.tree_start
-        sums = np.zeros(1)
-        for tree in range(ensemble.n_trees):
-            # Scores lie on a grid: adding one tree after the other gives the very sums of the whole.
-            nodes = slice(start[tree], start[tree + 1])
-            single = TreeEnsemble(
-                ensemble.feature[nodes],
-                ensemble.threshold[nodes],
-                ensemble.leaf[nodes],
-                n_features=ensemble.n_features,
-                classes=ensemble.classes,
-                scores=ensemble.scores,
-                base=ensemble.base if tree == 0 else None,
-            )
-            sums = sums + single.decision_function(X)
-            yield sums
-
-    def staged_predict(self, X: Any) -> Iterator[NDArray]:
-        """Yield the predicted labels after one, two, ... trees, each of shape (n,)."""
-        for sums in self.staged_decision_function(X):
-            yield self.classes_[sums.argmax(axis=1) if sums.ndim == 2 else (sums > 0).astype(np.intp)]
-
-    def _put_aside(
-        self, y_index: NDArray, random_state: np.random.RandomState
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows to train on and those to validate on, with equal shares of classes where possible."""
-        n_aside, n_of_class = count_share(self.validation_fraction, len(y_index)), np.bincount(y_index)
-        n_of_class = n_of_class[n_of_class > 0]
-        has_shares = n_of_class.min() > 1 and len(n_of_class) <= min(n_aside, len(y_index) - n_aside)
-        train, aside = train_test_split(
-            np.arange(len(y_index)),
-            test_size=n_aside,
-            random_state=random_state,
-            stratify=y_index if has_shares else None,
-        )
-        return np.sort(train), np.sort(aside)
-
-    def _depth(self) -> int | None:
-        if self.max_depth == "auto":
-            return None
-        return UNLIMITED if self.max_depth is None else int(self.max_depth)
-
-    def _share_of_features(self, n_features: int) -> float | None:
-        if self.max_features == "auto":
-            return None
-        if self.max_features is None:
-            return 1.0
-        if isinstance(self.max_features, Integral):
-            return min(1.0, int(self.max_features) / n_features)
-        return float(self.max_features)
+    def _spread_options(self) -> dict[str, Any]:
+        return {"thrift": self.thrift, "min_gain": self.min_gain, "n_refits": self.n_refits}
 
     def _check_params(self) -> None:
-        check_integer("n_estimators", self.n_estimators)
-        if self.max_depth is not None and self.max_depth != "auto":
-            check_integer("max_depth", self.max_depth, alternative="'auto' or None")
-        if self.learning_rate != "auto":
-            check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
-        check_choice("loss", self.loss, LOSSES)
-        for name in ("max_features", "min_samples_leaf", "validation_fraction"):
-            value = getattr(self, name)
-            if isinstance(value, Integral):
-                check_integer(name, value)
-            elif not (name == "max_features" and (value is None or value == "auto")):
-                check_number(name, value, "in (0, 1] or an integer >= 1", lambda share: 0 < share <= 1)
-        if self.l2_regularization != "auto":
-            check_number(
-                "l2_regularization", self.l2_regularization, ">= 0 or 'auto'", lambda weight: 0 <= weight < np.inf
-            )
+        super()._check_params()
         check_number("thrift", self.thrift, "in [0, 1)", lambda share: 0 <= share < 1)
         check_number("min_gain", self.min_gain, "in [0, 1)", lambda share: 0 <= share < 1)
         check_integer("n_refits", self.n_refits, least=0)
-        if self.n_iter_no_change is not None:
-            check_integer("n_iter_no_change", self.n_iter_no_change, alternative="None")
-        check_number("tol", self.tol, ">= 0", lambda tol: 0 <= tol < np.inf)

@@ -120,11 +120,13 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         said = self.ensemble_.class_index(X)
         if said.min() < said.max():
             return
+        advice = "lower eps, or freeze features that cannot be attacked"
+        if self.attacker_.norm < np.inf:
+            advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
         warnings.warn(
             f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"
             f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With eps="
-            f"{self.eps:g} nothing that was found withstands the attacker better; lower eps, or freeze features that"
-            " cannot be attacked.",
+            f"{self.eps:g} nothing that was found withstands the attacker better; {advice}.",
             ConstantWarning,
             stacklevel=3,
         )
@@ -134,3 +136,25 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             logging.getLogger(type(self).__module__).info("%d of %d trees", n_trees, n_wanted)
         if self.callback is not None:
             self.callback(n_trees, n_wanted)
+
+
+class SummingClassifier(RobustClassifier):
+    """Base of the trainers whose trees add up."""
+
+    @property
+    def _log_odds_per_unit(self) -> float:
+        """What the loss makes of a unit of the sums."""
+        return 1.0
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the sums of scores, shape (n,) for two classes (above zero: the second), else (n, n_classes)."""
+        X = self._check_rows(X)
+        return self.ensemble_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities, shape (n, n_classes): the sums are read as the loss implies, as log-odds."""
+        sums = self.decision_function(X) * self._log_odds_per_unit
+        if sums.ndim == 1:
+            sums = np.column_stack([np.zeros(len(sums)), sums])
+        odds = np.exp(sums - sums.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)

@@ -72,13 +72,15 @@ class Ground(NamedTuple):
     ledger: ThresholdLedger
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], attacker: Attacker) -> Ground:
-        """Bin the rows and open a ledger for an attacker."""
+    def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> Ground:
+        """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely."""
         bins, n_features = bin_features(X), X.shape[1]
         with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
             centre = bins.low + (bins.high - bins.low) / 2
         reach = as_box(attacker).eps * attacker.scale_of(n_features)
         reach[attacker.is_frozen(n_features)] = 0.0
+        if not closes:
+            attacker = Attacker(frozen=np.ones(n_features, bool))
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
 
 

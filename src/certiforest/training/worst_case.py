@@ -25,6 +25,8 @@ from certiforest.training import worst_case_kernels as kernels
 from certiforest.training.leaves_in_reach import LeavesInReach, Tree, total_budget
 from certiforest.training.leaves_in_reach_kernels import Reached
 
+SHARE_OF_BUDGET = 0.125  # that the attacker is thought to spend on one feature where costs add up
+
 
 class WorstCase:
     """Rows with their worst-case margins.
@@ -90,9 +92,16 @@ class WorstCase:
 
 
 def as_box(attacker: Attacker) -> Attacker:
-    """Return the attacker who moves every feature as far as this one can move one; nobody for norm 0.
+    """Return an attacker who moves every feature at once, as one with a budget for all can be thought to; norm inf.
 
-    With norm 0 every threshold is in reach of every row. A score that counts rows in reach would find all splits
-    worthless; what protects a forest then is only that each feature belongs to one tree.
+    Where costs add up, a feature gets a share of the budget: ``eps * SHARE_OF_BUDGET**(1 / norm)``. For norm 0 nobody
+    moves: every threshold is in reach of every row, a score that counts rows in reach would find all splits worthless,
+    and what protects a forest is only that each feature belongs to one tree.
     """
-    return Attacker(math.inf, 0.0 if attacker.norm == 0 else attacker.eps, attacker.scale, attacker.frozen)
+    if attacker.norm == 0:
+        eps = 0.0
+    elif attacker.norm == math.inf:
+        eps = attacker.eps
+    else:
+        eps = attacker.eps * SHARE_OF_BUDGET ** (1 / attacker.norm)
+    return Attacker(math.inf, eps, attacker.scale, attacker.frozen)

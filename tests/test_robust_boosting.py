@@ -1,0 +1,106 @@
+"""RobustBoostingClassifier: conventions, exact verdicts without large spread, and what sharing thresholds gains."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.preprocessing import minmax_scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from certiforest import (
+    Attacker,
+    LargeSpreadBoostingClassifier,
+    RobustBoostingClassifier,
+    Verdict,
+    certify,
+    has_large_spread,
+)
+from certiforest.training.worst_case import WorstCase
+
+
+@parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return minmax_scale(X), y
+
+
+def small(**options):
+    return RobustBoostingClassifier(
+        **({"n_estimators": 12, "max_depth": 5, "learning_rate": 0.3, "eps": 0.02, "random_state": 0} | options)
+    )
+
+
+def test_trees_share_thresholds_and_every_row_is_decided(cancer):
+    X, y = cancer
+    clf = small().fit(X[::2], y[::2])
+    assert not has_large_spread(clf.ensemble_, clf.attacker_)
+    found = certify(clf, X[1::2], y[1::2], clf.attacker_)
+    assert (found.stable >= 0).all()
+    assert found.robust_accuracy > 0.85
+    assert clf.train_loss_[-1] < 0.5 * clf.train_loss_[0]
+
+
+def test_what_is_trained_is_a_bound_of_what_is_certified(cancer):
+    X, y = cancer
+    clf = small().fit(X, y)
+    ensemble = clf.ensemble_
+    robust = certify(clf, X, y, clf.attacker_).verdict == Verdict.ROBUST
+    case = WorstCase(X, y, 2, clf.attacker_, np.array([0.0, ensemble.base[0]]))
+    for start, stop in zip(ensemble.tree_start[:-1], ensemble.tree_start[1:], strict=True):
+        own = np.arange(start, stop)
+        is_leaf = ensemble.feature[own] < 0
+        left = np.where(is_leaf, -1, own + 1 - start)
+        right = np.where(is_leaf, -1, ensemble.right[own] - start)
+        tree = Tree(left, right, ensemble.feature[own], ensemble.threshold[own])
+        score = np.where(is_leaf, ensemble.scores[ensemble.leaf[own], 0], 0.0)
+        case.add(case.reached(tree), np.column_stack([np.zeros(len(own)), score]))
+    assert not (case.is_won() & ~robust).any()
+    assert case.is_won().mean() > 0.8
+
+
+class Tree:
+    """One tree of an ensemble, children by index."""
+
+    def __init__(self, left, right, feature, threshold):
+        self.left, self.right, self.feature, self.threshold = left, right, feature, threshold
+
+
+def test_where_features_are_few_sharing_them_gains_much():
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 3))
+    y = (np.sin(9 * X[:, 0]) + np.cos(7 * X[:, 1]) * X[:, 2] > 0.3).astype(int)
+    attacker = Attacker(np.inf, 0.02)
+    figures = [
+        certify(model.fit(X[:2000], y[:2000]), X[2000:], y[2000:], attacker)
+        for model in (
+            RobustBoostingClassifier(40, eps=0.02, learning_rate=0.2, random_state=0),
+            LargeSpreadBoostingClassifier(40, eps=0.02, random_state=0),
+        )
+    ]
+    assert figures[0].accuracy > figures[1].accuracy + 0.02
+    assert figures[0].robust_accuracy > figures[1].robust_accuracy
+
+
+def test_many_classes():
+    X, y = load_iris(return_X_y=True)
+    X = minmax_scale(X)
+    clf = small(min_samples_leaf=2).fit(X, y)
+    found = certify(clf, X, y, clf.attacker_)
+    assert found.robust_accuracy > 0.85
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
+        ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
+        ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),
+    ],
+)
+def test_bad_parameters_are_refused(cancer, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        small(**options).fit(*cancer)
