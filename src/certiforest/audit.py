@@ -1,5 +1,7 @@
 """The auditor: checks every statement of a certificate file against a model file, exactly, and alone.
 
+It is one file, longer than others here, since it is to be copied, read and run as a whole:
+
     python -I audit.py MODEL CERTIFICATE
 
 It needs Python's standard library only, shares no code with the programs that make certificates, and believes no number
@@ -200,14 +202,19 @@ class Attacker:
         self.frozen = set(entries["frozen"] or ())
         expect(all(0 <= f < n_features for f in self.frozen), "indices of frozen features")
         columns = [[1.0] if entries["scale"] is None else entries["scale"]]
-        for side, word, end in zip(
-            entries["domain"] or (None, None), ("-inf", "inf"), (-LARGEST, LARGEST), strict=True
-        ):
+        low, high = entries["domain"] or (None, None)
+        for side, word, end in ((low, "-inf", -LARGEST), (high, "inf", LARGEST)):
             columns.append([end if v in (None, word) else v for v in (side if type(side) is list else [side])])
         columns = [read(c if type(c) is list else [c], [float], "scale and domain") for c in columns]
         expect(all(len(c) in (1, n_features) for c in columns), "one scale and domain for all features or for each")
         self.scale, self.low, self.high = columns
         expect(min(self.scale) > 0, "scales above 0")
+
+    def summary(self) -> str:
+        """Return what the attacker may do, in a line."""
+        has_domain = self.low + self.high != [-LARGEST, LARGEST]
+        more = (", scales" * (self.scale != [1.0]), ", frozen features" * bool(self.frozen), ", a domain" * has_domain)
+        return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(more)}."
 
     def allows(self, row: list[float]) -> bool:
         """Tell whether a row is inside the domain."""
@@ -255,10 +262,10 @@ class Reach(dict):
             return 0, 0
         z = low if x < low else high
         if (f, z) not in self._costs:
-            share: Any = Fraction(1, self.budget) if self.norm == 0 else None
-            if self.norm:
-                (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
-                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
+            share: Any = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            if self.norm == 0:
+                share = Fraction(1, self.budget)
             self.charge(share.denominator.bit_length() >> 8)
             self._costs[f, z] = share.numerator * ONE // share.denominator, share
         return self._costs[f, z]
@@ -447,18 +454,16 @@ class Audit:
         header = read(header, HEADER, "the header")
         try:
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except ValueError:
-            raise Refusal("Expected a model of finite numbers, got larger ones.") from None
+        except (ValueError, RecursionError):
+            raise Refusal("Expected a flat model of finite numbers, got something else.") from None
         if header["model_sha256"] != hashlib.sha256(text.encode()).hexdigest():
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
         self.model = Model(document)
         labels = [*map(type, header["classes"])], header["classes"]
         expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
         self.attacker = Attacker(header["attacker"], self.model.n_features)
-        self.margin, self.form = (
-            Fraction(header["margin"]) * self.model.unit,
-            ROW | (RADIUS if header["radius"] else {}),
-        )
+        self.margin = Fraction(header["margin"]) * self.model.unit
+        self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
         expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
         self.counts = dict.fromkeys(("stable", "unstable", "open", "not proved", "refuted"), 0)
@@ -537,10 +542,8 @@ def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
         name = f"row {n_rows} (line {n_rows + 2})"
         entries = parse(line, name)
         if type(entries) is dict and "end" in entries:
-            expect(
-                read(entries, {"end": int}, "the last line")["end"] == n_rows, f"{n_rows} rows to be all that follow"
-            )
-            expect(not certificate.read(1), "nothing after the end")
+            is_end = read(entries, {"end": int}, "the last line")["end"] == n_rows and not certificate.read(1)
+            expect(is_end, f"a last line that says {n_rows}, the number of rows")
             return found
         found.add(entries, name)
         n_rows += 1
@@ -559,8 +562,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    attacker = f"Attacker: norm {found.attacker.norm}, eps {found.attacker.eps!r}, and what else the header says."
-    sys.stdout.write("\n".join([attacker, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    sys.stdout.write("\n".join([found.attacker.summary(), f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
     return 1 if found.doubts else 0
 
 
