@@ -201,6 +201,18 @@ def test_lambda_is_decided_exactly():
         assert is_confirmed(document, header_of(replace(case, eps=eps), document, radius=False), row) == is_proved
 
 
+def test_lambda_counts_what_a_split_costs():
+    # Three features must move, the budget is enough for two; in the upper half of a split one has been paid for.
+    case = Case([(0, 0.5, 0, 1), (1, 0.5, 0, 1), (2, 0.5, 0, 1), 0, 0], 3, 2, [0.25] * 3, 1, 0.7)
+    bound = {"lambda": [8, 1], "tables": [[1, 1, [-1, 1]], [2, 2, [-1, 1]]]}
+    for high, is_proved in ((bound, True), (bound | {"lambda": [0, 1]}, False), ({"lambda": [8, 1]}, False)):
+        part = {"rival": 1, "split": [0, 0.5], "low": {}, "high": high}
+        row = {"row": case.x, "prediction": 0, "stable": 1, "method": ""}
+        row["proof"] = {"cuts": [[1, [0.5]], [2, [0.5]]], "rivals": [part]}
+        document = document_of(case)
+        assert is_confirmed(document, header_of(case, document, radius=False), row) == is_proved
+
+
 # ---- Files ----------------------------------------------------------------------------------------------------------
 
 

@@ -201,14 +201,18 @@ class Attacker:
         expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
         self.frozen = set(entries["frozen"] or ())
         expect(all(0 <= f < n_features for f in self.frozen), "indices of frozen features")
-        columns = [[1.0] if entries["scale"] is None else entries["scale"]]
-        low, high = entries["domain"] or (None, None)
-        for side, word, end in ((low, "-inf", -LARGEST), (high, "inf", LARGEST)):
-            columns.append([end if v in (None, word) else v for v in (side if type(side) is list else [side])])
-        columns = [read(c if type(c) is list else [c], [float], "scale and domain") for c in columns]
-        expect(all(len(c) in (1, n_features) for c in columns), "one scale and domain for all features or for each")
-        self.scale, self.low, self.high = columns
+        scale, (low, high) = entries["scale"], entries["domain"] or (None, None)
+        self.scale = self._column(1.0 if scale is None else scale, (), 1.0, n_features)
+        self.low = self._column(low, (None, "-inf"), -LARGEST, n_features)
+        self.high = self._column(high, (None, "inf"), LARGEST, n_features)
         expect(min(self.scale) > 0, "scales above 0")
+
+    @staticmethod
+    def _column(value: Any, words: tuple[Any, ...], end: float, n_features: int) -> list[float]:
+        """Return one number per feature, or a single one for all; the words stand for the end."""
+        expect(type(value) is not list or len(value) == n_features, "one scale and domain for all features or for each")
+        column = [end if v in words else v for v in (value if type(value) is list else [value])]
+        return read(column, [float], "scale and domain")
 
     def summary(self) -> str:
         """Return what the attacker may do, in a line."""
