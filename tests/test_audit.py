@@ -129,9 +129,9 @@ def test_no_tables_prove_what_is_false():
 
 
 def test_tampering():
-    outcomes = tampering.run(3000, seed=0)
+    outcomes = tampering.run(1500, seed=0)
     assert sum(count for name, count in outcomes.items() if name.endswith("confirmed, and true")) > 100
-    assert sum(count for name, count in outcomes.items() if name.endswith("not proved")) > 500
+    assert sum(count for name, count in outcomes.items() if name.endswith("not proved")) > 300
 
 
 def stumps_file(**changes):

@@ -28,7 +28,7 @@ LARGEST = sys.float_info.max
 MOST_DIGITS = 4300  # of a whole number in a file: as many as Python reads by default
 LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
 DEEPEST_SPLIT = 400  # splits of a proof inside one another
-MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: about a minute
+MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
@@ -293,7 +293,8 @@ class Reach(dict):
     def charge(self, steps: int) -> None:
         """Count steps, and give up on a proof that takes too many."""
         self.steps += steps
-        expect(self.steps <= MOST_STEPS, f"a proof of up to {MOST_STEPS} steps")
+        if self.steps > MOST_STEPS:
+            raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
 
 def _last_float(x: float, step: Fraction) -> float:
