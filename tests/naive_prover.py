@@ -182,60 +182,83 @@ def leaf_boxes(tree, box=()):
     yield from leaf_boxes(right, {**dict(box), f: (max(low, v), high)}.items())
 
 
-def swept_proof(case: Case, own: int, rng: random.Random) -> dict:
-    """Return tables from one sweep of messages, with a random lambda for finite norms, sometimes disturbed."""
+def swept_proof(case: Case, own: int, rng: random.Random, n_sweeps: int = 4) -> dict:
+    """Return tables from a few sweeps of messages, with some lambda for finite norms, now and then disturbed."""
     cuts = cuts_of(case)
-    bits = rng.choice([0, 3, 10])
+    bits = rng.choice([0, 3, 10, 20])
+    budget = oracle.budget(case, case.eps)
+    weight = Fraction(0)
+    if case.norm != INF and budget > 0 and rng.random() < 0.8:
+        weight = Fraction(rng.choice([1, 1, 2, 2, 3, 1001, 1999]), rng.choice([1, 1, 2, 3, 1000])) / budget
+        if max(weight.numerator, weight.denominator).bit_length() > 14000:
+            weight = Fraction(0)
+    prices = {f: _cell_prices(case, f, cuts[f], budget) for f in cuts}
     parts = []
     for rival in (c for c in range(case.n_classes) if c != own):
-        phi = {f: [0.0] * (len(c) + 1) for f, c in cuts.items()}
-        gains, tables = [], []
-        for tree in case.trees:
-            leaves = []
-            for value, box in leaf_boxes(tree):
-                if case.base is None:
-                    gain = float((value == rival) - (value == own))
-                else:
-                    row = [0.0, *value] if len(value) < case.n_classes else value
-                    gain = row[rival] - row[own]
-                cells = {}
-                for f, (low, high) in box.items():
-                    inside = [
-                        i for i, (a, b) in enumerate(itertools.pairwise([-INF, *cuts[f], INF])) if a < high and low < b
-                    ]
-                    cells[f] = inside
-                if all(cells.values()):
-                    leaves.append((gain, cells))
-            gains.append(leaves)
-        for t, leaves in enumerate(gains):
-            own_features = sorted({f for _, cells in leaves for f in cells})
-            for f in own_features:
-                best = []
-                for i in range(len(cuts[f]) + 1):
-                    allowed = [
-                        gain + sum(max(phi[g][j] for j in cells[g]) for g in cells if g != f)
-                        for gain, cells in leaves
-                        if i in cells.get(f, range(len(cuts[f]) + 1))
-                    ]
-                    best.append((max(allowed, default=0.0) + phi[f][i]) / len(own_features) - phi[f][i])
-                if not all(map(math.isfinite, best)):
-                    continue
-                whole = [round(b * 2**bits) + (rng.choice([0, 0, 0, 1, -1]) if rng.random() < 0.1 else 0) for b in best]
-                if max(map(abs, whole)).bit_length() > 8000:
-                    continue
-                tables.append([t, f, whole])
-                for i, m in enumerate(whole):
-                    phi[f][i] += m / 2**bits if abs(m) < 2**900 else 0.0
-        part = {"rival": rival, "unit": [1, 2**bits], "tables": tables}
-        if case.norm != INF and case.eps > 0 and rng.random() < 0.7:
-            budget = oracle.budget(case, case.eps)
-            weight = (
-                Fraction(rng.choice([1, 1, 2, 3, 1001, 999]), rng.choice([1, 2, 3, 4, 1000])) / budget if budget else 0
-            )
-            if weight and max(weight.numerator, weight.denominator).bit_length() < 14000:
-                part["lambda"] = [weight.numerator, weight.denominator]
-        parts.append(part)
+        trees = [_leaves(case, tree, rival, own, cuts, prices) for tree in case.trees]
+        start = {f: {i: -float(weight * price) for i, price in cells.items()} for f, cells in prices.items()}
+        tables = _sweep(trees, start, n_sweeps)
+        entries = []
+        for (t, f), m in tables.items():
+            noise = rng.choice([0, 0, 0, 1, -1]) if rng.random() < 0.1 else 0
+            if all(map(math.isfinite, m.values())):
+                whole = {i: round(Fraction(v) * 2**bits) for i, v in m.items()}
+                entries.append([t, f, [whole.get(i, 0) + noise * (i % 2) for i in range(len(cuts[f]) + 1)]])
+        part = {"rival": rival, "unit": [1, 2**bits], "tables": entries}
+        parts.append(part | ({"lambda": [weight.numerator, weight.denominator]} if weight else {}))
     return {"cuts": [[f, c] for f, c in sorted(cuts.items())], "rivals": parts}
+
+
+def _cell_prices(case, f, cuts, budget):
+    """Return the price of each cell that the feature can reach alone."""
+    prices = {}
+    for value, price in oracle.reachable_values(case, f):
+        if price <= budget:
+            prices[sum(v < value for v in cuts)] = Fraction(0) if case.norm == INF else price
+    return prices
+
+
+def _leaves(case, tree, rival, own, cuts, prices):
+    """Return what each leaf in reach adds to the lead, and the cells that it allows on each feature of its path."""
+    leaves = []
+    for value, box in leaf_boxes(tree):
+        if case.base is None:
+            gain = float((value == rival) - (value == own))
+        else:
+            row = [0.0, *value] if len(value) < case.n_classes else value
+            gain = row[rival] - row[own]
+        edges = {f: [-INF, *cuts[f], INF] for f in box}
+        allowed = {
+            f: [i for i in prices[f] if edges[f][i] < high and low < edges[f][i + 1]] for f, (low, high) in box.items()
+        }
+        if all(allowed.values()):
+            leaves.append((gain, allowed))
+    return leaves
+
+
+def _sweep(trees, phi, n_sweeps):
+    """Return tables by tree and feature: block-coordinate descent on the bound, in floats."""
+    tables = {}
+    for _ in range(n_sweeps):
+        for t, leaves in enumerate(trees):
+            features = sorted({f for _, allowed in leaves for f in allowed})
+            for f in features:
+                for i, m in tables.get((t, f), {}).items():
+                    phi[f][i] -= m
+            new = {}
+            for f in features:
+                for i in phi[f]:
+                    best = [
+                        gain + sum(max(phi[g][j] for j in allowed.get(g, phi[g])) for g in features if g != f)
+                        for gain, allowed in leaves
+                        if i in allowed.get(f, phi[f])
+                    ]
+                    new.setdefault((t, f), {})[i] = (max(best) + phi[f][i]) / len(features) - phi[f][i]
+            for (_, f), m in new.items():
+                for i, value in m.items():
+                    phi[f][i] += value
+            tables |= new
+    return tables
 
 
 def find_proof(case: Case, own: int, margin: float = 0.0, rng: random.Random | None = None) -> tuple[dict, str]:
@@ -243,8 +266,7 @@ def find_proof(case: Case, own: int, margin: float = 0.0, rng: random.Random | N
     document = document_of(case)
     header = header_of(case, document, margin, radius=False)
     tried = [("plain", plain_proof(case, own))]
-    if rng is not None:
-        tried += [("swept", swept_proof(case, own, rng))]
+    tried += [("swept", swept_proof(case, own, rng)) for _ in range(0 if rng is None else 1 if case.norm == INF else 3)]
     for kind, proof in tried:
         row = {"row": case.x, "prediction": own, "stable": 1, "method": kind, "proof": proof}
         if is_confirmed(document, header, row):
@@ -252,7 +274,7 @@ def find_proof(case: Case, own: int, margin: float = 0.0, rng: random.Random | N
     return proof_by_cells(case, own), "cells"
 
 
-def certificate_row(case: Case, margin: float = 0.0, rng: random.Random | None = None) -> dict:
+def certificate_row(case: Case, margin: float = 0.0, rng: random.Random | None = None, radius: bool = True) -> dict:
     """Return a row of a certificate that says all that is true: verdict and, without margin, the exact radius."""
     own = oracle.predict(case, case.x)
     best, witness = cheapest_attack(case, margin)
@@ -263,15 +285,42 @@ def certificate_row(case: Case, margin: float = 0.0, rng: random.Random | None =
         row["proof"], row["method"] = find_proof(case, own, margin, rng)
     elif best is not None and best <= oracle.budget(case, case.eps) and (not margin or lead < -margin):
         row |= {"stable": 0, "witness": witness}
-    if margin:
+    if margin or not radius:
         return row
-    radius = radius_of(case, best)
-    row |= {"radius": "inf" if radius == INF else radius, "radius_upper": "inf" if radius == INF else radius}
-    if radius < INF:
+    exact = radius_of(case, best)
+    row |= dict.fromkeys(["radius", "radius_upper"], "inf" if exact == INF else exact)
+    if exact < INF:
         row["radius_witness"] = witness
-    below = radius - 1 if case.norm == 0 else math.nextafter(radius, 0)
-    if radius == INF:
+    below = exact - 1 if case.norm == 0 else math.nextafter(exact, 0)
+    if exact == INF:
         row["radius_proof"] = proof_by_cells(case, own)
     elif below > 0 and not (row["stable"] == 1 and below <= case.eps):
         row["radius_proof"], _ = find_proof(replace(case, eps=below), own, 0.0, rng)
     return row
+
+
+def meeting_case(rng: random.Random) -> Case:
+    """Draw a case whose trees meet all the time: many trees, few features, a budget that crosses several thresholds."""
+    n_features, n_classes, n_trees = rng.randint(1, 3), rng.choice([2, 2, 3]), rng.randint(4, 9)
+    grid = [i / 8 for i in range(1, 8)]
+
+    def tree(depth):
+        if depth == 0 or rng.random() < 0.1:
+            return rng.randrange(n_classes)
+        return rng.randrange(n_features), rng.choice(grid), tree(depth - 1), tree(depth - 1)
+
+    trees = [tree(2) for _ in range(n_trees)]
+    x = [rng.choice([*grid, 0.3, 0.7]) for _ in range(n_features)]
+    norm = rng.choice([0, 1, 2, INF, INF])
+    eps = rng.choice([1.0, 2.0]) if norm == 0 else rng.choice([0.125, 0.25, 0.3, 0.375, 0.5])
+    case = Case(trees, n_features, n_classes, x, norm, eps)
+    if rng.random() < 0.5:
+        scores = [-1.0, -0.7, -0.3, -0.1, 0.1, 0.2, 0.4, 1.0]
+
+        def scored(node):
+            if isinstance(node, tuple):
+                return (*node[:2], scored(node[2]), scored(node[3]))
+            return [rng.choice(scores) for _ in range(n_classes)]
+
+        case = replace(case, trees=[scored(tree) for tree in trees], base=[0.0] * n_classes)
+    return case

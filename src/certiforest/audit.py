@@ -1,5 +1,7 @@
 """The auditor: checks every statement of a certificate file against a model file, exactly, and alone.
 
+It is one file, longer than others here, since it is to be copied, read and run as a whole:
+
     python -I audit.py MODEL CERTIFICATE
 
 It needs Python's standard library only, shares no code with the programs that make certificates, and believes no number
@@ -23,10 +25,10 @@ from operator import add, le, lt
 from typing import Any, BinaryIO
 
 LARGEST = sys.float_info.max
-MOST_DIGITS = 4300  # of a whole number in a file: as many as Python reads by default
+MOST_DIGITS = 4300  # of a number in a file: as many as Python reads by default
 LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
 DEEPEST_SPLIT = 400  # splits of a proof inside one another
-MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: about a minute
+MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
@@ -105,16 +107,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _number(text: str) -> int:
-    expect(len(text) <= MOST_DIGITS and text[-1].isdigit(), f"finite numbers, whole ones of up to {MOST_DIGITS} digits")
-    return int(text)
+def _constant(name: str) -> None:
+    raise Refusal(f"Expected finite numbers, got {name}.")
 
 
-DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_number, parse_int=_number)
+DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def parse(text: bytes, name: str) -> Any:
     """Read JSON text."""
+    has_long = b"0" * (MOST_DIGITS + 1) in text.translate(AS_ZEROS)  # Python takes long for them, or refuses them
+    expect(not has_long, f"numbers of up to {MOST_DIGITS} digits in {name}")
     try:
         return DECODER.decode(text.decode())
     except RecursionError:
@@ -199,15 +203,24 @@ class Attacker:
         expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
         self.frozen = set(entries["frozen"] or ())
         expect(all(0 <= f < n_features for f in self.frozen), "indices of frozen features")
-        columns = [[1.0] if entries["scale"] is None else entries["scale"]]
-        for side, word, end in zip(
-            entries["domain"] or (None, None), ("-inf", "inf"), (-LARGEST, LARGEST), strict=True
-        ):
-            columns.append([end if v in (None, word) else v for v in (side if type(side) is list else [side])])
-        columns = [read(c if type(c) is list else [c], [float], "scale and domain") for c in columns]
-        expect(all(len(c) in (1, n_features) for c in columns), "one scale and domain for all features or for each")
-        self.scale, self.low, self.high = columns
+        scale, (low, high) = entries["scale"], entries["domain"] or (None, None)
+        self.scale = self._column(1.0 if scale is None else scale, (), 1.0, n_features)
+        self.low = self._column(low, (None, "-inf"), -LARGEST, n_features)
+        self.high = self._column(high, (None, "inf"), LARGEST, n_features)
         expect(min(self.scale) > 0, "scales above 0")
+
+    @staticmethod
+    def _column(value: Any, words: tuple[Any, ...], end: float, n_features: int) -> list[float]:
+        """Return one number per feature, or a single one for all; the words stand for the end."""
+        expect(type(value) is not list or len(value) == n_features, "one scale and domain for all features or for each")
+        column = [end if v in words else v for v in (value if type(value) is list else [value])]
+        return read(column, [float], "scale and domain")
+
+    def summary(self) -> str:
+        """Return what the attacker may do, in a line."""
+        has_domain = self.low + self.high != [-LARGEST, LARGEST]
+        more = (", scales" * (self.scale != [1.0]), ", frozen features" * bool(self.frozen), ", a domain" * has_domain)
+        return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(more)}."
 
     def allows(self, row: list[float]) -> bool:
         """Tell whether a row is inside the domain."""
@@ -255,10 +268,10 @@ class Reach(dict):
             return 0, 0
         z = low if x < low else high
         if (f, z) not in self._costs:
-            share: Any = Fraction(1, self.budget) if self.norm == 0 else None
-            if self.norm:
-                (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
-                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
+            share: Any = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            if self.norm == 0:
+                share = Fraction(1, self.budget)
             self.charge(share.denominator.bit_length() >> 8)
             self._costs[f, z] = share.numerator * ONE // share.denominator, share
         return self._costs[f, z]
@@ -282,7 +295,8 @@ class Reach(dict):
     def charge(self, steps: int) -> None:
         """Count steps, and give up on a proof that takes too many."""
         self.steps += steps
-        expect(self.steps <= MOST_STEPS, f"a proof of up to {MOST_STEPS} steps")
+        if self.steps > MOST_STEPS:
+            raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
 
 def _last_float(x: float, step: Fraction) -> float:
@@ -449,18 +463,16 @@ class Audit:
         header = read(header, HEADER, "the header")
         try:
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except ValueError:
-            raise Refusal("Expected a model of finite numbers, got larger ones.") from None
+        except (ValueError, RecursionError):
+            raise Refusal("Expected a flat model of finite numbers, got something else.") from None
         if header["model_sha256"] != hashlib.sha256(text.encode()).hexdigest():
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
         self.model = Model(document)
         labels = [*map(type, header["classes"])], header["classes"]
         expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
         self.attacker = Attacker(header["attacker"], self.model.n_features)
-        self.margin, self.form = (
-            Fraction(header["margin"]) * self.model.unit,
-            ROW | (RADIUS if header["radius"] else {}),
-        )
+        self.margin = Fraction(header["margin"]) * self.model.unit
+        self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
         expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
         self.counts = dict.fromkeys(("stable", "unstable", "open", "not proved", "refuted"), 0)
@@ -539,10 +551,8 @@ def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
         name = f"row {n_rows} (line {n_rows + 2})"
         entries = parse(line, name)
         if type(entries) is dict and "end" in entries:
-            expect(
-                read(entries, {"end": int}, "the last line")["end"] == n_rows, f"{n_rows} rows to be all that follow"
-            )
-            expect(not certificate.read(1), "nothing after the end")
+            is_end = read(entries, {"end": int}, "the last line")["end"] == n_rows and not certificate.read(1)
+            expect(is_end, f"a last line that says {n_rows}, the number of rows")
             return found
         found.add(entries, name)
         n_rows += 1
@@ -561,8 +571,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    attacker = f"Attacker: norm {found.attacker.norm}, eps {found.attacker.eps!r}, and what else the header says."
-    sys.stdout.write("\n".join([attacker, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    sys.stdout.write("\n".join([found.attacker.summary(), f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
     return 1 if found.doubts else 0
 
 

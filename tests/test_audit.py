@@ -1,0 +1,389 @@
+"""The auditor confirms what is true and proved, nothing else, and takes no harm from any file."""
+
+import ast
+import json
+import math
+import random
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+import oracle
+import tampering
+from cases import NORMS, random_case
+from certiforest import TreeEnsemble, audit
+from naive_prover import (
+    certificate_row,
+    document_of,
+    file_of,
+    header_of,
+    is_confirmed,
+    is_safe,
+    meeting_case,
+    plain_proof,
+    proof_by_cells,
+    run_audit,
+    sha_of,
+    swept_proof,
+)
+from oracle import INF, Case
+
+LARGEST = sys.float_info.max
+STUMPS = Case([(0, 0.5, 0, 1), (1, 0.5, 0, 1), (0, 0.25, 0, 1)], 2, 2, [0.25, 0.375], INF, 0.125)
+
+
+def confirm(case, margin=0.0, rng=None, radius=True):
+    """Make a certificate that says all that is true, see that it is confirmed, and return its row."""
+    document, row = document_of(case), certificate_row(case, margin, rng, radius)
+    header = header_of(case, document, margin, radius=radius and not margin)
+    found = run_audit(document, file_of(header, [row]))
+    assert found.doubts == []
+    assert sum(found.counts.values()) == 1
+    return row
+
+
+# ---- What is true is confirmed --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_true_statements_are_confirmed(norm, combine):
+    for seed in range(60):
+        rng = random.Random(f"{seed}-{norm}-{combine}")
+        confirm(random_case(rng, norm=norm, combine=combine), rng=rng)
+
+
+def test_true_statements_are_confirmed_where_trees_meet():
+    methods = [confirm(meeting_case(random.Random(seed)), rng=random.Random(seed))["method"] for seed in range(150)]
+    assert {"plain", "swept", "cells", "naive"} <= set(methods)  # every kind of proof is seen
+
+
+@pytest.mark.parametrize("margin", [5e-324, 0.05, 0.25, 3.0])
+def test_true_statements_about_margins_are_confirmed(margin):
+    kinds = set()
+    for seed in range(60):
+        rng = random.Random(f"{seed}-{margin}")
+        case = meeting_case(rng) if seed % 2 else random_case(rng, combine="sum")
+        if case.base is not None:
+            kinds.add(confirm(case, margin, rng)["stable"])
+    assert kinds >= {0, 1, -1} if margin == 0.25 else 1 in kinds
+
+
+EXTREMES = [0.0, -0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1.0, -1.0, 1e308, -1e308, LARGEST, -LARGEST]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_true_statements_about_extreme_floats_are_confirmed(seed):
+    rng = random.Random(f"extreme {seed}")
+
+    def tree(depth):
+        if depth == 0:
+            return rng.randrange(2)
+        return rng.randrange(2), rng.choice(EXTREMES), tree(depth - 1), tree(depth - 1)
+
+    norm = rng.choice([*NORMS, 100])
+    eps = rng.choice([0.0, 5e-324, 1e-323, 1e-300, 1.0, 2.0, 1e300, LARGEST]) if norm else rng.choice([0.0, 1.0, 2.0])
+    scale = rng.choice([None, [5e-324, 1e308], [1.7, 1e-300]])
+    x = [rng.choice(EXTREMES), rng.choice(EXTREMES)]
+    trees = [tree(rng.randint(1, 2)) for _ in range(rng.randint(1, 3))]
+    case = Case(trees, 2, 2, x, norm, eps, scale, None, ([-LARGEST] * 2, [LARGEST] * 2))
+    row = confirm(case, rng=rng, radius=False)
+    no_domain = header_of(replace(case, domain=None), document_of(case), radius=False)
+    assert is_confirmed(document_of(case), no_domain, row)
+
+
+# ---- What is confirmed is true --------------------------------------------------------------------------------------
+
+
+def test_no_tables_prove_what_is_false():
+    n_proved = n_safe = n_false = 0
+    for seed in range(1200):
+        rng = random.Random(f"tables {seed}")
+        case = meeting_case(rng) if seed % 3 else random_case(rng, combine=rng.choice(["vote", "sum"]))
+        own = oracle.predict(case, case.x)
+        proof = swept_proof(case, own, rng, n_sweeps=rng.choice([1, 2, 4]))
+        for part in proof["rivals"]:
+            for table in part["tables"]:
+                if rng.random() < 0.3:
+                    table[2] = [m + rng.randint(-2, 2) for m in table[2]]
+        if rng.random() < 0.3:
+            f, v = rng.randrange(case.n_features), rng.choice([0.125, 0.3, 0.5, 0.625])
+            proof["rivals"] = [
+                {"rival": part.pop("rival"), "split": [f, v], "low": part, "high": part} for part in proof["rivals"]
+            ]
+        document = document_of(case)
+        row = {"row": case.x, "prediction": own, "stable": 1, "method": "", "proof": proof}
+        is_proved = is_confirmed(document, header_of(case, document, radius=False), row)
+        truth = is_safe(case)
+        assert truth or not is_proved, f"seed {seed}: {case}"
+        n_proved, n_safe, n_false = n_proved + is_proved, n_safe + truth, n_false + (not truth)
+    assert n_proved > n_safe / 2 > 100
+    assert n_false > 300
+
+
+def test_tampering():
+    outcomes = tampering.run(1500, seed=0)
+    assert sum(count for name, count in outcomes.items() if name.endswith("confirmed, and true")) > 100
+    assert sum(count for name, count in outcomes.items() if name.endswith("not proved")) > 300
+
+
+def stumps_file(**changes):
+    document = document_of(STUMPS)
+    row = certificate_row(STUMPS) | changes
+    return document, header_of(STUMPS, document), row
+
+
+def doubt_about(**changes):
+    document, header, row = stumps_file(**changes)
+    found = run_audit(document, file_of(header, [row]))
+    return found.doubts[0] if found.doubts else None
+
+
+def test_a_row_can_be_doubted_for_every_statement():
+    assert doubt_about() is None
+    assert "refuted. Expected the prediction 0, got 1" in doubt_about(prediction=1)
+    assert "refuted. Expected the prediction 0, got False" in doubt_about(prediction=False)
+    assert "not proved. Expected the proof to be an object" in doubt_about(proof=None)
+    assert "unstable rows only" in doubt_about(witness=STUMPS.x)
+    assert "stable rows only" in doubt_about(stable=-1)
+    assert "one part of the proof for each rival" in doubt_about(proof={"cuts": [], "rivals": []})
+    assert "a witness as long as the row" in doubt_about(stable=0, proof=None, witness=None)
+    assert "predicted otherwise" in doubt_about(stable=0, proof=None, witness=STUMPS.x)
+    assert "attacker's reach" in doubt_about(stable=0, proof=None, witness=[0.3, 0.5000000000000001])
+    assert "a larger one" in doubt_about(radius=0.25, radius_upper=0.2)
+    assert "the proof to be an object" in doubt_about(radius="inf", radius_upper="inf", radius_proof=None)
+    assert "class 1 wins" in doubt_about(radius="inf", radius_upper="inf", radius_proof=plain_proof(STUMPS, 0))
+    assert "a witness as long as the row" in doubt_about(radius_witness=None)
+
+
+def test_a_row_that_nothing_is_said_about_is_open():
+    document, header, row = stumps_file(stable=-1, proof=None)
+    row |= dict.fromkeys(["radius", "radius_upper", "radius_witness", "radius_proof"])
+    found = run_audit(document, file_of(header, [row]))
+    assert found.counts["open"] == 1
+    assert not found.doubts
+
+
+def test_the_budget_is_kept_to_the_float():
+    case = replace(STUMPS, trees=[(0, 0.3, 0, 1)], x=[0.1, 0.0])
+    target = math.nextafter(0.3, INF)
+    least = Fraction(target) - Fraction(0.1)
+    for eps in (float(least), math.nextafter(float(least), 0), math.nextafter(float(least), 1)):
+        for norm in (1, 2, 7, INF):
+            at = replace(case, eps=eps, norm=norm)
+            document, in_reach = document_of(at), Fraction(eps) >= least
+            header = header_of(at, document, radius=False)
+            broken = {"row": at.x, "prediction": 0, "stable": 0, "method": "", "witness": [target, 0.0]}
+            stable = {"row": at.x, "prediction": 0, "stable": 1, "method": "", "proof": plain_proof(at, 0)}
+            assert is_confirmed(document, header, broken) == in_reach
+            assert is_confirmed(document, header, stable) != in_reach
+
+
+def test_lambda_is_decided_exactly():
+    # Two features must move, each for just over half of the budget: with lambda 2 / B the bound misses a win by a hair.
+    case = Case([(0, 0.5, 0, 1), (1, 0.5, 0, 1), 0], 2, 2, [0.25, 0.25], 1, 0.5)
+    moves = 2 * (Fraction(math.nextafter(0.5, 1)) - Fraction(0.25))
+    weight = 2 / moves
+    cuts = [[0, [0.5]], [1, [0.5]]]
+    part = {"rival": 1, "lambda": [weight.numerator, weight.denominator], "tables": [[0, 0, [-1, 1]], [1, 1, [-1, 1]]]}
+    proof = {"cuts": cuts, "rivals": [part]}
+    row = {"row": case.x, "prediction": 0, "stable": 1, "method": "", "proof": proof}
+    for eps, is_proved in ((0.5, True), (float(moves), False)):
+        document = document_of(case)
+        assert Fraction(float(moves)) == moves
+        assert is_confirmed(document, header_of(replace(case, eps=eps), document, radius=False), row) == is_proved
+
+
+def test_lambda_counts_what_a_split_costs():
+    # Three features must move, the budget is enough for two; in the upper half of a split one has been paid for.
+    case = Case([(0, 0.5, 0, 1), (1, 0.5, 0, 1), (2, 0.5, 0, 1), 0, 0], 3, 2, [0.25] * 3, 1, 0.7)
+    bound = {"lambda": [8, 1], "tables": [[1, 1, [-1, 1]], [2, 2, [-1, 1]]]}
+    for high, is_proved in ((bound, True), (bound | {"lambda": [0, 1]}, False), ({"lambda": [8, 1]}, False)):
+        part = {"rival": 1, "split": [0, 0.5], "low": {}, "high": high}
+        row = {"row": case.x, "prediction": 0, "stable": 1, "method": ""}
+        row["proof"] = {"cuts": [[1, [0.5]], [2, [0.5]]], "rivals": [part]}
+        document = document_of(case)
+        assert is_confirmed(document, header_of(case, document, radius=False), row) == is_proved
+
+
+# ---- Files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    document, header, row = stumps_file()
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    (tmp_path / "rows.jsonl").write_bytes(file_of(header, [row] * 3))
+    return tmp_path / "model.json", tmp_path / "rows.jsonl"
+
+
+def run_alone(*paths):
+    command = [sys.executable, "-I", audit.__file__, *map(str, paths)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_it_runs_alone_in_an_empty_folder(files, tmp_path):
+    (tmp_path / "empty").mkdir()
+    program = shutil.copy(audit.__file__, tmp_path / "empty" / "check.py")
+    command = [sys.executable, "-I", program, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "empty", timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "Attacker: norm inf, eps 0.125.",
+        "Rows: 3 stable, 0 unstable, 0 open, 0 not proved, 0 refuted.",
+        "Every statement is confirmed.",
+    ]
+
+
+def test_it_imports_the_standard_library_only():
+    tree = ast.parse(Path(audit.__file__).read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_exit_codes_and_the_first_ten_rows(files, capsys):
+    model, certificate = files
+    assert audit.main([str(model), str(certificate)]) == 0
+    _, header, row = stumps_file(prediction=1)
+    certificate.write_bytes(file_of(header, [row] * 12))
+    capsys.readouterr()
+    assert audit.main([str(model), str(certificate)]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.count("row ") == 10
+    assert "0 not proved, 12 refuted" in out
+    assert audit.main([str(model)]) == 2
+    assert capsys.readouterr() == ("", "certiforest: error: Expected two files, MODEL and CERTIFICATE.\n")
+
+
+def bad_inputs():
+    document, header, row = stumps_file()
+    model, good = json.dumps(document).encode(), file_of(header, [row])
+    lines = good.splitlines(keepends=True)
+    other = model.replace(b"0.25", b"0.26")
+    yield "another model", other, good, "do not belong together"
+    yield "cut short", model, b"".join(lines[:-1]), "cut short"
+    yield "cut within a line", model, good[:-30], "JSON text"
+    yield "newer certificate", model, good.replace(b'"version": 1', b'"version": 2'), "not a newer"
+    yield "newer attacker", model, good.replace(b'"norm"', b'"direction": "up", "norm"'), "newer format"
+    yield "newer row", model, good.replace(b'"method"', b'"mood": 1, "method"'), "newer format"
+    yield "newer header", model, good.replace(b'"about"', b'"aboot"'), "newer format"
+    yield "newer model", model.replace(b'"version": 1', b'"version": 2'), good, "do not belong together"
+    yield "empty certificate", model, b"", "first line"
+    yield "empty model", b"", good, "the model"
+    yield "binary junk", model, bytes(range(256)), "first line"
+    yield "binary model", bytes(range(256)), good, "the model"
+    yield "a model as certificate", model, model, "a certificate"
+    yield "a list", model, b"[]\n", "a certificate"
+    yield "rows missing", model, good.replace(b'{"end": 1}', b'{"end": 2}'), "number of rows"
+    yield "more after the end", model, good + b"\n", "number of rows"
+    yield "an empty line", model, lines[0] + b"\n" + lines[1] + lines[2], "JSON text"
+    yield "a key twice", model, good.replace(b'"eps"', b'"eps": 0.1, "eps"'), "once"
+    yield "NaN", model, good.replace(b'"eps": 0.125', b'"eps": NaN'), "finite"
+    yield "1e400", model, good.replace(b'"eps": 0.125', b'"eps": 1e400'), "finite"
+    yield (
+        "a whole number that floats do not have",
+        model,
+        good.replace(b'"eps": 0.125', b'"eps": %d' % (2**70)),
+        "finite",
+    )
+    yield "a boolean", model, good.replace(b'"eps": 0.125', b'"eps": true'), "finite"
+    yield "a huge number", model, good.replace(b'"eps": 0.125', b'"eps": ' + b"9" * 5000), "digits"
+    yield "a negative eps", model, good.replace(b'"eps": 0.125', b'"eps": -0.125'), "eps >= 0"
+    yield "1e400 as norm", model, good.replace(b'"norm": "inf"', b'"norm": 1e400'), "norm"
+    yield "true as norm", model, good.replace(b'"norm": "inf"', b'"norm": true'), "norm"
+    yield "a short row", model, good.replace(b'"row": [0.25, 0.375]', b'"row": [0.25]'), "2 features"
+    yield "a row out of the domain", model, good.replace(b'"domain": null', b'"domain": [0.3, 1]'), "domain"
+    yield "nesting", model, lines[0] + b"[" * 100_000 + b"\n", "nests too deep"
+    yield "a nesting model", b'{"a":' * 100_000, good, "nests too deep"
+
+
+@pytest.mark.parametrize(
+    ("model", "certificate", "words"), [pytest.param(*rest, id=name) for name, *rest in bad_inputs()]
+)
+def test_bad_input_gets_one_sentence(model, certificate, words, tmp_path, capsys):
+    (tmp_path / "model").write_bytes(model)
+    (tmp_path / "rows").write_bytes(certificate)
+    assert audit.main([str(tmp_path / "model"), str(tmp_path / "rows")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("certiforest: error: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_directory_and_a_missing_file_get_one_sentence(files, tmp_path, place, capsys):
+    for path in (tmp_path, tmp_path / "missing"):
+        paths = list(map(str, files))
+        paths[place] = str(path)
+        assert audit.main(paths) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_proof_that_takes_too_long_is_given_up(monkeypatch):
+    case = replace(STUMPS, eps=10.0, norm=INF)
+    document = document_of(case)
+    row = {"row": case.x, "prediction": 0, "stable": 1, "method": "", "proof": proof_by_cells(case, 0)}
+    monkeypatch.setattr(audit, "MOST_STEPS", 10)
+    found = run_audit(document, file_of(header_of(case, document, radius=False), [row]))
+    assert "10 steps" in found.doubts[0]
+
+
+def test_splits_may_lie_deep_but_not_too_deep():
+    case = replace(STUMPS, eps=0.0)
+    document = document_of(case)
+    for depth, words in ((audit.DEEPEST_SPLIT, None), (audit.DEEPEST_SPLIT + 1, "inside one another")):
+        node: dict = {}
+        for i in range(depth):
+            node = {"split": [0, 1.0 + i], "low": node, "high": {}}
+        row = {"row": case.x, "prediction": 0, "stable": 1, "method": ""}
+        row["proof"] = {"cuts": [], "rivals": [{"rival": 1, **node}]}
+        found = run_audit(document, file_of(header_of(case, document, radius=False), [row]))
+        assert (words in found.doubts[0]) if words else not found.doubts
+
+
+def test_lines_have_a_longest_length(monkeypatch):
+    document, header, row = stumps_file(label="x" * 10_000)
+    assert is_confirmed(document, header, row)
+    monkeypatch.setattr(audit, "LONGEST_LINE", 5000)
+    with pytest.raises(audit.Refusal, match="lines below"):
+        is_confirmed(document, header, row)
+
+
+def test_memory_does_not_grow_with_rows():
+    document, header, row = stumps_file()
+    peaks = []
+    for n in (50, 1000):
+        model, certificate = BytesIO(json.dumps(document).encode()), BytesIO(file_of(header, [row] * n))
+        tracemalloc.start()
+        audit.audit(model, certificate)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 50_000
+
+
+def test_it_reads_what_the_library_saves(tmp_path):
+    ensemble = TreeEnsemble(
+        [0, -1, -1, 1, -1, -1], [0.5, 0, 0, 0.5, 0, 0], [-1, 0, 1, -1, 0, 1], n_features=2, classes=["ham", "spam"],
+        scores=[[-0.25], [0.75]], base=[0.1], feature_names=["a", "b"],
+    )  # fmt: skip
+    ensemble.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    header = {
+        "format": "certiforest certificate", "version": 1, "model_sha256": sha_of(document), "margin": 0.0,
+        "attacker": {"norm": 2, "eps": 0.25}, "classes": ["ham", "spam"], "radius": False,
+    }  # fmt: skip
+    row = {"row": [0.0, 1.0], "prediction": "spam", "stable": 1, "method": "by hand"}
+    assert is_confirmed(document, header, row | {"proof": {"cuts": [], "rivals": [{"rival": 0}]}})
+    row |= {"row": [0.0, 0.0], "prediction": "ham", "proof": {"cuts": [], "rivals": [{"rival": 1}]}}
+    assert is_confirmed(document, header, row)
