@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -118,6 +118,7 @@ class TreeEnsemble:
         self.scores, self.base = _check_scores(scores, base, len(self.classes))
         n_values = len(self.classes) if self.scores is None else len(self.scores)
         columns = _check_nodes(feature, threshold, leaf, self.n_features, n_values)
+        self.training: Mapping[str, Any] | None = None  # what `train` notes about the rows; carried as it is
         self._trim(*columns, -np.inf, LARGEST)
         if self.scores is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
@@ -218,18 +219,24 @@ class TreeEnsemble:
         feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
         return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
 
-    def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
-        """Return the same trees, knowing the names of their features and how rows were scaled for them."""
+    def with_columns(
+        self,
+        feature_names: Sequence[str] | None = None,
+        scaling: Scaling | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> TreeEnsemble:
+        """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
         vars(other).pop("without_idle_splits", None)  # it has the names and the scaling of this one
         other.feature_names = _check_feature_names(feature_names, self.n_features)
         other.scaling = _check_scaling(scaling, self.n_features)
+        other.training = _check_training(training)
         return other
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
         other.classes, other.n_features, other.feature_names = self.classes, self.n_features, self.feature_names
-        other.scaling = self.scaling
+        other.scaling, other.training = self.scaling, self.training
         other.scores, other.base = self.scores, self.base
         other._trim(*columns_and_box)
         return other
@@ -373,10 +380,13 @@ class TreeEnsemble:
         scores, base = self._need_scores()
         return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all.
+
+        Without ``replace``, a file that is there is kept and `FileExistsError` raised.
+        """
         text = json.dumps(self._to_document(), separators=(",", ":"), allow_nan=False)
-        write_atomically(path, text)
+        write_atomically(path, text, replace=replace)
 
     def _to_document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -397,6 +407,8 @@ class TreeEnsemble:
             }
         if self.scores is not None and self.base is not None:
             document |= {"scores": self.scores.tolist(), "base": self.base.tolist()}
+        if self.training is not None:
+            document["training"] = dict(self.training)
         return document
 
     @classmethod
@@ -441,7 +453,8 @@ class TreeEnsemble:
         names = document.get("feature_names")
         if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
             raise ModelError('Expected "feature_names" to be null or a list of strings.')
-        return cls(
+        training = _check_training(document.get("training"))
+        ensemble = cls(
             _column(document, "feature", int),
             _column(document, "threshold", (int, float)),
             _column(document, "leaf", int),
@@ -452,6 +465,8 @@ class TreeEnsemble:
             scores=_table(document, "scores") if combine == "sum" else None,
             base=_column(document, "base", (int, float)) if combine == "sum" else None,
         )
+        ensemble.training = training
+        return ensemble
 
     def __eq__(self, other: object) -> bool:
         """Two ensembles are equal iff they have the same nodes, scores, classes, features and scaling."""
@@ -646,6 +661,15 @@ def _check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
     if scaling is not None and scaling.n_features != n_features:
         raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
     return scaling
+
+
+def _check_training(entry: Any) -> Mapping[str, Any] | None:
+    plain = isinstance(entry, Mapping) and all(
+        isinstance(value, (str, int, float, type(None))) for value in entry.values()
+    )
+    if entry is not None and not plain:
+        raise ModelError(f'Expected "training" to hold plain values by name, got {_shown(entry)}.')
+    return None if entry is None else dict(entry)
 
 
 def _read_scaling(document: dict[str, Any]) -> Scaling | None:
