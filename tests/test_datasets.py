@@ -79,7 +79,7 @@ def test_names():
 
 @pytest.mark.parametrize("name", ["mnist26", "fashion", "webspam", "rewema", "spambase"])
 def test_nothing_is_downloaded_unasked(name, tmp_path):
-    with pytest.raises(DatasetError, match="--data-dir. or CERTIFOREST_DATA") as caught:
+    with pytest.raises(DatasetError, match=r"--data-dir\) or CERTIFOREST_DATA") as caught:
         load_dataset(name)
     assert ("--download" in str(caught.value)) == (DATASETS[name.rstrip("0123456789")].openml_id is not None)
     with pytest.raises(DatasetError, match="got none in"):

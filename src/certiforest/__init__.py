@@ -17,32 +17,50 @@ The house, from the front door down (imports go down only)::
     attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
     compiled.py        the one decorator of all kernels
-    files.py           writing files so that nobody sees half of one
+    files.py words.py  files that nobody sees half of; how numbers, norms, shares and lists are worded
 """
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import has_large_spread, overlaps, spread
-from certiforest.certify import certify
-from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.scaling import Scaling
-from certiforest.formats import as_ensemble, save_onnx, save_silva
-from certiforest.verification.certificates import Certificates, Verdict
-
 if TYPE_CHECKING:
+    from certiforest.attack.attacker import Attacker, AttackerError
+    from certiforest.attack.spread import has_large_spread, overlaps, spread
+    from certiforest.certify import SpreadError, certify
+    from certiforest.data.catalogue import DatasetError
+    from certiforest.data.split import SplitError
+    from certiforest.data.tables import TableError
+    from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+    from certiforest.ensemble.rows import RowError
+    from certiforest.ensemble.scaling import Scaling, ScalingError
+    from certiforest.files import FileError
+    from certiforest.formats import as_ensemble, save_onnx, save_silva
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
-    from certiforest.training.forest import LargeSpreadForestClassifier
+    from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
+    from certiforest.tuning import JournalError
+    from certiforest.verification.certificates import Certificates, Verdict
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Attacker",
+    "AttackerError",
     "Certificates",
+    "DatasetError",
+    "FileError",
+    "JournalError",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
     "Nodes",
+    "RowError",
     "Scaling",
+    "ScalingError",
+    "ShortfallError",
+    "SplitError",
+    "SpreadError",
+    "TableError",
     "TreeEnsemble",
     "Verdict",
     "as_ensemble",
@@ -54,18 +72,49 @@ __all__ = [
     "spread",
 ]
 
-# Trainers need scikit-learn, which takes a second to import: loaded when first asked for, so that commands
-# which only read and verify models start at once.
-_TRAINERS = {
-    "LargeSpreadBoostingClassifier": "certiforest.training.boosting",
-    "LargeSpreadForestClassifier": "certiforest.training.forest",
+# Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
+# modules when first asked for, so that commands start at once.
+_HOME = {
+    "certiforest.attack.attacker": ("Attacker", "AttackerError"),
+    "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
+    "certiforest.certify": ("SpreadError", "certify"),
+    "certiforest.data.catalogue": ("DatasetError",),
+    "certiforest.data.split": ("SplitError",),
+    "certiforest.data.tables": ("TableError",),
+    "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),
+    "certiforest.ensemble.rows": ("RowError",),
+    "certiforest.ensemble.scaling": ("Scaling", "ScalingError"),
+    "certiforest.files": ("FileError",),
+    "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),
+    "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
+    "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
+    "certiforest.tuning": ("JournalError",),
+    "certiforest.verification.certificates": ("Certificates", "Verdict"),
 }
+_HOME_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _TRAINERS:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
 
-    trainer = globals()[name] = getattr(import_module(_TRAINERS[name]), name)
-    return trainer
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `certify` the function: importing the module of that name would put the module in its place."""
+
+    @property
+    def certify(self) -> Any:
+        return import_module("certiforest.certify").certify
+
+    @certify.setter
+    def certify(self, module: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package

@@ -78,9 +78,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if argv is None:
         console.open_missing_streams()
+        console.say_warnings_in_one_line()
     try:
         code = _run(argv)
-        console.flush()
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
@@ -103,6 +103,8 @@ def _run(argv: Sequence[str] | None) -> int:
         return INTERRUPTED
     except typer.Exit as exit_:
         return exit_.exit_code
+    except SystemExit:  # so typer ends where help cannot be printed
+        raise console.ClosedError("Expected to print on standard output, got: Broken pipe.") from None
     return result if isinstance(result, int) else DONE
 
 
@@ -139,4 +141,4 @@ def expected_errors() -> tuple[type[Exception], ...]:
 
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError)
     data = (TableError, SplitError, SourceError, DatasetError, FileError, ReproductionError)
-    return (InputError, *model, *data)
+    return (InputError, console.ClosedError, *model, *data)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -76,20 +77,23 @@ def complain(text: str) -> None:
         sys.stderr.flush()
 
 
+class ClosedError(Exception):
+    """Standard output does not take what is printed."""
+
+
 def _write(text: str) -> None:
-    if sys.stdout is not None:
+    if sys.stdout is None:
+        return
+    try:
         sys.stdout.write(_encodable(text, sys.stdout))
+        sys.stdout.flush()  # a full disk or a closed pipe is noticed while it can be told
+    except OSError as error:
+        raise ClosedError(f"Expected to print on standard output, got: {error.strerror}.") from None
 
 
 def _encodable(text: str, stream: Any) -> str:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def flush() -> None:
-    """Hand over what was printed, so that a full disk or a closed pipe is noticed while it can be told."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def open_missing_streams() -> None:
@@ -99,6 +103,11 @@ def open_missing_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def say_warnings_in_one_line() -> None:
+    """Let warnings of libraries look like those of ours."""
+    warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
 
 
 def close_broken_streams() -> None:

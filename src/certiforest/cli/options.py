@@ -230,6 +230,12 @@ def check_work(time_limit: float, jobs: int) -> None:
     check_jobs(jobs)
 
 
+def check_between(option: str, value: int | None, least: int, most: int) -> None:
+    """Refuse a number outside an interval."""
+    if value is not None and not least <= value <= most:
+        raise InputError(f"Expected {option} between {least} and {most}, got {shown(value)}.")
+
+
 def check_jobs(jobs: int) -> None:
     """Refuse a number of threads that means nothing."""
     if jobs == 0 or not -(2**31) < jobs < 2**31:

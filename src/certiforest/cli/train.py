@@ -20,17 +20,18 @@ from certiforest.cli.options import (
     InputError,
     Jobs,
     OutputOptions,
+    check_between,
     check_jobs,
     check_one_of,
 )
-from certiforest.words import interval, norm_name, shown
+from certiforest.words import interval, listed, norm_name, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certiforest.data.tables import Table
 
-LARGEST_SEED = 2**32 - 1
+LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
 
 
 class Trainer(NamedTuple):
@@ -95,8 +96,8 @@ def train(
     output.check({"--out": out, "--held-out": held_out}, [data.data])
     check_one_of("--model", model, tuple(TRAINERS))
     check_jobs(jobs)
-    if not 0 <= seed <= LARGEST_SEED:
-        raise InputError(f"Expected --seed between 0 and {LARGEST_SEED}, got {shown(seed)}.")
+    check_between("--seed", seed, 0, LARGEST_SEED)
+    check_between("--trees", trees, 1, MOST_TREES)
     if held_out is not None and part != "train":
         raise InputError(f"Expected --part train with --held-out, got {shown(part)}, which holds no rows out.")
     from certiforest.attack.spread import spread
@@ -124,7 +125,7 @@ def train(
     estimator = make_estimator(model, {**fixed, **given}, param or ())
     start = time.perf_counter()
     with console.progress_bar("Training", estimator.get_params()["n_estimators"]) as advance:
-        _fit(estimator, X[chosen], table.y[chosen], advance)
+        _fit(estimator, X[chosen], table.y[chosen], advance, param or ())
     seconds = time.perf_counter() - start
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
@@ -178,7 +179,7 @@ def _read_value(text: str, entry: str) -> Any:
         raise InputError(f"Expected --param with a plain value, got {shown(entry)}.") from None
 
 
-def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None]) -> None:
+def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None], given: Sequence[str]) -> None:
     """Fit with a progress bar, and say warnings in one line each."""
     done = 0
 
@@ -193,12 +194,17 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None])
         warnings.simplefilter("always", UserWarning)
         try:
             estimator.fit(X, y)
-        except (ValueError, RuntimeError) as error:
-            # Rows were checked, so what begins so is about a parameter, or says that there are too few trees.
+        except RuntimeError as error:  # fewer trees than asked for
             if not str(error).startswith("Expected "):
                 raise
-            hint = " (Parameters are given by --param, e.g. --param n_partitions=4.)"
-            raise InputError(f"{error}{hint if isinstance(error, RuntimeError) else ''}") from None
+            raise InputError(f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)") from None
+        except (ValueError, TypeError, ArithmeticError) as error:
+            # Rows were checked, so what begins so is about a parameter; trainers do not examine all that --param gives.
+            if str(error).startswith("Expected "):
+                raise InputError(str(error)) from None
+            if given:
+                raise InputError(f"Expected --param that the trainer takes, got {listed(given)} ({error}).") from None
+            raise
     for warning in caught:
         console.complain(f"warning: {warning.message}")
 
