@@ -255,3 +255,23 @@ def test_the_digest_of_a_table_tells_rows_labels_and_order_apart():
 def test_a_record_of_training_that_is_none(entry):
     with pytest.raises(SplitError, match="training"):
         TrainingRecord.read(entry)
+
+
+def test_a_label_that_ends_with_a_zero_byte_became_another(refuse):
+    assert "zero byte" in refuse("a,y\n1,ham\0\n2,ham\n", target="y")
+
+
+def test_a_reason_of_thousands_of_characters(refuse):
+    assert len(refuse(f"1 1:{'x' * 3000}\n", "rows.svm")) < 500
+
+
+def test_readers_skipped_different_spaces(refuse):
+    for space in ("\x1e", "\xa0", "\u2003", "\x85"):
+        assert "Expected a number" in refuse(f"a,y\n{space}1.5,1\n", target="y")
+
+
+def test_an_npz_whose_directory_contradicts_its_members(tmp_path, refuse):
+    np.savez(tmp_path / "a.npz", X=np.zeros((1, 1)), feature_names=["a"])
+    content = (tmp_path / "a.npz").read_bytes()
+    at = content.rindex(b"feature_names")
+    assert "differ" in refuse(content[:at] + b"feature_n" + content[at + 9 :].replace(b"ames", b"`mes", 1), "rows.npz")

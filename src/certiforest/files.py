@@ -101,7 +101,10 @@ def _link(scratch: str, target: Path) -> bool:
 
 def _target(path: str | os.PathLike[str]) -> Path:
     """Return the file that is meant: where a link leads to."""
-    return Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise FileError(f"Expected a file to write, got {path}, a link that leads in a circle.")
+    return target
 
 
 def _kind(mode: int) -> str:

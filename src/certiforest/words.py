@@ -35,6 +35,11 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def reason(error: BaseException) -> str:
+    """Return what a library says about an error: in one line that is not long."""
+    return cut(" ".join(str(error).split()), 200) or type(error).__name__
+
+
 def printable(text: str) -> str:
     """Return a text with everything that is no visible character, space or line end written as an escape."""
     if text.isprintable():

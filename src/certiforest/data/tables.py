@@ -229,6 +229,8 @@ def _as_text_labels(texts: list[str], path: Any) -> NDArray:
                 f"Expected a label in every row, got {text!r} in row {row} of {path}, counted from 0. Remove such rows,"
                 " or name that class otherwise."
             )
+        if "\0" in text:  # NumPy drops it
+            raise TableError(f"Expected labels of characters, got a zero byte in row {row} of {path}, counted from 0.")
         if len(text) > LONGEST_LABEL:
             raise TableError(
                 f"Expected labels of up to {LONGEST_LABEL} characters, got one of {len(text)} in row {row} of {path},"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -31,6 +32,7 @@ from certiforest.data.tables import (
 from certiforest.words import setting, shown
 
 DELIMITERS = ",;\t"
+SPECIAL = re.compile(r'["\x1c-\x1f\x85]|(?![ \t\n\r\f\v])\s')  # quotes, and spaces that only some readers skip
 BLOCK = 10_000  # rows that are held as Python objects at a time
 
 
@@ -49,7 +51,7 @@ class _Text(NamedTuple):
 def read(request: Request) -> Table:
     """Read a CSV file; see `read_table`."""
     text = _open(_read_text(request), request)
-    read_rows = _read_records if '"' in text.text else _read_plain
+    read_rows = _read_records if SPECIAL.search(text.text) else _read_plain
     X, labels = read_rows(text)
     if len(X) == 0:
         raise TableError(f"Expected rows below the header, got none in {request.path}.")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from certiforest.data.tables import Request, Table, TableError, as_labels
-from certiforest.words import setting
+from certiforest.words import reason, setting
 
 UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)  # Python reads 1_0 as 10
 MOST_EMPTY_CELLS, LEAST_FILLED = 2**25, 0.001
@@ -37,7 +37,7 @@ def read(request: Request) -> Table:
             raise ValueError("a number with an underscore")
         X, y = load_svmlight_file(io.BytesIO(content), zero_based=True)
     except (ValueError, OverflowError) as error:
-        raise TableError(f"Expected a LIBSVM file, got {path} ({' '.join(str(error).split())}).") from None
+        raise TableError(f"Expected a LIBSVM file, got {path} ({reason(error)}).") from None
     first = _first_index(X.indices, request)
     n_features = int(X.indices.max(initial=0)) + 1 - first if request.n_features is None else request.n_features
     _check_size(len(y), n_features, X.nnz, path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import replace
 
 import numpy as np
 
 from certiforest.data.tables import Request, Table, TableError, as_floats, as_labels, choose_columns
-from certiforest.words import listed, setting, shown
+from certiforest.words import listed, reason, setting, shown
 
 ZIP, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
 
@@ -23,6 +24,9 @@ def read(request: Request) -> Table:
     if not start.startswith(ZIP):
         raise TableError(f"Expected an npz file, got {path}, which is none; save one by np.savez(path, X=X, y=y).")
     try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                archive.open(name).close()  # a name that stands twice in the file stands there alike
         with np.load(path, allow_pickle=False) as arrays:
             if "X" not in arrays:
                 raise TableError(f"Expected an array 'X' of rows, got {listed(arrays.files)} in {path}.")
@@ -35,7 +39,7 @@ def read(request: Request) -> Table:
     except TableError:
         raise
     except Exception as error:  # zip, format and pickle errors, each of another kind
-        raise TableError(f"Expected an npz file without pickled objects, got {path} ({error}).") from None
+        raise TableError(f"Expected an npz file without pickled objects, got {path} ({reason(error)}).") from None
     if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
         raise TableError(f"Expected X as a table of numbers, got shape {X.shape} of {X.dtype} in {path}.")
     if y is not None and y.shape != X.shape[:1]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.data.tables import Request, Table, TableError, as_floats, as_labels, choose_columns
-from certiforest.words import setting
+from certiforest.words import reason, setting
 
 
 def read(request: Request) -> Table:
@@ -72,5 +72,4 @@ def _type_of(column: Any) -> str:
 
 
 def _no_parquet(request: Request, error: BaseException) -> TableError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return TableError(f"Expected a Parquet file, got {request.path} ({reason}).")
+    return TableError(f"Expected a Parquet file, got {request.path} ({reason(error)}).")
