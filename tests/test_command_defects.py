@@ -333,6 +333,8 @@ class TestOutputs:
         assert run(*question, "--out", link, "--force")[0] == 0
         assert link.is_symlink()
         assert target.read_text().startswith("row,")
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
+        assert "circle" in refuse(*question, "--out", tmp_path / "loop", "--force")
         to_pipe = tmp_path / "to_pipe"
         to_pipe.symlink_to(pipe)
         assert "pipe" in refuse(*question, "--out", to_pipe, "--force")
@@ -383,7 +385,7 @@ class TestStreams:
             end = subprocess.run([*COMMAND, "datasets"], stdout=full, stderr=subprocess.PIPE, text=True)
         assert end.returncode == 2
         assert end.stderr.count("\n") == 1
-        assert "No space left" in end.stderr
+        assert "standard output, got: No space left" in end.stderr
 
     @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-"])
     def test_closed_streams_left_a_traceback(self, closed, question, tmp_path):

@@ -315,7 +315,7 @@ def judge_end(judge, seed, words, folder, code, out, err, is_apart=False):
     for name in set(now) - set(folder.before):
         if name.encode(errors="surrogateescape").decode(errors="replace") and name not in written and name != "results":
             judge.find(seed, "a file came into being", f"{told} {name}")
-        if code == 2 and name != "results":
+        if code == 2 and name != "results" and "standard output" not in err:
             judge.find(seed, "a file of a refusal", f"{told} {name}")
     if now != folder.before:
         folder.renew()

@@ -7,6 +7,7 @@ and characters that the terminal cannot show as escapes, too.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -45,13 +46,21 @@ def show_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequenc
     _show(title, table)
 
 
+class _Page(io.StringIO):
+    """Takes what is printed, in the encoding of standard output, to be written at once."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def _show(title: str | None, table: Table) -> None:
-    console = Console(width=None if _is_terminal(sys.stdout) else WIDTH_OF_FILES, soft_wrap=False)
-    with console.capture() as captured:
-        if title is not None:  # on a line of its own, as a table would wrap it to its own width
-            console.print(_plain(title), soft_wrap=True, style="italic")
-        console.print(table)
-    _write(captured.get())
+    page, is_terminal = _Page(), _is_terminal(sys.stdout)
+    console = Console(file=page, force_terminal=is_terminal, width=None if is_terminal else WIDTH_OF_FILES)
+    if title is not None:  # on a line of its own, as a table would wrap it to its own width
+        console.print(_plain(title), soft_wrap=True, style="italic")
+    console.print(table)
+    _write(page.getvalue())
 
 
 def _plain(text: str) -> Text:
