@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 
 LONGEST_SENTENCE = 1200
-MOST_SECONDS = 20
+MOST_SECONDS, MOST_CPU_SECONDS = 300, 10  # others may be at work on the same machine
 MOST_MEGABYTES = 500
 
 
@@ -46,7 +46,7 @@ class Judge:
         def stop(*_):
             raise TooLongError
 
-        start = time.perf_counter()
+        start = time.process_time()
         before = signal.signal(signal.SIGALRM, stop)
         signal.alarm(MOST_SECONDS)
         try:
@@ -56,8 +56,8 @@ class Judge:
         finally:
             signal.alarm(0)
             signal.signal(signal.SIGALRM, before)
-        if time.perf_counter() - start > MOST_SECONDS / 2:
-            self.find(seed, "slow", f"{time.perf_counter() - start:.1f} s")
+        if time.process_time() - start > MOST_CPU_SECONDS:
+            self.find(seed, "slow", f"{time.process_time() - start:.1f} s of the processor")
         memory = peak_megabytes()
         if memory - self._memory > MOST_MEGABYTES:
             self.find(seed, "memory", f"{memory - self._memory:.0f} MB more")

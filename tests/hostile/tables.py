@@ -18,6 +18,7 @@ import pandas as pd
 import polars
 import pyarrow as pa
 import pyarrow.parquet
+import sklearn.datasets  # noqa: F401  # slow to import: not in the first case that needs it
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, AttackerOptions, Domain, ModelPath, open_model
+from certiforest.cli.options import AsJson, AttackerOptions, Domain, InputError, ModelPath, open_model
 
 
 def spread(
@@ -32,9 +32,12 @@ def spread(
 
     from certiforest.attack.spread import overlaps
     from certiforest.cli.summaries import describe_model
+    from certiforest.ensemble.tree_kernels import LARGEST
     from certiforest.report import SpreadFacts
     from certiforest.words import feature_name, named, norm_name
 
+    if eps is not None and LARGEST / 2 < eps < np.inf:
+        raise InputError(f"Expected --eps up to {LARGEST / 2:.3g}, whose double is still a number, got {eps}.")
     ensemble = open_model(model)
     names = ensemble.feature_names
     attacker = attacker_options.attacker(0.0 if eps is None else eps, names, ensemble.n_features, domain)
