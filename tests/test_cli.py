@@ -9,36 +9,8 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
-from certiforest.cli import main
 from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def refuse(run):
-    """Run a command that must be refused with exit code 2 and one line; return the line."""
-
-    def refuse(*argv):
-        code, out, err = run(*argv)
-        assert (code, out) == (2, "")
-        assert err.startswith("certiforest: error: ")
-        assert err.count("\n") == 1
-        return err
-
-    return refuse
 
 
 @pytest.fixture
@@ -195,24 +167,23 @@ class TestBadInput:
         empty.touch()
         assert "empty file" in refuse("certify", model, empty, *rest)
         assert "'length', 'links', 'label'" in refuse("certify", model, data, "--target", "lable", "--eps", "0.1")
-        text = tmp_path / "text.csv"
-        text.write_text("length,links,label\n1,many,ham\n")
-        assert "got 'many' in line 2, column 'links'" in refuse("certify", model, text, *rest)
-        spaced = tmp_path / "spaced.csv"
-        spaced.write_text("number of words,label\nmany,ham\n")
-        assert "--drop 'number of words'" in refuse("certify", model, spaced, *rest)
-        wide = tmp_path / "wide.csv"
-        wide.write_text("length,links,more,label\n1,1,1,ham\n")
-        assert "--drop more" in refuse("certify", model, wide, *rest)
-        assert "--target more" in refuse("certify", model, wide, *rest)
         assert "model before the data" in refuse("certify", data, model, *rest)
         assert "model before the data" in refuse("report", data, model, *rest)
-        narrow = tmp_path / "narrow.csv"
-        narrow.write_text("length,label\n1,ham\n")
-        assert "got no 'links'" in refuse("certify", model, narrow, *rest)
-        unseen = tmp_path / "unseen.csv"
-        unseen.write_text("length,links,label\n1,1,eggs\n")
-        assert "got 'eggs'" in refuse("certify", model, unseen, *rest)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("length,links,label\n1,many,ham\n", "got 'many' in line 2, column 'links'"),
+            ("number of words,label\nmany,ham\n", "--drop 'number of words'"),
+            ("length,links,more,label\n1,1,1,ham\n", "--drop more"),
+            ("length,links,more,label\n1,1,1,ham\n", "--target more"),
+            ("length,label\n1,ham\n", "got no 'links'"),
+            ("length,links,label\n1,1,eggs\n", "got 'eggs'"),
+        ],
+    )
+    def test_rows(self, refuse, model, data, text, message):
+        data.write_text(text)
+        assert message in refuse("certify", model, data, "--target", "label", "--eps", "0.1")
 
     def test_attacker(self, refuse, model, data):
         arguments = ("certify", model, data, "--target", "label")
@@ -266,17 +237,7 @@ def test_published_model_on_a_named_dataset(run, norm):
     """The counts of the authors' verifier for one of the models published with the paper."""
     name = "lse_part_rand_25_4_0.015_100_0_m2_s1_mnpert0.0075_mxpert0.015.silva"
     path = shared() / "models" / "mnist26" / name
-    arguments = (
-        "certify",
-        path,
-        "mnist26",
-        "--data-dir",
-        shared() / "data",
-        "--eps",
-        "0.015",
-        "--norm",
-        norm,
-    )
+    arguments = ("certify", path, "mnist26", "--data-dir", shared() / "data", "--eps", "0.015", "--norm", norm)
     found = json.loads(run(*arguments, "--json")[1])
     expected = json.loads((shared() / "expected" / "carve_mnist26.json").read_text())
     (entry,) = (
@@ -338,15 +299,7 @@ class TestTrain:
             arguments = (
                 "train",
                 table,
-                "--target",
-                "bought",
-                "--scale",
-                "--eps",
-                "0.001",
-                "--trees",
-                "3",
-                "--depth",
-                "2",
+                *["--target", "bought", "--scale", "--eps", "0.001", "--trees", "3", "--depth", "2"],
             )
             how = () if method is None else ("--method", method)
             assert run(*arguments, "--model", model, *how, "--out", out)[0] == 0
@@ -358,15 +311,7 @@ class TestTrain:
     def test_named_dataset(self, run, tmp_path):
         out = tmp_path / "model.json"
         arguments = (
-            "train",
-            "breast_cancer",
-            "--eps",
-            "0.01",
-            "--trees",
-            "5",
-            "--depth",
-            "3",
-            "--frozen",
+            *["train", "breast_cancer", "--eps", "0.01", "--trees", "5", "--depth", "3", "--frozen"],
             "mean radius",
         )
         assert run(*arguments, "--out", out)[0] == 0
@@ -394,15 +339,7 @@ class TestTrain:
         arguments = (
             "train",
             table,
-            "--target",
-            "bought",
-            "--scale",
-            "--eps",
-            "0.1",
-            "--method",
-            "prune",
-            "--trees",
-            "50",
+            *["--target", "bought", "--scale", "--eps", "0.1", "--method", "prune", "--trees", "50"],
         )
         code, _, err = run(*arguments, "--param", "on_shortfall=keep", "--out", out)
         assert code == 0
@@ -496,10 +433,7 @@ class TestReproduce:
         models = {kind: train(kind, original) for kind, original in reproduction.MODELS.items()}
         monkeypatch.setattr(reproduction, "MODELS", models)
         arguments = (
-            "reproduce",
-            "table3",
-            "--quick",
-            "--data-dir",
+            *["reproduce", "table3", "--quick", "--data-dir"],
             shared() / "data",
             "--out-dir",
             tmp_path / "results",

@@ -14,37 +14,10 @@ import pytest
 
 from certiforest import Scaling, TreeEnsemble
 from certiforest.cli import main
+from certiforest.cli.summaries import as_csv
 
 COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main())"]
 LARGEST = float(np.finfo(float).max)
-
-
-@pytest.fixture
-def run(capfd):
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def refuse(run):
-    """Run a command that must be refused with exit code 2 and one line; return the line."""
-
-    def refuse(*argv):
-        code, out, err = run(*argv)
-        assert (code, out) == (2, ""), err
-        assert err.startswith("certiforest: error: ")
-        assert err.count("\n") == 1
-        assert len(err) < 700
-        return err
-
-    return refuse
 
 
 def stumps(thresholds, **options):
@@ -63,9 +36,10 @@ def model(tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("length,links,label\n0.1,0.1,ham\n0.45,0.45,ham\n0.9,0.9,spam\n0.9,0.9,ham\n")
-    return path
+    rows = [(0.1, 0.1, "ham"), (0.45, 0.45, "ham"), (0.9, 0.9, "spam"), (0.9, 0.9, "ham")]
+    text = as_csv(["length", "links", "label"], rows)
+    (tmp_path / "rows.csv").write_text(text)
+    return tmp_path / "rows.csv"
 
 
 @pytest.fixture
