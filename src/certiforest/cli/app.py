@@ -23,6 +23,7 @@ from certiforest.cli.report import report
 from certiforest.cli.reproduce import reproduce
 from certiforest.cli.spread import spread
 from certiforest.cli.train import train
+from certiforest.files import FileError
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
 ClickError: Any = typer.BadParameter.__mro__[2]
@@ -114,7 +115,8 @@ def _explain(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, error.format_message()
     if isinstance(error, MemoryError):
         return BAD_INPUT, "Expected work that fits into memory, got more than that; use fewer rows, columns or trees."
-    if isinstance(error, expected_errors()):
+    is_ours = isinstance(error, (InputError, FileError, console.ClosedError))
+    if is_ours or isinstance(error, _errors_of_the_library()):
         return BAD_INPUT, str(error)
     if isinstance(error, OSError):
         where = "" if error.filename is None else f" {error.filename}"
@@ -125,8 +127,8 @@ def _explain(error: Exception) -> tuple[int, str]:
     )
 
 
-def expected_errors() -> tuple[type[Exception], ...]:
-    """Return the errors by which the library says that input is not what it should be."""
+def _errors_of_the_library() -> tuple[type[Exception], ...]:
+    """Return the errors by which the library says that input is not what it should be; importing them takes time."""
     from certiforest.attack.attacker import AttackerError
     from certiforest.certify import SpreadError
     from certiforest.data.catalogue import DatasetError
@@ -136,9 +138,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from certiforest.ensemble import ModelError
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
-    from certiforest.files import FileError
     from certiforest.reproduction.lab import ReproductionError
 
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError)
-    data = (TableError, SplitError, SourceError, DatasetError, FileError, ReproductionError)
-    return (InputError, console.ClosedError, *model, *data)
+    return (*model, TableError, SplitError, SourceError, DatasetError, ReproductionError)

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -155,6 +155,7 @@ def progress_bar(title: str, total: int) -> Iterator[Steps]:
     description = TextColumn("{task.description}", markup=False)
     columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     is_seen = _is_terminal(sys.stderr)
-    console = Console(stderr=True) if is_seen else Console(file=open(os.devnull, "w"))  # noqa: SIM115
-    with Progress(*columns, console=console, transient=True, disable=not is_seen) as bar:
+    console = Console(stderr=True) if is_seen else Console(file=io.StringIO())
+    bar = Progress(*columns, console=console, transient=True)
+    with bar if is_seen else nullcontext():  # a disabled bar leaves an empty line in older versions of rich
         yield Steps(bar, printable(title), total)
