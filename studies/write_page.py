@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from certiforest.files import write_atomically
-from certiforest.reproduction.experiments import as_markdown, reproduce
+from certiforest.reproduction import as_markdown, reproduce
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproduction.md"
 # A command in a block of its own, and all that follows until the next block or heading.

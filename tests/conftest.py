@@ -1,7 +1,38 @@
 """Settings of the whole suite."""
 
+import pytest
 from hypothesis import settings
+
+from certiforest.cli import main
 
 # The first example of a test may compile kernels: how long one takes says nothing.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def run(capfd):
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def run(*argv):
+        code = main([str(word) for word in argv])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def refuse(run):
+    """Run a command that must be refused with exit code 2 and one line; return the line."""
+
+    def refuse(*argv):
+        code, out, err = run(*argv)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("certiforest: error: ")
+        assert err.count("\n") == 1
+        assert len(err) < 700
+        return err
+
+    return refuse

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from certiforest import ModelError, TreeEnsemble, as_ensemble
-from certiforest.cli.commands import main
+from certiforest.cli import main
 from certiforest.formats import score_table
 from certiforest.formats.float32_rows import parse_single
 from certiforest.formats.lightgbm_models import ZERO

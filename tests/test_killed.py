@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli.commands import main; sys.exit(main(sys.argv[1:]))"]
+COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"]
 
 
 class Killer:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
-from certiforest.report.findings import as_html, as_text, find
+from certiforest.report import as_html, as_text, find
 
 SPITEFUL = "<script>alert('x')</script>"
 

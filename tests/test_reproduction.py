@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from certiforest.reproduction.experiments import EXPERIMENTS, MODELS, as_markdown, paper_settings, reproduce
+from certiforest.reproduction import EXPERIMENTS, as_markdown, paper_settings, reproduce
+from certiforest.reproduction.models import MODELS
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from certiforest.data.tables import TableError, read_table
+from certiforest.data.readers import read_table
+from certiforest.data.tables import TableError
 
 CSV = "width,height,label\n1,2,ham\n3.5,-4e2,spam\n"
 
@@ -39,7 +40,9 @@ def test_csv_without_header(write):
 
 def test_header_of_numbers_is_settled_by_hand(write):
     path = write("0,1,2\n1,2,0\n3,4,1\n")
-    assert len(read_table(path)) == 3
+    with pytest.raises(TableError, match="may be either"):
+        read_table(path)
+    assert len(read_table(path, header=False)) == 3
     assert read_table(path, "2", header=True).feature_names == ("0", "1")
 
 
@@ -123,7 +126,7 @@ def test_npz_never_unpickles(tmp_path):
 
 def test_libsvm(write):
     path = write("+1 1:0.5 3:2\n-1 2:1\n", "rows.svm")
-    table = read_table(path, n_features=4)
+    table = read_table(path, n_features=4, first_index=1)
     np.testing.assert_array_equal(table.X, [[0.5, 0, 2, 0], [0, 1, 0, 0]])
     assert table.y.tolist() == [1, -1]
     with pytest.raises(TableError, match="LIBSVM file"):

@@ -1,5 +1,22 @@
 """The command line: what people type, and what they see of it."""
 
-from certiforest.cli.commands import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    What is slow to import comes in here, so that Ctrl-C is answered by a sentence from the first moment on.
+    """
+    try:
+        from certiforest.cli.app import run
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            sys.stderr.write("certiforest: Interrupted; nothing was written.\n")
+        return INTERRUPTED
+    return run(argv)

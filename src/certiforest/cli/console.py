@@ -1,197 +1,136 @@
-"""What people see: lines and tables, JSON for machines, progress bars. The only place that prints."""
+"""What people see: lines and tables, JSON for machines, progress bars. The only place that prints.
+
+Texts that come from files or were typed are shown as they are: never taken for markup, control characters as escapes,
+and characters that the terminal cannot show as escapes, too.
+"""
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import io
 import json
-import math
+import os
 import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table as TextTable
+from rich.table import Table
+from rich.text import Text
 
-from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import has_large_spread, largest_certifiable_eps
-from certiforest.data.sources import Sample
-from certiforest.ensemble import TreeEnsemble
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
+from certiforest.words import printable
 
-
-def summarise(
-    ensemble: TreeEnsemble,
-    attacker: Attacker,
-    found: Certificates,
-    *,
-    model: str,
-    rows: Sample,
-    seconds: float,
-) -> dict[str, Any]:
-    """Return what a certification found, for JSON and for a table."""
-    largest = largest_certifiable_eps(ensemble, attacker)
-    return {
-        "model": describe_model(ensemble, model),
-        "data": {
-            "source": rows.source,
-            "part": rows.part,
-            "n_rows": len(found),
-            "scaled": rows.scaling is not None,
-        },
-        "attacker": {
-            "norm": norm_name(attacker),
-            "eps": attacker.eps,
-            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
-        },
-        "has_large_spread": has_large_spread(ensemble, attacker),
-        "largest_eps": None if largest < 0 else finite_or_none(largest),
-        **count_verdicts(found),
-        "seconds": round(seconds, 4),
-    }
+WIDTH_OF_FILES = 160  # a file or pipe has no width to fit into
 
 
-def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
-    """Return a model's sizes and classes, for JSON."""
-    return {
-        "path": path,
-        "n_trees": ensemble.n_trees,
-        "n_nodes": ensemble.n_nodes,
-        "n_features": ensemble.n_features,
-        "classes": ensemble.classes.tolist(),
-        "scaled": ensemble.scaling is not None,
-    }
-
-
-def count_verdicts(found: Certificates) -> dict[str, Any]:
-    """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    counts: dict[str, Any] = {
-        "stable": int((found.stable == STABLE).sum()),
-        "unstable": int((found.stable == UNSTABLE).sum()),
-        "unknown": int((found.stable == UNDECIDED).sum()),
-    }
-    if found.label is not None:
-        counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
-        counts["accuracy"] = found.accuracy
-        counts["robust_accuracy"] = found.robust_accuracy
-        counts["robust_accuracy_bounds"] = list(found.robust_accuracy_bounds)
-    if found.radius is not None:
-        counts["median_radius"] = finite_or_none(float(np.median(found.radius)))
-    return counts
-
-
-def show_summary(summary: dict[str, Any]) -> None:
-    """Show what `summarise` returns as a table."""
-    attacker, data = summary["attacker"], summary["data"]
-    table = key_values(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}")
-    rows = f"{data['n_rows']} ({data['source']}" + (f", {data['part']} part" if data["part"] != "all" else "")
-    rows += ", scaled)" if data["scaled"] else ")"
-    table.add_row("Rows", rows)
-    if "verdicts" in summary:
-        table.add_row("Accuracy", f"{summary['accuracy']:.2%}")
-        table.add_row("Robust accuracy", as_percent(summary["robust_accuracy_bounds"], digits=2))
-        for name, count in summary["verdicts"].items():
-            table.add_row(f"  {name}", str(count))
-    else:
-        for name in ("stable", "unstable", "unknown"):
-            table.add_row(name.capitalize(), str(summary[name]))
-    if "median_radius" in summary:
-        median = summary["median_radius"]
-        shown = "infinite" if median is None else f"{median:.6g}"
-        table.add_row("Median radius", f"{shown} (lower bounds counted)")
-    table.add_row("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no")
-    table.add_row("Time", f"{summary['seconds']:.2f} s")
-    show(table)
-
-
-def rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:
-    """Return one line per row: label, prediction, verdict, and on request radius and witness."""
-    columns: dict[str, list] = {"row": rows.row_numbers.tolist()}
-    if found.label is not None:
-        columns["label"] = found.label.tolist()
-    columns["prediction"] = found.prediction.tolist()
-    columns["stable"] = found.stable.tolist()
-    columns["method"] = found.method.tolist()
-    if found.label is not None:
-        columns["verdict"] = [verdict.name for verdict in found.verdict]
-    if radius and not (found.radius is None or found.radius_upper is None or found.radius_is_exact is None):
-        columns["radius"] = found.radius.tolist()
-        columns["radius_is_exact"] = found.radius_is_exact.tolist()
-        columns["radius_upper"] = found.radius_upper.tolist()
-    if witness and found.witness is not None:
-        for index, column in enumerate(found.witness.T):
-            name = f"witness_{feature_name(rows.names, index)}"
-            columns[name] = ["" if value != value else repr(value) for value in column.tolist()]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
-
-
-def feature_name(names: Sequence[str] | None, index: int) -> str:
-    """Return a feature's name, one made of its index if there are no names."""
-    return f"feature_{index}" if names is None else names[index]
-
-
-def norm_name(attacker: Attacker) -> str:
-    """Return a norm as it is typed."""
-    return "inf" if math.isinf(attacker.norm) else str(int(attacker.norm))
-
-
-def as_percent(bounds: Sequence[float], digits: int = 1) -> str:
-    """Return an interval as percentages, one if both ends are equal."""
-    low, high = bounds
-    if low == high:
-        return f"{low:.{digits}%}"
-    return f"{low:.{digits}%} to {high:.{digits}%}"
-
-
-def finite_or_none(value: float) -> float | None:
-    """JSON has no infinity; null stands for it."""
-    return value if math.isfinite(value) else None
-
-
-def shortened(names: Sequence[str]) -> str:
-    """Return the first few names, and how many there are."""
-    return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
-
-
-def key_values(title: str) -> TextTable:
-    """Return an empty table of two columns: what, and how much."""
-    table = TextTable(title=title, show_header=False)
+def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Print a table of two columns: what, and how much."""
+    table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column()
-    return table
+    for fact in facts:
+        table.add_row(*map(_plain, fact))
+    _show(title, table)
 
 
-def show(table: TextTable) -> None:
-    """Print a table."""
-    console = Console()
-    if not console.is_terminal:  # a file or pipe has no width to fit into
-        console = Console(width=160)
-    if table.title is not None:  # on a line of its own, as a table would wrap it to its own width
-        console.print(table.title, soft_wrap=True, highlight=False, markup=False, style="italic")
-        table.title = None
+def show_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> None:
+    """Print a table with headings; numbers, in all but the first ``n_left`` columns, are set to the right."""
+    table = Table()
+    for number, column in enumerate(columns):
+        table.add_column(_plain(column), justify="left" if number < n_left else "right")
+    for row in rows:
+        table.add_row(*map(_plain, row))
+    _show(title, table)
+
+
+class _Page(io.StringIO):
+    """Takes what is printed, in the encoding of standard output, to be written at once."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _show(title: str | None, table: Table) -> None:
+    page, is_terminal = _Page(), _is_terminal(sys.stdout)
+    console = Console(file=page, force_terminal=is_terminal, width=None if is_terminal else WIDTH_OF_FILES)
+    if title is not None:  # on a line of its own, as a table would wrap it to its own width
+        console.print(_plain(title), soft_wrap=True, style="italic")
     console.print(table)
+    _write(page.getvalue())
+
+
+def _plain(text: str) -> Text:
+    return Text(printable(text))
 
 
 def say(text: str) -> None:
     """Print one line as it is."""
-    Console(soft_wrap=True, highlight=False, markup=False).print(text)
+    _write(printable(text) + "\n")
 
 
 def say_json(document: Any) -> None:
     """Print a document for machines."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    _write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def complain(text: str) -> None:
-    """Print one line on standard error."""
-    sys.stderr.write(f"certiforest: {' '.join(text.split())}\n")
+    """Print one line on standard error; where that is closed, nobody listens."""
+    if sys.stderr is None:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"certiforest: {_encodable(printable(' '.join(text.split())), sys.stderr)}\n")
+        sys.stderr.flush()
+
+
+class ClosedError(Exception):
+    """Standard output does not take what is printed."""
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(_encodable(text, sys.stdout))
+        sys.stdout.flush()  # a full disk or a closed pipe is noticed while it can be told
+    except OSError as error:
+        raise ClosedError(f"Expected to print on standard output, got: {error.strerror}.") from None
+
+
+def _encodable(text: str, stream: Any) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def open_missing_streams() -> None:
+    """Take up the numbers of closed standard streams, lest a file opened later gets one, and what libraries print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def say_warnings_in_one_line() -> None:
+    """Let warnings of libraries look like those of ours."""
+    warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+
+
+def close_broken_streams() -> None:
+    """Leave nothing to be printed when the process ends: Python would end with a code of its own if that fails."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and stream.isatty()
 
 
 class Steps:
@@ -207,14 +146,16 @@ class Steps:
 
     def show(self, n_done: int, total: int, step: str) -> None:
         """Say which step of how many is being done."""
-        self._bar.update(self._task, completed=n_done, total=total, description=f"{self._title}: {step}")
+        self._bar.update(self._task, completed=n_done, total=total, description=printable(f"{self._title}: {step}"))
 
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Steps]:
     """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    is_seen = _is_terminal(sys.stderr)
+    console = Console(stderr=True) if is_seen else Console(file=io.StringIO())
     bar = Progress(*columns, console=console, transient=True)
-    with bar if console.is_terminal else nullcontext():  # a disabled bar leaves an empty line in older versions of rich
-        yield Steps(bar, title, total)
+    with bar if is_seen else nullcontext():  # a disabled bar leaves an empty line in older versions of rich
+        yield Steps(bar, printable(title), total)

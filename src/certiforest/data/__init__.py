@@ -1,1 +1,1 @@
-"""Rows and labels from files and by name."""
+"""Rows and labels: files of every kind, datasets by name, splits."""

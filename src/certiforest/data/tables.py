@@ -1,38 +1,27 @@
-"""Tables of rows and labels from files: CSV, Parquet, npz and LIBSVM.
+"""Table: finite float64 rows, labels and column names, from whatever file they come.
 
-A file becomes a `Table`: finite float64 rows, labels, column names where the file has them. What cannot be
-read exactly so is refused with the column and row at fault. A CSV file has a header iff no cell of its
-first line is a number; ``header`` settles it where that guess is wrong.
+What cannot be read exactly so is refused with the column and row at fault: nothing is guessed, imputed, rounded or
+encoded. Here is what all kinds of files share: which columns are features, what a label is, which numbers fit.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-import shlex
-import warnings
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-DELIMITERS = ",;\t"
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-}
+from certiforest.words import listed, setting, shown
+
+LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
+LONGEST_LABEL = 1000
+MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class TableError(ValueError):
@@ -53,12 +42,18 @@ class Table:
         Names of the columns of ``X``, if the file has names.
     source : str
         Where the rows come from, for messages.
+    target_name : str or None
+        Name of the label column, if it has one.
+    first_index : {0, 1} or None
+        Which number the first column has in a LIBSVM file.
     """
 
     X: NDArray[np.float64]
     y: NDArray | None
     feature_names: tuple[str, ...] | None
     source: str
+    target_name: str | None = None
+    first_index: int | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -79,141 +74,47 @@ class Table:
         """
         if names is None or self.feature_names is None:
             if self.X.shape[1] != n_features:
-                more = self.X.shape[1] > n_features
+                more = f" Name the label by {setting('target')} and leave others out by {setting('drop')}."
                 raise TableError(
                     f"Expected {n_features} feature columns, as the model was trained on, got"
-                    f" {self.X.shape[1]} in {self.source}."
-                    + (" Name the label by --target and leave others out by --drop." if more else "")
+                    f" {self.X.shape[1]} in {self.source}." + (more if self.X.shape[1] > n_features else "")
                 )
             return self
-        missing = [name for name in names if name not in self.feature_names]
+        if tuple(names) == self.feature_names:
+            return self
+        place = {name: index for index, name in enumerate(self.feature_names)}
+        missing = [name for name in names if name not in place]
         if missing:
             raise TableError(
-                f"Expected the columns the model was trained on, got no {_listed(missing)} in {self.source}."
+                f"Expected the columns the model was trained on, got no {listed(missing)} in {self.source}."
                 " Add what is missing, or train a model without it."
             )
-        extra = [name for name in self.feature_names if name not in set(names)]
+        wanted = set(names)
+        extra = [name for name in self.feature_names if name not in wanted]
         if extra:
             raise TableError(
-                f"Expected the {len(names)} columns the model was trained on, got {_listed(extra)} as well in"
-                f" {self.source}. If it is the label, say --target {extra[0]!r}; leave out what is no feature by"
-                f" --drop {extra[0]!r}."
+                f"Expected the {len(names)} columns the model was trained on, got {listed(extra)} as well in"
+                f" {self.source}. If it is the label, say {setting('target', extra[0])}; leave out what is no feature"
+                f" by {setting('drop', extra[0])}."
             )
-        place = {name: index for index, name in enumerate(self.feature_names)}
         return replace(self, X=self.X[:, [place[name] for name in names]], feature_names=tuple(names))
 
 
-def read_table(
-    path: str | os.PathLike[str],
-    target: str | int | None = None,
-    *,
-    drop: Sequence[str | int] = (),
-    kind: str | None = None,
-    header: bool | None = None,
-    n_features: int | None = None,
-) -> Table:
-    """Read rows and labels from a file.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    target : str or int, optional
-        Label column: its name, or its index (-1 is the last). For npz files the name of the label array,
-        ``"y"`` if not given. LIBSVM files hold their labels and take none.
-    drop : sequence of str or int
-        Columns to leave out.
-    kind : {"csv", "parquet", "npz", "libsvm"}, optional
-        Told by the file's suffix if not given.
-    header : bool, optional
-        Whether the first line of a CSV file holds names; guessed if not given.
-    n_features : int, optional
-        Number of features of a LIBSVM file, whose rows leave out zeros.
-
-    Raises
-    ------
-    TableError
-        If the file or a column is missing, or holds anything but finite numbers.
-    """
-    path = Path(path)
-    _check_file(path)
-    kind = kind or SUFFIXES.get(path.suffix.lower())
-    if kind not in READERS:
-        raise TableError(
-            f"Expected a file that ends in {', '.join(SUFFIXES)}, got {path}."
-            f" Say what it holds by --format {'|'.join(READERS)}."
-        )
-    table = READERS[kind](path, _Request(target, tuple(drop), header, n_features))
-    if len(table) == 0:
-        raise TableError(f"Expected rows, got none in {path}.")
-    _check_finite(table)
-    return table
-
-
 @dataclass(frozen=True)
-class _Request:
-    """What is asked of a file."""
+class Request:
+    """What is asked of a file; see `read_table`."""
 
+    path: str | os.PathLike[str]
     target: str | int | None
     drop: tuple[str | int, ...]
     header: bool | None
     n_features: int | None
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise TableError(f"Expected a data file, got the directory {str(path)!r}.")
-    if not path.exists():
-        raise TableError(f"Expected a data file, got {path}, which does not exist.")
-    if path.stat().st_size == 0:
-        raise TableError(f"Expected rows, got the empty file {path}.")
-
-
-def _read_csv(path: Path, request: _Request) -> Table:
-    text = _read_text(path)
-    first = text[: text.find("\n") if "\n" in text else None]
-    delimiter = max(DELIMITERS, key=first.count)
-    cells = next(csv.reader([first.strip("\r")], delimiter=delimiter))
-    has_header = not any(map(_is_number, cells)) if request.header is None else request.header
-    names = tuple(cell.strip() for cell in cells) if has_header else None
-    wanted = _choose_columns(request, names, len(cells), path)
-    options: dict[str, Any] = {
-        "delimiter": delimiter,
-        "skiprows": int(has_header),
-        "comments": None,
-        "quotechar": '"',
-    }
-    if not text[len(first) :].strip() and has_header:
-        raise TableError(f"Expected rows below the header, got none in {path}.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about blank lines, which hold no row
-            X = np.loadtxt(io.StringIO(text), dtype=np.float64, usecols=wanted.features, ndmin=2, **options)
-            y = None
-            if wanted.target is not None:
-                y = np.loadtxt(io.StringIO(text), dtype=str, usecols=wanted.target, ndmin=1, **options)
-    except (ValueError, IndexError) as error:
-        # The fast reader does not say which cell; look at each until one is at fault.
-        raise _find_fault(text, delimiter, has_header, wanted, path) or TableError(
-            f"Expected a table in {path}, got something else ({error})."
-        ) from None
-    return Table(X, None if y is None else _as_labels(y, path), wanted.names_of_features, str(path))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise TableError(
-            f"Expected text in {path}, got bytes that are not UTF-8. Is it a CSV file? Else use --format."
-        ) from None
-    except OSError as error:
-        raise TableError(f"Expected a readable file, got {path} ({error.strerror}).") from None
+    first_index: int | None
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Which columns of a file are features and which is the label."""
+class Columns:
+    """Which columns of a file are features, and which is the label."""
 
     features: list[int]
     target: int | None
@@ -221,195 +122,159 @@ class _Columns:
 
     @property
     def names_of_features(self) -> tuple[str, ...] | None:
+        """Names of the features, in their order."""
         return None if self.names is None else tuple(self.names[index] for index in self.features)
 
+    @property
+    def name_of_target(self) -> str | None:
+        """Name of the label column."""
+        return None if self.names is None or self.target is None else self.names[self.target]
+
     def shown(self, index: int) -> str:
-        return f"column {index}" if self.names is None else f"column {self.names[index]!r}"
+        """Return what to call a column of the file."""
+        return f"column {index}" if self.names is None else f"column {shown(self.names[index])}"
+
+    def typed(self, index: int) -> str:
+        """Return what to type for a column of the file."""
+        return str(index) if self.names is None else self.names[index]
 
 
-def _choose_columns(request: _Request, names: tuple[str, ...] | None, n: int, path: Path) -> _Columns:
-    target = None if request.target is None else _find_column(request.target, names, n, path, "--target")
-    dropped = {_find_column(column, names, n, path, "--drop") for column in request.drop}
-    features = [index for index in range(n) if index != target and index not in dropped]
-    if not features:
-        raise TableError(f"Expected at least one feature column beside the label, got none in {path}.")
+def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: int) -> Columns:
+    """Find label and features among the columns of a file.
+
+    Raises
+    ------
+    TableError
+        If a column that is asked for is not there, a name is there twice, or no feature is left.
+    """
     if names is not None and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise TableError(f"Expected every column name once, got {twice!r} twice in {path}.")
-    return _Columns(features, target, names)
+        twice = Counter(names).most_common(1)[0][0]
+        raise TableError(f"Expected every column name once, got {shown(twice)} twice in {request.path}.")
+    place = {} if names is None else {name: index for index, name in enumerate(names)}
+    target = None if request.target is None else _find(request.target, "target", place, n_columns, request.path)
+    dropped = {_find(column, "drop", place, n_columns, request.path) for column in request.drop}
+    features = [index for index in range(n_columns) if index != target and index not in dropped]
+    if not features:
+        raise TableError(f"Expected at least one feature column beside the label, got none in {request.path}.")
+    return Columns(features, target, names)
 
 
-def _find_column(column: str | int, names: tuple[str, ...] | None, n: int, path: Path, option: str) -> int:
-    if names is not None and column in names:
-        return names.index(str(column))
+def _find(column: str | int, parameter: str, place: dict[str, int], n: int, path: Any) -> int:
+    if str(column) in place:
+        return place[str(column)]
     try:
         index = int(column)
     except ValueError:
-        has = f"the columns {_listed(names)}" if names is not None else f"{n} columns without names"
-        how = "a column of the file" if names is not None else f"an index from 0 to {n - 1} (or -1 for the last)"
-        raise TableError(f"Expected {option} to be {how}, got {column!r}; {path} has {has}.") from None
+        has = f"the columns {listed(list(place))}" if place else f"{n} columns without names"
+        how = "a column of the file" if place else f"an index from 0 to {n - 1} (or -1 for the last)"
+        raise TableError(f"Expected {setting(parameter)} to be {how}, got {shown(column)}; {path} has {has}.") from None
     if not -n <= index < n:
-        raise TableError(f"Expected {option} between {-n} and {n - 1}, got {index}; {path} has {n} columns.")
+        raise TableError(
+            f"Expected {setting(parameter)} between {-n} and {n - 1}, got {shown(index)}; {path} has {n} columns."
+        )
     return index % n
 
 
-def _find_fault(text: str, delimiter: str, has_header: bool, wanted: _Columns, path: Path) -> TableError | None:
-    lines = csv.reader(io.StringIO(text), delimiter=delimiter)
-    if has_header:
-        next(lines)
-    n_cells = None
-    for cells in lines:
-        if not cells:
-            continue
-        n_cells = len(cells) if n_cells is None else n_cells
-        if len(cells) != n_cells:
-            return TableError(
-                f"Expected {n_cells} columns per line, got {len(cells)} in line {lines.line_num} of {path}."
+def as_floats(column: NDArray, where: str) -> NDArray[np.float64]:
+    """Return numbers as float64, exactly.
+
+    Raises
+    ------
+    TableError
+        If they are no real numbers, or lose digits.
+    """
+    if column.dtype.kind not in "biuf":
+        raise TableError(f"Expected numbers, got {column.dtype} in {where}.")
+    with np.errstate(over="ignore"):
+        floats = column.astype(np.float64)
+    if column.dtype.kind == "f":
+        lost = (floats != column) & ~np.isnan(column)
+    else:
+        lost = np.abs(floats) >= LARGEST_WHOLE
+        lost[lost] = [int(number) != int(exact) for number, exact in zip(floats[lost], column[lost], strict=True)]
+    if lost.any():
+        raise TableError(
+            f"Expected numbers that float64 holds exactly, got {column[lost][0]} in {where}; it would become"
+            f" {floats[lost][0]:.17g}. Leave the column out, or make its numbers smaller."
+        )
+    return floats
+
+
+def as_labels(values: NDArray | Sequence[str], path: Any) -> NDArray:
+    """Return labels as integers if all are whole numbers, else as strings.
+
+    Raises
+    ------
+    TableError
+        If a label is missing, or is neither a number nor a text.
+    """
+    values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
+    kind = values.dtype.kind
+    if kind in "ib" or (kind == "u" and values.max(initial=0) < 2**63):
+        return values.astype(np.int64)
+    if kind == "f":
+        if not np.isfinite(values).all():
+            raise TableError(f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}.")
+        is_whole = (values == np.round(values)).all() and np.abs(values).max(initial=0) < LARGEST_WHOLE
+        return values.astype(np.int64) if is_whole else values.astype(str)
+    if kind not in "OUSTu":
+        raise TableError(f"Expected labels that are numbers or texts, got {values.dtype} in {path}.")
+    return _as_text_labels([_as_text(value, path) for value in values.tolist()], path)
+
+
+def _as_text_labels(texts: list[str], path: Any) -> NDArray:
+    for row, text in enumerate(texts):
+        if text in MISSING:
+            raise TableError(
+                f"Expected a label in every row, got {text!r} in row {row} of {path}, counted from 0. Remove such rows,"
+                " or name that class otherwise."
             )
-        for index in wanted.features:
-            if not _is_number(cells[index]):
-                where = f"line {lines.line_num}, {wanted.shown(index)} of {path}"
-                if cells[index].strip() in ("", "?"):
-                    return TableError(
-                        f"Expected a number, got a missing value in {where}. Remove or fill such rows first."
-                    )
-                name = index if wanted.names is None else wanted.names[index]
-                return TableError(
-                    f"Expected a number, got {cells[index]!r} in {where}. Encode text as numbers, leave the"
-                    f" column out by --drop {shlex.quote(str(name))}, or name it by --target if it is the label."
-                )
-    return None
+        if "\0" in text:  # NumPy drops it
+            raise TableError(f"Expected labels of characters, got a zero byte in row {row} of {path}, counted from 0.")
+        if len(text) > LONGEST_LABEL:
+            raise TableError(
+                f"Expected labels of up to {LONGEST_LABEL} characters, got one of {len(text)} in row {row} of {path},"
+                f" counted from 0. Does {setting('target')} name the label?"
+            )
+    if all(map(WHOLE_NUMBER.fullmatch, texts)):
+        whole = list(map(int, texts))
+        return np.array(whole, np.int64) if max(map(abs, whole)) < 2**63 else np.array(texts)
+    if all(map(is_number, texts)):
+        floats = np.array(texts, np.float64)
+        return as_labels(floats, path) if np.abs(floats).max() < LARGEST_WHOLE else np.array(texts)
+    return np.array(texts)
 
 
-def _is_number(cell: str) -> bool:
+def _as_text(value: Any, path: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise TableError(f"Expected labels that are numbers or texts, got {shown(value)} in {path}.") from None
+    if not isinstance(value, (str, int, float)):
+        raise TableError(f"Expected labels that are numbers or texts, got {shown(value)} in {path}.")
+    return str(value).strip()
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a text is a number as files write it: not as Python does (1_000), nor in digits of other scripts."""
     try:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # float("1_000") is Python's own habit
+    return "_" not in cell and cell.isascii()
 
 
-def _read_parquet(path: Path, request: _Request) -> Table:
-    frame = _open_parquet(path)
-    names = tuple(map(str, frame.columns))
-    wanted = _choose_columns(request, names, len(names), path)
-    X = np.empty((len(frame), len(wanted.features)))
-    for place, index in enumerate(wanted.features):
-        column = frame[frame.columns[index]].to_numpy()
-        try:
-            X[:, place] = column if column.dtype.kind in "biuf" else _refuse(column)
-        except (TypeError, ValueError):
-            raise TableError(
-                f"Expected numbers, got {column.dtype} in {wanted.shown(index)} of {path}."
-                f" Encode it as numbers, or leave it out by --drop {shlex.quote(names[index])}."
-            ) from None
-    y = None
-    if wanted.target is not None:
-        y = _as_labels(frame[frame.columns[wanted.target]].to_numpy(), path)
-    return Table(X, y, wanted.names_of_features, str(path))
-
-
-def _refuse(column: NDArray) -> NDArray:
-    raise TypeError(column.dtype)
-
-
-def _open_parquet(path: Path) -> Any:
-    try:
-        import polars
-    except ImportError:
-        try:
-            import pandas
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise TableError(
-                f"Expected a reader for {path}, got none: pip install polars, or save it as CSV or npz."
-            ) from None
-        read: Callable[[Path], Any] = pandas.read_parquet
-    else:
-        read = polars.read_parquet
-    try:
-        return read(path)
-    except Exception as error:  # readers raise errors of their own kinds
-        raise TableError(f"Expected a Parquet file, got {path} ({str(error).splitlines()[0]}).") from None
-
-
-def _read_npz(path: Path, request: _Request) -> Table:
-    label = "y" if request.target is None else str(request.target)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if not hasattr(arrays, "files"):
-                raise TableError(f"Expected an npz file with an array 'X', got the single array {path}.")
-            if "X" not in arrays:
-                raise TableError(f"Expected an array 'X' of rows, got {_listed(arrays.files)} in {path}.")
-            if label not in arrays and request.target is not None:
-                raise TableError(f"Expected --target among {_listed(arrays.files)}, got {label!r} for {path}.")
-            X, y = arrays["X"], arrays.get(label)
-            names = tuple(map(str, arrays["feature_names"])) if "feature_names" in arrays else None
-    except TableError:
-        raise
-    except Exception as error:  # zip, format and pickle errors, each of another kind
-        raise TableError(f"Expected an npz file without pickled objects, got {path} ({error}).") from None
-    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-        raise TableError(f"Expected X as a table of numbers, got shape {X.shape} of {X.dtype} in {path}.")
-    if y is not None and y.shape != X.shape[:1]:
-        raise TableError(f"Expected one label per row, {len(X)} in all, got shape {y.shape} in {path}.")
-    if names is not None and len(names) != X.shape[1]:
-        raise TableError(f"Expected {X.shape[1]} feature names, got {len(names)} in {path}.")
-    wanted = _choose_columns(replace(request, target=None), names, X.shape[1], path)
-    X = X[:, wanted.features].astype(np.float64)
-    return Table(X, None if y is None else _as_labels(y, path), wanted.names_of_features, str(path))
-
-
-def _read_libsvm(path: Path, request: _Request) -> Table:
-    from sklearn.datasets import load_svmlight_file
-
-    if request.target is not None or request.drop:
-        raise TableError(f"Expected no --target and no --drop for the LIBSVM file {path}: its lines start with labels.")
-    try:
-        X, y = load_svmlight_file(str(path), n_features=request.n_features)
-    except (ValueError, OSError, OverflowError) as error:
-        raise TableError(f"Expected a LIBSVM file, got {path} ({error}).") from None
-    return Table(X.toarray().astype(np.float64), _as_labels(y, path), None, str(path))
-
-
-READERS: dict[str, Callable[[Path, _Request], Table]] = {
-    "csv": _read_csv,
-    "parquet": _read_parquet,
-    "npz": _read_npz,
-    "libsvm": _read_libsvm,
-}
-
-
-def _as_labels(values: NDArray, path: Path) -> NDArray:
-    """Return labels as integers if all are whole numbers, else as strings."""
-    if values.dtype.kind in "iub":
-        return values.astype(np.int64)
-    if values.dtype.kind == "f":
-        if not np.isfinite(values).all():
-            raise TableError(f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}.")
-        whole = (values == np.round(values)).all() and np.abs(values).max(initial=0) < 2**53
-        return values.astype(np.int64) if whole else values.astype(str)
-    text = np.array([str(value).strip() for value in values])
-    empty = np.flatnonzero((text == "") | np.array([value is None for value in values]))
-    if empty.size:
-        raise TableError(f"Expected a label in every row, got none in row {empty[0]} of {path}.")
-    if all(map(_is_number, text)):
-        return _as_labels(text.astype(np.float64), path)
-    return text
-
-
-def _check_finite(table: Table) -> None:
+def check_finite(table: Table) -> Table:
+    """Refuse tables that hold NaN or infinity, and say where."""
     finite = np.isfinite(table.X)
     if finite.all():
-        return
+        return table
     row, column = np.argwhere(~finite)[0]
-    name = f"column {column}" if table.feature_names is None else f"column {table.feature_names[column]!r}"
+    name = f"column {column}" if table.feature_names is None else f"column {shown(table.feature_names[column])}"
     raise TableError(
-        f"Expected finite numbers, got {table.X[row, column]} in row {row}, {name} of {table.source}."
+        f"Expected finite numbers, got {table.X[row, column]} in row {row}, {name} of {table.source}, counted from 0."
         " Remove or fill such rows first."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(str(name)) for name in names[:6])
-    return shown if len(names) <= 6 else f"{shown}, ... ({len(names)} in all)"

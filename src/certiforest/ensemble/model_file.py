@@ -36,6 +36,8 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
         }
     if ensemble.scores is not None and ensemble.base is not None:
         document |= {"scores": ensemble.scores.tolist(), "base": ensemble.base.tolist()}
+    if ensemble.training is not None:
+        document["training"] = dict(ensemble.training)
     return document
 
 
@@ -71,6 +73,7 @@ def from_document(document: Any) -> dict[str, Any]:
         "scaling": None if document.get("scaling") is None else _read_scaling(document["scaling"]),
         "scores": [numbers({"scores": row}, "scores") for row in entries(document, "scores")] if has_scores else None,
         "base": numbers(document, "base") if has_scores else None,
+        "training": document.get("training"),
     }
 
 

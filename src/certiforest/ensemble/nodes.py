@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -244,3 +244,15 @@ def check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
     if scaling is not None and scaling.n_features != n_features:
         raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
     return scaling
+
+
+def check_training(training: Any) -> dict[str, Any] | None:
+    """Return a copy of what is noted about the rows that were learned: plain values by name."""
+    if training is None:
+        return None
+    is_plain = isinstance(training, Mapping) and all(
+        isinstance(name, str) and isinstance(value, (str, int, float, type(None))) for name, value in training.items()
+    )
+    if not is_plain:
+        raise ModelError(f'Expected "training" to hold plain values by name, got {shown(training)}.')
+    return dict(training)

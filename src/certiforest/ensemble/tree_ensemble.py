@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from certiforest.ensemble.nodes import (
     check_nodes,
     check_scaling,
     check_scores,
+    check_training,
     cut_to_box,
     preorder,
 )
@@ -71,6 +72,8 @@ class TreeEnsemble(Immutable):
         the second class. Else one per class: the largest sum wins, the lowest class index on ties.
     base : array-like of float, shape (n_outputs,), optional
         Where the sums begin; zeros if not given.
+    training : mapping of str to plain values, optional
+        What the command line notes about the rows that were learned. It travels with the ensemble as it is.
 
     Attributes
     ----------
@@ -107,6 +110,7 @@ class TreeEnsemble(Immutable):
     scaling: Scaling | None
     scores: NDArray[np.float64] | None
     base: NDArray[np.float64] | None
+    training: Mapping[str, Any] | None
 
     def __init__(
         self,
@@ -120,6 +124,7 @@ class TreeEnsemble(Immutable):
         scaling: Scaling | None = None,
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
+        training: Mapping[str, Any] | None = None,
     ) -> None:
         n_features = check_n_features(n_features)
         labels = check_classes(classes)
@@ -131,6 +136,7 @@ class TreeEnsemble(Immutable):
             scaling=check_scaling(scaling, n_features),
             scores=table,
             base=start,
+            training=check_training(training),
         )
         n_values = len(labels) if table is None else len(table)
         self._trim(*check_nodes(feature, threshold, leaf, n_features, n_values), -np.inf, LARGEST)
@@ -210,20 +216,26 @@ class TreeEnsemble(Immutable):
         feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
         return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
 
-    def with_columns(self, feature_names: Sequence[str] | None = None, scaling: Scaling | None = None) -> TreeEnsemble:
-        """Return the same trees, knowing the names of their features and how rows were scaled for them."""
+    def with_columns(
+        self,
+        feature_names: Sequence[str] | None = None,
+        scaling: Scaling | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> TreeEnsemble:
+        """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
         for name in ("without_idle_splits", "sha256"):  # they have the names and the scaling of this one
             vars(other).pop(name, None)
         other._set(
             feature_names=check_feature_names(feature_names, self.n_features),
             scaling=check_scaling(scaling, self.n_features),
+            training=check_training(training),
         )
         return other
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
-        kept = "classes", "n_features", "feature_names", "scaling", "scores", "base"
+        kept = "classes", "n_features", "feature_names", "scaling", "scores", "base", "training"
         other._set(**{name: getattr(self, name) for name in kept})
         other._trim(*columns_and_box)
         return other
@@ -367,10 +379,13 @@ class TreeEnsemble(Immutable):
         scores, base = self._need_scores()
         return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the ensemble as JSON text (``docs/file_format.md``); the file appears whole or not at all.
+
+        Without ``replace``, a file that is there is kept and `FileExistsError` raised.
+        """
         text = json.dumps(model_file.to_document(self), separators=(",", ":"), allow_nan=False)
-        write_atomically(path, text)
+        write_atomically(path, text, replace=replace)
 
     @cached_property
     def sha256(self) -> str:

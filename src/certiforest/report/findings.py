@@ -1,8 +1,7 @@
-"""Report: what certification found, as plain data first, then as HTML, text or JSON.
+"""Findings: what certification found, as plain data, from which HTML, text and JSON are made.
 
-`find` certifies, and `gather` puts every number a reader may want into one dictionary of lists, numbers and
-strings, which is what ``--json`` prints. `as_html` and `as_text` only draw it: whatever a figure shows is
-in the findings.
+`find` certifies, and `gather` puts every number a reader may want into one dictionary of lists, numbers and strings,
+which is what ``--json`` prints. Whatever a figure shows is in the findings.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import exact_spread, has_large_spread, largest_certifiable_eps, sorted_thresholds
-from certiforest.certify import certify
+from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
-from certiforest.report.html import as_html
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.report.spread_facts import SpreadFacts, map_spread
+from certiforest.report.witnesses import count_fractions, trim
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
-
-__all__ = ["as_html", "as_text", "find", "gather"]
+from certiforest.words import norm_name
 
 N_CURVE_POINTS = 201
 N_BINS = 40
@@ -70,6 +69,7 @@ def gather(
     row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
+    spread: SpreadFacts | None = None,
 ) -> dict[str, Any]:
     """Gather the findings about rows that were certified with radius and witness.
 
@@ -90,6 +90,8 @@ def gather(
         Shows changed features in the units of the data as well.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
+    spread : SpreadFacts, optional
+        What is known about the spread of the ensemble already.
 
     Returns
     -------
@@ -97,8 +99,7 @@ def gather(
         JSON-ready findings. Numbers that are infinite are null.
     """
     names = _names(feature_names, ensemble.n_features, image_shape)
-    largest = largest_certifiable_eps(ensemble, attacker)
-    width = exact_spread(ensemble, attacker)
+    spread = SpreadFacts.of(ensemble, attacker) if spread is None else spread
     return {
         "model": {
             "name": model,
@@ -106,13 +107,13 @@ def gather(
             "n_nodes": ensemble.n_nodes,
             "n_features": ensemble.n_features,
             "classes": [str(label) for label in ensemble.classes.tolist()],
-            "spread": None if width is None else float(width),
-            "largest_eps": _finite(largest) if largest >= 0 else None,
-            "has_large_spread": has_large_spread(ensemble, attacker),
+            "spread": spread.spread,
+            "largest_eps": spread.largest_eps,
+            "has_large_spread": spread.is_large,
         },
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None},
         "attacker": {
-            "norm": "inf" if math.isinf(attacker.norm) else str(int(attacker.norm)),
+            "norm": norm_name(attacker.norm),
             "eps": attacker.eps,
             "frozen": [names[i] for i in np.flatnonzero(attacker.is_frozen(ensemble.n_features))],
             "domain": attacker.domain is not None,
@@ -129,14 +130,13 @@ def gather(
             ensemble,
             X,
             found,
-            attacker,
             names,
             np.arange(len(found)) if row_numbers is None else row_numbers,
             scaling,
             image_shape,
         ),
-        "attacked_features": _attacked_features(X, found, names, image_shape),
-        "spread_map": _spread_map(ensemble, attacker, names),
+        "attacked_features": _attacked_features(X, found, names, scaling, image_shape),
+        "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
     }
 
 
@@ -185,7 +185,7 @@ def _reach_of_figures(found: Certificates, eps: float) -> float:
     assert found.radius is not None
     radius = found.radius[np.isfinite(found.radius)]
     largest = float(np.quantile(radius, 0.98)) * 1.05 if radius.size else 0.0
-    return min(max(largest, 2 * eps), 12 * eps) if eps > 0 else max(largest, 1e-9)
+    return min(max(largest, 2 * eps), 12 * eps, LARGEST) if eps > 0 else min(max(largest, 1e-9), LARGEST)
 
 
 def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
@@ -215,8 +215,9 @@ def _histogram(found: Certificates, eps: float) -> dict[str, list]:
     reach = _reach_of_figures(found, eps)
     edges = np.linspace(0, reach, N_BINS + 1)
     if eps > 0:
-        n_below = max(1, round(N_BINS * eps / reach))
-        edges = np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps
+        n_below = max(1, round(N_BINS * (eps / reach)))
+        with np.errstate(over="ignore"):
+            edges = np.minimum(np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps, LARGEST)
     n_bins = len(edges) - 1
     place = np.clip(np.searchsorted(edges, found.radius, side="left") - 1, 0, n_bins)
     exact = np.bincount(place[counted & found.radius_is_exact], minlength=n_bins + 1)
@@ -228,7 +229,6 @@ def _fragile_rows(
     ensemble: TreeEnsemble,
     X: NDArray[np.float64],
     found: Certificates,
-    attacker: Attacker,
     names: list[str],
     row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
@@ -241,15 +241,10 @@ def _fragile_rows(
     candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE))
     rows = []
     for row in candidates[np.argsort(found.radius[candidates], kind="stable")[:N_FRAGILE_ROWS]]:
-        x, z = X[row], found.witness[row]
-        if found.radius_is_exact[row]:  # the attack with the whole budget may change more than needed
-            smallest = certify(
-                ensemble, x[None], None, attacker.with_eps(float(found.radius[row])), witness=True
-            ).witness
-            if smallest is not None and not np.isnan(smallest).any():
-                z = smallest[0]
+        x, z = X[row], trim(ensemble, X[row], found.witness[row])
         changed = np.flatnonzero(x != z)
-        changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+        with np.errstate(over="ignore"):
+            changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
             "label": None if found.label is None else str(found.label[row]),
@@ -263,8 +258,11 @@ def _fragile_rows(
             ],
         }
         if scaling is not None:
-            raw = scaling.invert(np.stack([x, z]))
+            with np.errstate(over="ignore", invalid="ignore"):
+                raw = scaling.invert(np.stack([x, z]))
             for change, f in zip(entry["changes"], changed, strict=False):
+                if not np.isfinite(raw[:, f]).all():
+                    continue
                 change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
         if image_shape is not None:
             entry["original"] = x.reshape(image_shape).tolist()
@@ -274,7 +272,11 @@ def _fragile_rows(
 
 
 def _attacked_features(
-    X: NDArray[np.float64], found: Certificates, names: list[str], image_shape: tuple[int, int] | None
+    X: NDArray[np.float64],
+    found: Certificates,
+    names: list[str],
+    scaling: Scaling | None,
+    image_shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """In how many of the witnesses each feature is changed."""
     assert found.witness is not None
@@ -285,74 +287,9 @@ def _attacked_features(
     result: dict[str, Any] = {
         "n_witnesses": len(attacked),
         "n_features_used": int((counts > 0).sum()),
+        "n_with_fractions": count_fractions(X, found.witness[attacked], scaling),
         "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
     }
     if image_shape is not None:
         result["picture"] = counts.reshape(image_shape).tolist()
     return result
-
-
-def _spread_map(ensemble: TreeEnsemble, attacker: Attacker, names: list[str]) -> dict[str, Any]:
-    """Thresholds along the attackable features that have most of them, and the closest pair of two trees."""
-    feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
-    unit = attacker.scale_of(ensemble.n_features)
-    near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
-    closest = None
-    if near.size:
-        i = int(near[((value[near + 1] - value[near]) / unit[feature[near]]).argmin()])
-        closest = {
-            "feature": names[feature[i]],
-            "thresholds": [float(value[i]), float(value[i + 1])],
-            "trees": [int(tree[i]), int(tree[i + 1])],
-            "distance": float((value[i + 1] - value[i]) / unit[feature[i]]),
-        }
-    used, counts = np.unique(feature, return_counts=True)
-    shown = used[np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]].tolist()
-    if near.size and int(feature[i]) not in shown:
-        shown[-1] = int(feature[i])
-    return {
-        "closest_pair": closest,
-        "n_features_used": len(used),
-        "features": [
-            {
-                "feature": names[f],
-                "thresholds": value[feature == f].tolist(),
-                "trees": tree[feature == f].tolist(),
-            }
-            for f in shown
-        ],
-    }
-
-
-def as_text(findings: dict[str, Any]) -> str:
-    """Write the main findings as a page of plain text."""
-    model, data, attacker = findings["model"], findings["data"], findings["attacker"]
-    lines = [
-        f"{model['name']} on {data['name']} against L{attacker['norm']}, eps {attacker['eps']}",
-        f"{model['n_trees']} trees, {model['n_nodes']} nodes, {model['n_features']} features",
-        f"{data['n_rows']} rows",
-    ]
-    if findings["verdicts"] is None:
-        lines += [f"{name}: {count}" for name, count in findings["stability"].items()]
-    else:
-        low, high = findings["robust_accuracy_bounds"]
-        robust = f"{low:.2%}" if low == high else f"{low:.2%} to {high:.2%}"
-        lines.append(f"accuracy {findings['accuracy']:.2%}, robust accuracy {robust}")
-        lines += [f"{name}: {count}" for name, count in findings["verdicts"].items()]
-    closest = findings["spread_map"]["closest_pair"]
-    if closest is not None:
-        lines.append(f"closest thresholds of two trees: {closest['distance']:.6g} apart, on {closest['feature']}")
-    if findings["fragile_rows"]:
-        lines.append("most fragile rows:")
-    for row in findings["fragile_rows"]:
-        changes = ", ".join(f"{c['feature']} {c['from']:.6g} -> {c['to']:.6g}" for c in row["changes"][:3])
-        more = f" and {row['n_changed'] - 3} more" if row["n_changed"] > 3 else ""
-        lines.append(
-            f"  row {row['row']}: {row['prediction']} becomes {row['changed_prediction']} at eps"
-            f" {row['radius']:.6g} by {changes}{more}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,5 +1,6 @@
 """The paper's tables and figures, with its numbers beside ours."""
 
-from certiforest.reproduction.experiments import as_markdown, reproduce
+from certiforest.reproduction.experiments import EXPERIMENTS, as_markdown, reproduce
+from certiforest.reproduction.paper import ReproductionError, paper_settings
 
-__all__ = ["as_markdown", "reproduce"]
+__all__ = ["EXPERIMENTS", "ReproductionError", "as_markdown", "paper_settings", "reproduce"]

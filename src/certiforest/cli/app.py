@@ -1,0 +1,144 @@
+"""All commands together, and what becomes of their errors.
+
+Exit codes: 0 done, 1 robust accuracy below ``--require``, 2 bad input (one line on stderr), 70 a defect of ours (one
+line that asks to report it), 130 interrupted. ``CERTIFOREST_TRACEBACK=1`` shows where an error or defect comes from.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from certiforest.cli import INTERRUPTED, console
+from certiforest.cli.certify import certify
+from certiforest.cli.convert import convert
+from certiforest.cli.datasets import datasets
+from certiforest.cli.demo import demo
+from certiforest.cli.options import InputError, command
+from certiforest.cli.report import report
+from certiforest.cli.reproduce import reproduce
+from certiforest.cli.spread import spread
+from certiforest.cli.train import train
+from certiforest.files import FileError
+
+# typer carries a click of its own; its errors are reached through the one that it exports.
+ClickError: Any = typer.BadParameter.__mro__[2]
+DONE, BAD_INPUT, DEFECT = 0, 2, 70
+TRACEBACK_VARIABLE = "CERTIFOREST_TRACEBACK"
+
+app = typer.Typer(
+    name="certiforest",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+for _function in (demo, train, certify, spread, report, convert, datasets, reproduce):
+    app.command()(command(_function))
+
+
+@app.callback(invoke_without_command=True)
+def _front(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Tree ensembles whose robustness against evasion attacks is proved.
+
+    An attacker may move a row by eps. Verdicts are proved, not sampled:
+    ROBUST (right, and no attack changes it), FRAGILE (right, an attack
+    changes it), VULNERABLE (wrong, stable), BROKEN (wrong, unstable), and
+    UNKNOWN where neither was proved.
+
+    [bold]From a CSV file to a report[/bold]
+
+      certiforest train a.csv --target y --scale --eps 0.02 --out m.json
+
+      certiforest certify m.json a.csv --target y --part test --eps 0.02
+
+      certiforest report m.json a.csv --target y --part test --eps 0.02
+
+    [bold]Nothing at hand?[/bold]
+
+      certiforest demo
+    """
+    if version:
+        from certiforest import __version__
+
+        console.say(f"certiforest {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.get_help()
+        raise typer.Exit
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    if argv is None:
+        console.open_missing_streams()
+        console.say_warnings_in_one_line()
+    try:
+        code = _run(argv)
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        code, sentence = _explain(error)
+        console.complain(f"error: {sentence}")
+    if code == INTERRUPTED:
+        console.complain("Interrupted; nothing half done was written.")
+    if argv is None:  # the process ends here: looking for cycles in what libraries loaded takes 0.4 s
+        gc.freeze()
+        console.close_broken_streams()
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        result = typer.main.get_command(app).main(
+            args=None if argv is None else list(argv), prog_name="certiforest", standalone_mode=False
+        )
+    except (typer.Abort, KeyboardInterrupt):  # some versions of typer turn Ctrl-C into the code themselves
+        return INTERRUPTED
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    except SystemExit:  # so typer ends where help cannot be printed
+        raise console.ClosedError("Expected to print on standard output, got: Broken pipe.") from None
+    return result if isinstance(result, int) else DONE
+
+
+def _explain(error: Exception) -> tuple[int, str]:
+    """Return the exit code for an error, and a sentence about it."""
+    if isinstance(error, ClickError):
+        return BAD_INPUT, error.format_message()
+    if isinstance(error, MemoryError):
+        return BAD_INPUT, "Expected work that fits into memory, got more than that; use fewer rows, columns or trees."
+    is_ours = isinstance(error, (InputError, FileError, console.ClosedError))
+    if is_ours or isinstance(error, _errors_of_the_library()):
+        return BAD_INPUT, str(error)
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f" {error.filename}"
+        return BAD_INPUT, f"Expected the system to read or write{where}, got: {error.strerror or type(error).__name__}."
+    return DEFECT, (
+        f"This is a defect of certiforest ({type(error).__name__}: {error}). Please report it with the command you"
+        f" typed; {TRACEBACK_VARIABLE}=1 shows where it happened."
+    )
+
+
+def _errors_of_the_library() -> tuple[type[Exception], ...]:
+    """Return the errors by which the library says that input is not what it should be; importing them takes time."""
+    from certiforest.attack.attacker import AttackerError
+    from certiforest.certification import SpreadError
+    from certiforest.data.catalogue import DatasetError
+    from certiforest.data.sources import SourceError
+    from certiforest.data.split import SplitError
+    from certiforest.data.tables import TableError
+    from certiforest.ensemble import ModelError
+    from certiforest.ensemble.rows import RowError
+    from certiforest.ensemble.scaling import ScalingError
+    from certiforest.reproduction.lab import ReproductionError
+
+    model = (ModelError, ScalingError, AttackerError, SpreadError, RowError)
+    return (*model, TableError, SplitError, SourceError, DatasetError, ReproductionError)

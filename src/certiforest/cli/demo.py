@@ -1,0 +1,95 @@
+"""``certiforest demo``."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certiforest.cli import console
+from certiforest.cli.options import OutputOptions
+from certiforest.words import interval
+
+NORMS = ("inf", "2", "1")
+REPORTED_NORM = "inf"
+EPS = 0.02
+
+
+def demo(
+    output: OutputOptions,
+    out: Annotated[
+        Path | None, typer.Option(metavar="HTML", help="Report; a new file in this directory if not given.")
+    ] = None,
+) -> None:
+    """Train, certify and report on data that ships with scikit-learn; takes under a minute.
+
+    [bold]Example[/bold]
+
+      certiforest demo
+    """
+    out = _first_free("certiforest-demo", ".html") if out is None else out
+    output.check({"--out": out})
+    from certiforest.attack.attacker import Attacker
+    from certiforest.attack.spread import spread
+    from certiforest.certification import certify
+    from certiforest.cli.certifying import names_for_report
+    from certiforest.cli.summaries import count_verdicts, describe_model
+    from certiforest.cli.train import make_estimator
+    from certiforest.data.datasets import load_dataset
+    from certiforest.data.sources import Sample
+    from certiforest.report import gather, render
+    from certiforest.verification.certificates import Verdict
+    from certiforest.words import finite_or_none
+
+    dataset = load_dataset("breast_cancer")
+    names = dataset.table.feature_names
+    X_train, X_test, y_train, y_test = dataset.scaled_split()
+    estimator = make_estimator("forest", {"n_estimators": 25, "max_depth": 4, "eps": EPS, "random_state": 0}, ())
+    with console.progress_bar("Training and certifying (the first time, compiling)", len(NORMS) + 1) as advance:
+        estimator.fit(X_train, y_train)
+        advance(1)
+        ensemble = estimator.ensemble_.with_columns(names, dataset.scaling)
+        found = {}
+        for norm in NORMS:
+            for_report = norm == REPORTED_NORM
+            certificates = certify(ensemble, X_test, y_test, Attacker(norm, EPS), radius=for_report, witness=for_report)
+            found[norm] = certificates.unless_interrupted()
+            advance(1)
+    rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
+    attacker = Attacker(REPORTED_NORM, EPS)
+    findings = gather(ensemble, X_test, found[REPORTED_NORM], attacker, **names_for_report("demo model", rows))
+    output.write(out, render(findings, out.suffix))
+    if output.as_json:
+        console.say_json(
+            {
+                "data": "breast_cancer",
+                "n_train": len(X_train),
+                "n_test": len(X_test),
+                "model": describe_model(ensemble, None),
+                "spread": finite_or_none(spread(ensemble)),
+                "eps": EPS,
+                "norms": {norm: count_verdicts(certificates) for norm, certificates in found.items()},
+                "report": str(out),
+            }
+        )
+        return
+    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *(verdict.name.capitalize() for verdict in Verdict))
+    title = f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {EPS}"
+    lines = [
+        (
+            f"L{norm}",
+            f"{certificates.accuracy:.1%}",
+            interval(certificates.robust_accuracy_bounds, ".1%"),
+            *map(str, certificates.counts.values()),
+        )
+        for norm, certificates in found.items()
+    ]
+    console.show_table(title, columns, lines)
+    console.say(f"Report: {out}")
+
+
+def _first_free(stem: str, suffix: str) -> Path:
+    names = (f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2))))
+    return next(path for path in map(Path, names) if not path.exists())

@@ -1,0 +1,242 @@
+"""What commands share: options as records of data, attacker and output.
+
+`command` spreads the fields of records among the options of a command, and gathers them again when it is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from certiforest.files import FileError, check_readable, check_writable, write_atomically
+from certiforest.words import shown
+
+if TYPE_CHECKING:
+    from certiforest.attack.attacker import Attacker
+    from certiforest.data.sources import Source
+    from certiforest.ensemble import TreeEnsemble
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+class InputError(ValueError):
+    """What was typed cannot be done."""
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose options are those of a function, with the fields of records in place of the records."""
+    hints = get_type_hints(function, include_extras=True)
+    options: list[tuple[str, Any, Any]] = []
+    records: dict[str, tuple[Any, list[str]]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        kind = hints[parameter.name]
+        if is_dataclass(kind):
+            own = get_type_hints(kind, include_extras=True)
+            records[parameter.name] = kind, [field.name for field in fields(kind)]
+            options += [(field.name, own[field.name], field.default) for field in fields(kind)]
+        else:
+            options.append((parameter.name, kind, parameter.default))
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        for name, (kind, names) in records.items():
+            given[name] = kind(**{field: given.pop(field) for field in names})
+        function(**given)
+
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=inspect.Parameter.empty if default is MISSING else default,
+            )
+            for name, kind, default in options
+        ]
+    )
+    run.__annotations__ = {name: kind for name, kind, _ in options}
+    del run.__wrapped__  # its signature is another one
+    return run
+
+
+ModelPath = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
+]
+Eps = Annotated[
+    float,
+    typer.Option(metavar="E", help="How far the attacker may move a row, in the model's (scaled) units."),
+]
+Domain = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
+]
+Part = Annotated[
+    str | None,
+    typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
+]
+Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
+DataDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Directory of named datasets [env: CERTIFOREST_DATA].")
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """A table: a file or the name of a dataset, and how to read it."""
+
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),
+    ]
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
+    ] = None
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")] = (
+        None
+    )
+    kind: Annotated[
+        str | None,
+        typer.Option("--format", metavar="KIND", help="csv, parquet, npz or libsvm, if the suffix does not tell."),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether a CSV file starts with names; guessed if not given."),
+    ] = None
+    first_index: Annotated[
+        int | None, typer.Option(metavar="0|1", help="Number of the first column in a LIBSVM file, if in doubt.")
+    ] = None
+    data_dir: DataDir = None
+    download: Download = False
+
+    def source(self) -> Source:
+        """Return these options as the library takes them."""
+        from certiforest.data.sources import Source
+
+        check_one_of("--format", self.kind, ("csv", "parquet", "npz", "libsvm"))
+        how = self.kind, self.header, self.data_dir, self.download, self.first_index
+        return Source(self.data, self.target, tuple(self.drop or ()), *how)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackerOptions:
+    """An attacker, but for its budget."""
+
+    norm: Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, 3, ... or inf.")] = "inf"
+    frozen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more."),
+    ] = None
+
+    def attacker(
+        self,
+        eps: float,
+        names: Sequence[str] | None,
+        n_features: int,
+        domain: tuple[float, float] | None = None,
+    ) -> Attacker:
+        """Return the attacker of rows whose features have these names."""
+        from certiforest.attack.attacker import Attacker
+        from certiforest.data.sources import find_features
+
+        if self.norm.strip().startswith(("-", "_")):
+            raise InputError(f"Expected --norm to be 0, 1, 2, 3, ... or inf, got {shown(self.norm)}.")
+        return Attacker(self.norm, eps, frozen=find_features(self.frozen, names, n_features), domain=domain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyingOptions(AttackerOptions):
+    """An attacker, and how long and how widely to look for its attacks."""
+
+    eps: Eps
+    domain: Domain = None
+    part: Part = None
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
+    ] = 1.0
+    jobs: Jobs = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where and how results go."""
+
+    force: Annotated[bool, typer.Option("--force", help="Replace existing output files.")] = False
+    as_json: AsJson = False
+
+    def check(self, outputs: dict[str, Path | None], inputs: Sequence[str | Path] = ()) -> None:
+        """Refuse, before any work is done, files that cannot be written, or that are asked to hold two things.
+
+        Parameters
+        ----------
+        outputs : dict of paths
+            Files to write, by the option that names them.
+        inputs : sequence of paths
+            Files that are read.
+        """
+        places = {os.path.realpath(path): str(path) for path in inputs}
+        for option, path in outputs.items():
+            if path is None:
+                continue
+            check_writable(path, replace=self.force)
+            place = os.path.realpath(path)
+            if place in places:
+                raise InputError(
+                    f"Expected {option} to be a file of its own, got {path}, which is {places[place]} too."
+                )
+            places[place] = option
+
+    def write(self, path: Path, content: str) -> None:
+        """Write a file whole, or not at all."""
+        write_atomically(path, content, replace=self.force)
+
+
+def open_model(path: Path) -> TreeEnsemble:
+    """Read a model file of whatever kind."""
+    from certiforest.ensemble import ModelError
+    from certiforest.formats import as_ensemble
+
+    try:
+        check_readable(path, "model file")
+    except FileError as error:
+        raise ModelError(str(error)) from None
+    if path.suffix.lower() in PICKLES:
+        raise InputError(
+            f"Expected a model file, got {path}, a pickle, which may run any code when opened and is not read."
+            " In Python, load it if you trust it, then as_ensemble(model).save('model.json')."
+        )
+    return as_ensemble(path)
+
+
+def check_one_of(option: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of some words."""
+    if value is not None and value not in choices:
+        raise InputError(f"Expected {option} to be {' or '.join(choices)}, got {shown(value)}.")
+
+
+def check_work(time_limit: float, jobs: int) -> None:
+    """Refuse limits that mean nothing."""
+    if not time_limit >= 0:
+        raise InputError(f"Expected --time-limit in seconds >= 0, got {time_limit}.")
+    check_jobs(jobs)
+
+
+def check_between(option: str, value: int | None, least: int, most: int) -> None:
+    """Refuse a number outside an interval."""
+    if value is not None and not least <= value <= most:
+        raise InputError(f"Expected {option} between {least} and {most}, got {shown(value)}.")
+
+
+def check_jobs(jobs: int) -> None:
+    """Refuse a number of threads that means nothing."""
+    if jobs == 0 or not -(2**31) < jobs < 2**31:
+        raise InputError(f"Expected --jobs to be -1 or a positive number of threads, got {shown(jobs)}.")

@@ -1,0 +1,241 @@
+"""``certiforest train``."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from certiforest.cli import console
+from certiforest.cli.options import (
+    AttackerOptions,
+    DataOptions,
+    Eps,
+    InputError,
+    Jobs,
+    OutputOptions,
+    check_between,
+    check_jobs,
+    check_one_of,
+)
+from certiforest.words import interval, listed, norm_name, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from certiforest.data.tables import Table
+
+LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
+
+
+class Trainer(NamedTuple):
+    """An estimator that ``train --model`` offers; imported when chosen."""
+
+    module: str
+    name: str
+
+
+TRAINERS = {
+    "forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier"),
+    "boosting": Trainer("certiforest.training.boosting", "LargeSpreadBoostingClassifier"),
+}
+
+
+def train(
+    data: DataOptions,
+    eps: Eps,
+    out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
+    attacker_options: AttackerOptions,
+    output: OutputOptions,
+    model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
+    ] = None,
+    trees: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of trees; the trainer's default if not given.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(metavar="N", help="Largest depth; the trainer's default if not given.")
+    ] = None,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Scale every feature to [0, 1]; saved inside the model file.")
+    ] = False,
+    part: Annotated[
+        str, typer.Option(metavar="PART", help="train (70% of the rows, the rest is held out), test or all.")
+    ] = "train",
+    held_out: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Write the rows that are held out, label last.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Further parameter of the trainer; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Source of all randomness.")] = 0,
+    jobs: Jobs = 1,
+) -> None:
+    """Train a model whose robustness can be proved for every row.
+
+    [bold]Examples[/bold]
+
+      certiforest train a.csv --target y --scale --eps 0.02 --out m.json
+
+      certiforest train a.parquet --target 0 --drop id --eps 2 --out m.json
+
+      certiforest train digits --eps 0.03 --method prune --out m.json
+
+    A stratified 70% of the rows is used; 'certify --part test' takes the
+    other 30%, --part all uses all. With --scale, eps is a share of each
+    feature's range in the training rows.
+    """
+    output.check({"--out": out, "--held-out": held_out}, [data.data])
+    check_one_of("--model", model, tuple(TRAINERS))
+    check_jobs(jobs)
+    check_between("--seed", seed, 0, LARGEST_SEED)
+    check_between("--trees", trees, 1, MOST_TREES)
+    if held_out is not None and part != "train":
+        raise InputError(f"Expected --part train with --held-out, got {shown(part)}, which holds no rows out.")
+    from certiforest.attack.spread import spread
+    from certiforest.certification import certify
+    from certiforest.cli.certifying import warn_of_units
+    from certiforest.cli.summaries import count_verdicts, describe_model
+    from certiforest.data.sources import Sample
+    from certiforest.data.split import TrainingRecord, check_part, rows_of_part
+    from certiforest.ensemble.scaling import Scaling
+    from certiforest.words import finite_or_none
+
+    check_part(part)
+    table, scaling = data.source().open()
+    if table.y is None:
+        raise InputError(f"Expected labels to learn, got none in {data.data}: name the label column by --target.")
+    chosen = rows_of_part(table, part)
+    if scale and scaling is None:
+        scaling = Scaling.of(table.X[chosen])
+    X = table.X if scaling is None else scaling.apply(table.X)
+    attacker = attacker_options.attacker(eps, table.feature_names, X.shape[1])
+    warn_of_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
+    chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
+    given = {name: value for name, value in chosen_by_user.items() if value is not None}
+    fixed = {"norm": attacker.norm, "eps": eps, "frozen": attacker.frozen, "random_state": seed, "n_jobs": jobs}
+    estimator = make_estimator(model, {**fixed, **given}, param or ())
+    start = time.perf_counter()
+    with console.progress_bar("Training", estimator.get_params()["n_estimators"]) as advance:
+        _fit(estimator, X[chosen], table.y[chosen], advance, param or ())
+    seconds = time.perf_counter() - start
+    record = TrainingRecord.of(table, part).as_entry()
+    ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
+    summary: dict[str, Any] = {
+        "model": describe_model(ensemble, str(out)),
+        "data": {"source": data.data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
+        "attacker": {"norm": norm_name(attacker.norm), "eps": eps},
+        "spread": finite_or_none(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
+        "seconds": round(seconds, 3),
+    }
+    if part == "train":
+        rest = rows_of_part(table, "test")
+        found = certify(ensemble, X[rest], table.y[rest], attacker, n_jobs=jobs).unless_interrupted()
+        summary["held_out"] = {"n_rows": len(found), **count_verdicts(found)}
+        if held_out is not None:
+            output.write(held_out, _table_as_csv(table.take(rest)))
+    ensemble.save(out, replace=output.force)
+    if output.as_json:
+        console.say_json(summary)
+    else:
+        _show_training(summary, held_out)
+
+
+def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> Any:
+    """Return an estimator with parameters of ours, and those given as NAME=VALUE."""
+    trainer = TRAINERS[model]
+    estimator = getattr(import_module(trainer.module), trainer.name)()
+    known = estimator.get_params()
+    if "method" in params and "method" not in known:
+        raise InputError(f"Expected no --method with --model {model}, which has one only, got {params['method']!r}.")
+    for entry in given:
+        name, equals, text = entry.partition("=")
+        if not equals or name not in known or name == "callback":
+            names = ", ".join(sorted(set(known) - {"callback"}))
+            raise InputError(f"Expected --param NAME=VALUE with a name among {names}, got {shown(entry)}.")
+        params[name] = _read_value(text, entry)
+    return estimator.set_params(**params)
+
+
+def _read_value(text: str, entry: str) -> Any:
+    def whole(digits: str) -> int:
+        if len(digits) > 19 or not -(2**63) <= int(digits) < 2**63:
+            raise InputError(f"Expected --param with numbers of 64 bits at most, got {shown(entry)}.")
+        return int(digits)
+
+    try:
+        return json.loads(text, parse_int=whole)
+    except json.JSONDecodeError:
+        return text
+    except RecursionError:
+        raise InputError(f"Expected --param with a plain value, got {shown(entry)}.") from None
+
+
+def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None], given: Sequence[str]) -> None:
+    """Fit with a progress bar, and say warnings in one line each."""
+    done = 0
+
+    def report(n_done: int, _: int) -> None:
+        nonlocal done
+        advance(n_done - done)
+        done = n_done
+
+    if "callback" in estimator.get_params():
+        estimator.set_params(callback=report)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            estimator.fit(X, y)
+        except RuntimeError as error:  # fewer trees than asked for
+            if not str(error).startswith("Expected "):
+                raise
+            raise InputError(f"{error} (Parameters are given by --param, e.g. --param n_partitions=4.)") from None
+        except (ValueError, TypeError, ArithmeticError) as error:
+            # Rows were checked, so what begins so is about a parameter; trainers do not examine all that --param gives.
+            if str(error).startswith("Expected "):
+                raise InputError(str(error)) from None
+            if given:
+                raise InputError(f"Expected --param that the trainer takes, got {listed(given)} ({error}).") from None
+            raise
+    for warning in caught:
+        console.complain(f"warning: {warning.message}")
+
+
+def _table_as_csv(table: Table) -> str:
+    """Return rows as CSV that reads back as the same numbers, the label last."""
+    from certiforest.cli.summaries import as_csv
+
+    assert table.y is not None
+    header = None if table.feature_names is None else [*table.feature_names, table.target_name or "label"]
+    return as_csv(
+        header, ([*map(repr, row), label] for row, label in zip(table.X.tolist(), table.y.tolist(), strict=True))
+    )
+
+
+def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:
+    model, data, attacker = summary["model"], summary["data"], summary["attacker"]
+    unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
+    spread = summary["spread"]
+    facts = [
+        ("Rows, features", f"{data['n_rows']} ({data['part']} part), {model['n_features']} {unit}"),
+        ("Trees, nodes", f"{model['n_trees']}, {model['n_nodes']}"),
+        ("Spread", "no two trees share a feature" if spread is None else repr(spread)),
+        ("Time", f"{summary['seconds']:.2f} s"),
+    ]
+    if "held_out" in summary:
+        rest = summary["held_out"]
+        facts.append(("Held-out rows", f"{rest['n_rows']} ('certify --part test' takes the same)"))
+        facts.append(("  Accuracy", f"{rest['accuracy']:.2%}"))
+        facts.append(("  Robust accuracy", interval(rest["robust_accuracy_bounds"], ".2%")))
+    if held_out is not None:
+        facts.append(("  Written to", str(held_out)))
+    facts.append(("Model file", model["path"]))
+    console.show_facts(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}", facts)
