@@ -93,11 +93,12 @@ def test_bounds_hold_whenever_the_search_gives_up(monkeypatch, combine):
     assert n_open > 10
 
 
-def test_ctrl_c_keeps_what_is_decided():
+@pytest.mark.parametrize("radius", [False, True])
+def test_ctrl_c_keeps_what_is_decided(radius):
     trees = [(f, v, (1 - f, v, 0, 1), (1 - f, v + 0.1, 1, 0)) for v in (0.0, 0.05, 0.1) for f in (0, 1)] + [0]
     ensemble = ensemble_of(oracle.Case(trees, 2, 2, [0, 0], 1, 0.2))
     X = np.random.default_rng(0).uniform(-0.3, 0.5, size=(300, 2))
-    options = {"attacker": Attacker(1, 0.1), "witness": True, "radius": True}
+    options = {"attacker": Attacker(1, 0.1), "witness": True, "radius": radius}
     full = certify(ensemble, X, ensemble.predict(X), **options)
     counter = itertools.count()
 
@@ -108,14 +109,18 @@ def test_ctrl_c_keeps_what_is_decided():
     part = certify(ensemble, X, ensemble.predict(X), progress=interrupt, **options)
     assert part.is_interrupted
     assert not full.is_interrupted
-    assert full.radius_is_exact.all()
     np.testing.assert_array_equal(part.prediction, full.prediction)
     known = part.stable >= 0
-    assert 0 < known.sum() < len(X)
     np.testing.assert_array_equal(part.stable[known], full.stable[known])
     assert part.counts[Verdict.UNKNOWN] == (~known).sum()
     assert np.isnan(part.witness[~known]).all()
-    assert (part.radius[~known] == 0).all()
+    if radius:  # verdicts come first
+        assert known.all()
+        assert full.radius_is_exact.all()
+        assert 0 < part.radius_is_exact.sum() < len(X)
+    else:
+        assert 0 < known.sum() < len(X)
+        assert set(part.method[~known]) == {"none"}
 
 
 def test_an_attack_that_a_constraint_solver_missed():

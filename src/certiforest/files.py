@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from certiforest.words import setting
@@ -56,11 +57,13 @@ def check_writable(path: str | os.PathLike[str], *, replace: bool) -> None:
         raise FileError(f"Expected a directory that can be written to, got {target.parent}.")
 
 
-def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, replace: bool = True) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], content: str | bytes | Iterable[str], *, replace: bool = True
+) -> None:
     """Write ``content`` to ``path`` so that a reader, at any moment, sees the old file or the whole new one.
 
-    A link is followed: what it leads to is written. Without ``replace`` a file that came into being meanwhile is
-    kept, and `FileExistsError` raised.
+    Content may also come piece by piece. A link is followed: what it leads to is written. Without ``replace`` a file
+    that came into being meanwhile is kept, and `FileExistsError` raised.
     """
     target = _target(path)
     if target.exists() and not target.is_file():
@@ -70,7 +73,8 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, repl
         handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=".certiforest-", suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
+                for piece in [content] if isinstance(content, (str, bytes)) else content:
+                    file.write(piece.encode(errors="surrogateescape") if isinstance(piece, str) else piece)
                 file.flush()
                 os.fsync(file.fileno())
             umask = os.umask(0)

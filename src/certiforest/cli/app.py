@@ -1,7 +1,8 @@
 """All commands together, and what becomes of their errors.
 
-Exit codes: 0 done, 1 robust accuracy below ``--require``, 2 bad input (one line on stderr), 70 a defect of ours (one
-line that asks to report it), 130 interrupted. ``CERTIFOREST_TRACEBACK=1`` shows where an error or defect comes from.
+Exit codes: 0 done, 1 robust accuracy below ``--require`` or a certificate not confirmed, 2 bad input (one line on
+stderr), 70 a defect of ours (one line that asks to report it), 130 interrupted. ``CERTIFOREST_TRACEBACK=1`` shows where
+an error or defect comes from.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from certiforest.cli import INTERRUPTED, console
+from certiforest.cli.audit import audit
 from certiforest.cli.certify import certify
 from certiforest.cli.convert import convert
 from certiforest.cli.datasets import datasets
@@ -37,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _function in (demo, train, certify, spread, report, convert, datasets, reproduce):
+for _function in (demo, train, certify, audit, spread, report, convert, datasets, reproduce):
     app.command()(command(_function))
 
 
@@ -139,6 +141,7 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
     from certiforest.reproduction.lab import ReproductionError
+    from certiforest.verification.certificate_file import CertificateError
 
-    model = (ModelError, ScalingError, AttackerError, SpreadError, RowError)
+    model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
     return (*model, TableError, SplitError, SourceError, DatasetError, ReproductionError)

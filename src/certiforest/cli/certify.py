@@ -22,6 +22,9 @@ def certify(
     witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="CSV", help="Write one line per row.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
+    proof: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
+    ] = None,
     require: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
@@ -39,9 +42,11 @@ def certify(
 
     Rows are scaled by the scaling inside the model file, if it has one;
     eps, radius and witness are in scaled units. Without --target there
-    are predictions and stability but no verdicts.
+    are predictions and stability but no verdicts. What --proof writes is
+    checked by certiforest audit, for a model that is a file of certiforest
+    (convert writes one).
     """
-    output.check({"--out": out, "--report": report}, [model, data.data])
+    output.check({"--out": out, "--report": report, "--proof": proof}, [model, data.data])
     if require is not None and not 0 <= require <= 1:
         raise InputError(f"Expected --require between 0 and 1, got {require}.")
     if witness and out is None:
@@ -54,7 +59,7 @@ def certify(
     if require is not None and question.rows.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     for_report = report is not None
-    run = question.answer(radius=radius or for_report, witness=witness or for_report)
+    run = question.answer(radius=radius or for_report, witness=witness or for_report, proof=proof is not None)
     found, spread = run.found, SpreadFacts.of(run.ensemble, run.attacker)
     summary = summarise(run, spread)
     if found.is_interrupted:
@@ -63,6 +68,8 @@ def certify(
         raise typer.Exit(INTERRUPTED)
     if out is not None:
         output.write(out, rows_as_csv(found, run.rows, radius=radius, witness=witness))
+    if proof is not None:
+        found.save(proof, replace=output.force)
     if report is not None:
         findings = gather(run.ensemble, run.rows.X, found, run.attacker, spread=spread, **run.names_for_report)
         output.write(report, render(findings, report.suffix))
@@ -72,6 +79,8 @@ def certify(
         show_summary(summary)
         if out is not None:
             console.say(f"One line per row: {out}")
+        if proof is not None:
+            console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
         if report is not None:
             console.say(f"Report: {report}")
     if require is not None and found.robust_accuracy < require:

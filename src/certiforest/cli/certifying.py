@@ -30,7 +30,7 @@ class Question:
     attacker: Attacker
     options: CertifyingOptions
 
-    def answer(self, *, radius: bool, witness: bool, title: str = "Certifying") -> Run:
+    def answer(self, *, radius: bool, witness: bool, proof: bool = False, title: str = "Certifying") -> Run:
         """Certify the rows."""
         start = time.perf_counter()
         with console.progress_bar(title, len(self.rows.X)) as advance:
@@ -41,6 +41,7 @@ class Question:
                 self.attacker,
                 radius=radius,
                 witness=witness,
+                proof=proof,
                 time_limit=self.options.time_limit,
                 n_jobs=self.options.jobs,
                 progress=advance,

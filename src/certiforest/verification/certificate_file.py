@@ -26,9 +26,10 @@ class CertificateError(ValueError):
     """A certificate file is not what it should be, or certificates hold too little to be written."""
 
 
-def save(certificates: Certificates, path: str | os.PathLike[str]) -> None:
+def save(certificates: Certificates, path: str | os.PathLike[str], *, replace: bool = True) -> None:
     """Write certificates to a file, which appears whole or not at all."""
-    write_atomically(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in _lines(certificates)))
+    lines = (json.dumps(line, separators=(",", ":")) + "\n" for line in _lines(certificates))
+    write_atomically(path, lines, replace=replace)
 
 
 def _lines(c: Certificates) -> Iterator[dict[str, Any]]:

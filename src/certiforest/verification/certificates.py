@@ -92,11 +92,14 @@ class Certificates:
     model_sha256: str | None = None
     classes: NDArray | None = None
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``.
+
+        Without ``replace``, a file that is there is kept and `FileExistsError` raised.
+        """
         from certiforest.verification.certificate_file import save
 
-        save(self, path)
+        save(self, path, replace=replace)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificates:

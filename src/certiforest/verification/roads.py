@@ -75,10 +75,10 @@ class Roads:
     def prove_below(self, x: NDArray[np.float64], radius: float, clock: Clock) -> dict[str, Any] | None:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
         if radius == math.inf:
-            # Any value costs nothing: L0 with a budget for all features, and its prices left out.
+            # Any value costs nothing: L0, and its prices left out.
             free = Attacker(0, self.ensemble.n_features, None, self.attacker.frozen, self.attacker.domain)
             local = Local(self.prepared, x, free)
-            local.budget = 0
+            local.budget, local.cells.price[:] = 0, 0
         else:
             below = radius - 1.0 if self.attacker.norm == 0 else math.nextafter(radius, 0.0)
             local = Local(self.prepared, x, self.attacker.with_eps(below))
