@@ -1,6 +1,6 @@
 """Message passing: numbers that prove a row stable, found in floats, checked in whole numbers.
 
-For any tables m (one number for each tree, variable it tests and cell) and any lambda >= 0, no row in a box of cells
+For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no row in a box of cells
 gives a rival more than ::
 
     lambda * budget  +  sum over trees      max over leaves  [lead - sum over variables  min over allowed cells  m]
@@ -22,6 +22,8 @@ from certiforest.compiled import kernel
 PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED = 1, 0, -1, 2, 3
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
+# Rounds in which the chosen cells are improved.
+MOST_ROUNDS = 16
 
 
 class Contest(NamedTuple):
@@ -39,7 +41,7 @@ class Contest(NamedTuple):
 class Tables(NamedTuple):
     """The numbers of a proof and what is derived from them.
 
-    ``table`` and ``whole`` (n_entries,) are the tables, in floats and rounded; ``theta`` (n_cells,) adds them up over
+    ``table`` and ``whole`` (n_segments,) are the tables, in floats and rounded; ``theta`` (n_cells,) adds them up over
     trees, less lambda times the price. ``low`` and ``high`` (n_variables,) are the box, first and last cell, ``choice``
     (n_variables,) a cell of each, ``loss`` (n_cells,) what is lost in a cell. ``price`` holds lambda, in
     floats, and in its second place what whole numbers made of it.
@@ -58,9 +60,9 @@ class Tables(NamedTuple):
 @kernel
 def new_tables(cells, leaves):
     """Return tables that hold nothing, for the box of all cells."""
-    n_entries, n_cells = leaves.first_entry[-1], cells.top.shape[0]
+    n_segments, n_cells = leaves.begin.shape[0], cells.top.shape[0]
     return Tables(
-        np.zeros(n_entries), np.zeros(n_entries, np.int64), np.zeros(n_cells),
+        np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells),
         cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(), np.zeros(n_cells), np.zeros(2),
     )  # fmt: skip
 
@@ -88,7 +90,7 @@ def allowed_price(cells, leaves, tables, k, s, i, end):
     own = cells.own[v]
     best = -1
     while i < end and leaves.place[i] == s:
-        low, high = max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v])
+        low, high = max(leaves.begin[leaves.low[i]], tables.low[v]), min(leaves.end[leaves.high[i]], tables.high[v])
         if low <= high:
             price = 0
             if low > own:
@@ -126,76 +128,77 @@ def reach_in(cells, leaves, contest, tables):
 
 
 @kernel
-def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak):
+def is_in_box(leaves, tables, v, g):
+    """Tell whether a segment of a variable has cells in the box."""
+    return leaves.begin[g] <= tables.high[v] and leaves.end[g] >= tables.low[v]
+
+
+@kernel
+def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest):
     """Set the tables of one tree so that the bound is smallest while those of the others stay.
 
-    ``reach`` (n_leaves,) tells which leaves count; ``worth`` (n_leaves,) and ``peak`` (n_scopes + n_rules,) are
-    scratch.
+    ``reach`` (n_leaves,) tells which leaves count. ``worth`` (n_leaves,), ``peak`` (n_segments + n_scopes + n_rules,)
+    and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest theta without this tree's part by
+    segment, variable and rule, ``rest`` what the best leaf that allows a segment is worth without that variable's part.
     """
     theta, table = tables.theta, tables.table
-    scope, place, rule_low, rule_high = leaves.scope, leaves.place, leaves.low, leaves.high
-    begin, end = leaves.first_scope[t], leaves.first_scope[t + 1]
-    n_scopes = scope.shape[0]
+    scope, place, low, high = leaves.scope, leaves.place, leaves.low, leaves.high
+    n_segments, n_scopes = leaves.begin.shape[0], scope.shape[0]
     everywhere = 0.0
-    for s in range(begin, end):
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
         v = scope[s]
-        shift = leaves.first_entry[s] - cells.first[v]
         best = -math.inf
-        for c in range(tables.low[v], tables.high[v] + 1):
-            theta[c] -= table[shift + c]
-            best = max(best, theta[c])
-        peak[s] = best
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            rest[g] = peak[g] = -math.inf
+            if is_in_box(leaves, tables, v, g):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    peak[g] = max(peak[g], theta[c])
+                peak[g] -= table[g]
+                best = max(best, peak[g])
+        peak[n_segments + s] = best
+        rest[n_segments + s] = -math.inf
         everywhere += best
     most = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
         if not reach[k]:
             continue
         value = contest.lead[k] + everywhere
-        i = leaves.first_rule[k]
-        while i < leaves.first_rule[k + 1]:
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        while i < end:
             first, s = i, place[i]
-            v = scope[s]
             best = -math.inf
-            while i < leaves.first_rule[k + 1] and place[i] == s:
-                for c in range(max(rule_low[i], tables.low[v]), min(rule_high[i], tables.high[v]) + 1):
-                    best = max(best, theta[c])
+            while i < end and place[i] == s:
+                for g in range(low[i], high[i] + 1):
+                    best = max(best, peak[g])
                 i += 1
-            peak[n_scopes + first] = best
-            value += best - peak[s]
+            peak[n_segments + n_scopes + first] = best
+            value += best - peak[n_segments + s]
         worth[k] = value
         most = max(most, value)
-    # What the best leaf that allows a cell is worth, less the variable's own part: first in the table itself.
-    for s in range(begin, end):
-        shift = leaves.first_entry[s] - cells.first[scope[s]]
-        for c in range(tables.low[scope[s]], tables.high[scope[s]] + 1):
-            table[shift + c] = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
         if not reach[k]:
             continue
-        i = leaves.first_rule[k]
-        for s in range(begin, end):
-            v = scope[s]
-            shift = leaves.first_entry[s] - cells.first[v]
-            if i < leaves.first_rule[k + 1] and place[i] == s:
-                rest = worth[k] - peak[n_scopes + i]
-                while i < leaves.first_rule[k + 1] and place[i] == s:
-                    for c in range(max(rule_low[i], tables.low[v]), min(rule_high[i], tables.high[v]) + 1):
-                        table[shift + c] = max(table[shift + c], rest)
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+            if i < end and place[i] == s:
+                value = worth[k] - peak[n_segments + n_scopes + i]
+                while i < end and place[i] == s:
+                    for g in range(low[i], high[i] + 1):
+                        rest[g] = max(rest[g], value)
                     i += 1
             else:
-                rest = worth[k] - peak[s]
-                for c in range(tables.low[v], tables.high[v] + 1):
-                    table[shift + c] = max(table[shift + c], rest)
-    share = 1.0 / (end - begin)
-    for s in range(begin, end):
-        v = scope[s]
-        shift = leaves.first_entry[s] - cells.first[v]
-        for c in range(tables.low[v], tables.high[v] + 1):
-            # A cell that no leaf in reach allows is worth little, but a number.
-            total_worth = max(theta[c] + table[shift + c], most - span)
-            new = total_worth * share
-            table[shift + c] = new - theta[c]
-            theta[c] = new
+                rest[n_segments + s] = max(rest[n_segments + s], worth[k] - peak[n_segments + s])
+    share = 1.0 / (leaves.first_scope[t + 1] - leaves.first_scope[t])
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if peak[g] == -math.inf:
+                continue
+            # A segment that no leaf in reach allows is worth little, but a number.
+            value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share - peak[g]
+            change = value - table[g]
+            table[g] = value
+            for c in range(leaves.begin[g], leaves.end[g] + 1):
+                theta[c] += change
 
 
 @kernel
@@ -283,13 +286,13 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if reach[k]:
-                best = max(best, contest.lead[k] - least_entries(cells, leaves, tables, t, k))
+                best = max(best, contest.lead[k] - least_entries(leaves, tables, t, k))
         bound += best
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             v = leaves.scope[s]
-            entry = leaves.first_entry[s] - cells.first[v]
-            for c in range(tables.low[v], tables.high[v] + 1):
-                scratch[c] += tables.whole[entry + c]
+            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    scratch[c] += tables.whole[g]
     for v in range(tables.low.shape[0]):
         best = scratch[tables.low[v]]
         for c in range(tables.low[v] + 1, tables.high[v] + 1):
@@ -329,24 +332,35 @@ def share_of(price, cost, shift):
 
 
 @kernel
-def least_entries(cells, leaves, tables, t, k):
-    """Return what the tables of a tree take from a leaf at least: the smallest entry of every variable it tests."""
+def least_entries(leaves, tables, t, k):
+    """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests."""
     total = 0
     i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
     for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-        v = leaves.scope[s]
-        entry = leaves.first_entry[s] - cells.first[v]
-        best = np.int64(2**62)
-        if i < end and leaves.place[i] == s:
-            while i < end and leaves.place[i] == s:
-                for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
-                    best = min(best, tables.whole[entry + c])
-                i += 1
-        else:
-            for c in range(tables.low[v], tables.high[v] + 1):
-                best = min(best, tables.whole[entry + c])
-        total += best
+        least, i = least_entry(leaves, tables, s, i, end)
+        total += least
     return total
+
+
+@kernel
+def least_entry(leaves, tables, s, i, end):
+    """Return the smallest number of a table in the box where rules from ``i`` on allow it, or anywhere without one.
+
+    Also the first rule of another place.
+    """
+    v = leaves.scope[s]
+    best = np.int64(2**62)
+    if i == end or leaves.place[i] != s:
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
+        return best, i
+    while i < end and leaves.place[i] == s:
+        for g in range(leaves.low[i], leaves.high[i] + 1):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
+        i += 1
+    return best, i
 
 
 @kernel
@@ -358,7 +372,7 @@ def allows(leaves, k, choice):
         c = choice[leaves.scope[s]]
         fits = False
         while i < end and leaves.place[i] == s:
-            fits |= leaves.low[i] <= c <= leaves.high[i]
+            fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
             i += 1
         if not fits:
             return False
@@ -366,79 +380,105 @@ def allows(leaves, k, choice):
 
 
 @kernel
-def lead_of(leaves, contest, t, choice):
-    """Return what a tree adds to the rival's lead where the chosen cells are."""
-    for k in range(leaves.first[t], leaves.first[t + 1]):
-        if allows(leaves, k, choice):
-            return contest.lead[k]
-    return np.int64(-(2**62))  # beyond the budget
+def weigh_moves(cells, leaves, contest, tables, gain):
+    """Write what the rival gains if one variable leaves its chosen cell for another one of the box.
+
+    ``gain`` is (n_cells,). Return the rival's lead where the chosen cells are.
+    """
+    choice, place, total = tables.choice, leaves.place, np.int64(0)
+    gain[:] = 0
+    for t in range(leaves.tree.shape[0]):
+        home = contest.lead[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            home = min(home, contest.lead[k])  # where the chosen cells cost too much, no leaf may allow them
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if allows(leaves, k, choice):
+                home = contest.lead[k]
+                break
+        total += home
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if contest.lead[k] == home:
+                continue
+            # A leaf is one move away if the chosen cells break its rules in one place only.
+            broken, n_broken = -1, 0
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            while i < end and n_broken < 2:
+                first, s = i, place[i]
+                c = choice[leaves.scope[s]]
+                fits = False
+                while i < end and place[i] == s:
+                    fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
+                    i += 1
+                if not fits:
+                    broken = first
+                    n_broken += 1
+            if n_broken != 1:
+                continue
+            v = leaves.scope[place[broken]]
+            for i in range(broken, end):
+                if place[i] != place[broken]:
+                    break
+                begin, last = leaves.begin[leaves.low[i]], leaves.end[leaves.high[i]]
+                for c in range(max(begin, tables.low[v]), min(last, tables.high[v]) + 1):
+                    gain[c] += contest.lead[k] - home
+    return total
 
 
 @kernel
 def climb(cells, leaves, contest, tables, most_rounds):
-    """Improve the chosen cells one variable at a time, within box and budget; return the rival's lead.
+    """Improve the chosen cells, within box and budget; return the rival's lead.
 
-    Moves that cost more than the budget allows are taken back first, those that gain least for their price before.
+    In a round every variable is weighed, and the best moves are made that share no tree. Moves that cost more than the
+    budget allows are taken back first, those that lose least for what they save before.
     """
-    choice = tables.choice
-    n_trees = leaves.tree.shape[0]
-    spent_so_far = 0
-    for v in range(choice.shape[0]):
-        spent_so_far += cells.price[choice[v]]
-    leads = np.empty(n_trees, np.int64)
-    for t in range(n_trees):
-        leads[t] = lead_of(leaves, contest, t, choice)
-    for _ in range(choice.shape[0]):
-        if spent_so_far <= contest.budget:
-            break
-        worst, least_loss, home = -1, math.inf, 0
-        for v in range(choice.shape[0]):
-            own = min(max(cells.own[v], tables.low[v]), tables.high[v])
-            saved = cells.price[choice[v]] - cells.price[own]
-            if saved <= 0:
-                continue
-            old, loss = choice[v], 0.0
-            choice[v] = own
-            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                t = leaves.tester[i]
-                loss += leads[t] - lead_of(leaves, contest, t, choice)
-            choice[v] = old
-            if loss / saved < least_loss:
-                worst, least_loss, home = v, loss / saved, own
-        if worst < 0:
-            break
-        spent_so_far -= cells.price[choice[worst]] - cells.price[home]
-        choice[worst] = home
-        for i in range(leaves.first_tester[worst], leaves.first_tester[worst + 1]):
-            t = leaves.tester[i]
-            leads[t] = lead_of(leaves, contest, t, choice)
+    choice, n_variables = tables.choice, tables.choice.shape[0]
+    gain = np.empty(cells.top.shape[0], np.int64)
+    target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
     for _ in range(most_rounds):
-        improved = False
-        for v in range(choice.shape[0]):
-            old = choice[v]
-            best, best_cell = 0, old
+        lead = weigh_moves(cells, leaves, contest, tables, gain)
+        spent_so_far = 0
+        for v in range(n_variables):
+            spent_so_far += cells.price[choice[v]]
+        if spent_so_far > contest.budget:
+            for v in range(n_variables):
+                target[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
+                saved = cells.price[choice[v]] - cells.price[target[v]]
+                value[v] = -gain[target[v]] / saved if saved > 0 else math.inf
+            for v in np.argsort(value):
+                if spent_so_far <= contest.budget or value[v] == math.inf:
+                    break
+                spent_so_far -= cells.price[choice[v]] - cells.price[target[v]]
+                choice[v] = target[v]
+            if spent_so_far > contest.budget:
+                return np.int64(-(2**62))
+            continue
+        if lead >= contest.need:
+            return lead
+        for v in range(n_variables):
+            target[v], value[v] = choice[v], 0.0
             for c in range(tables.low[v], tables.high[v] + 1):
-                more = cells.price[c] - cells.price[old]
-                if c == old or spent_so_far + more > contest.budget:
-                    continue
-                choice[v] = c
-                gain = 0
-                for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                    t = leaves.tester[i]
-                    gain += lead_of(leaves, contest, t, choice) - leads[t]
-                if gain > best or (gain == best and cells.price[c] < cells.price[best_cell]):
-                    best, best_cell = gain, c
-            choice[v] = best_cell
-            if best_cell != old:
-                improved = True
-                spent_so_far += cells.price[best_cell] - cells.price[old]
-                for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                    t = leaves.tester[i]
-                    leads[t] = lead_of(leaves, contest, t, choice)
-        total = leads.sum()
-        if not improved or total >= contest.need:
-            break
-    return leads.sum() if spent_so_far <= contest.budget else np.int64(-(2**62))
+                more = cells.price[c] - cells.price[choice[v]]
+                if gain[c] > 0 and spent_so_far + more <= contest.budget:
+                    worth = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
+                    if worth > value[v]:
+                        target[v], value[v] = c, worth
+        is_touched = np.zeros(leaves.tree.shape[0], np.bool_)
+        is_done = True
+        for v in np.argsort(-value):
+            more = cells.price[target[v]] - cells.price[choice[v]]
+            is_free = value[v] > 0.0 and spent_so_far + more <= contest.budget
+            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
+                is_free &= not is_touched[leaves.tester[i]]
+            if not is_free:
+                continue
+            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
+                is_touched[leaves.tester[i]] = True
+            spent_so_far += more
+            choice[v] = target[v]
+            is_done = False
+        if is_done:
+            return lead
+    return weigh_moves(cells, leaves, contest, tables, gain)
 
 
 @kernel
@@ -459,36 +499,10 @@ def fits_one_move(cells, contest, tables, least, total):
 @kernel
 def best_move(cells, leaves, contest, tables, least, total):
     """Return the rival's largest lead after at most one move within the budget, and choose the cells for it."""
-    choice = tables.choice
+    choice, gain = tables.choice, np.empty(cells.top.shape[0], np.int64)
     for v in range(choice.shape[0]):
         choice[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
-    base = np.int64(0)
-    gain = np.zeros(cells.top.shape[0], np.int64)
-    for t in range(leaves.tree.shape[0]):
-        home = lead_of(leaves, contest, t, choice)
-        base += home
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            # A leaf is one move away if the chosen cells break its rules in one place only.
-            broken, n_broken = -1, 0
-            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-            while i < end:
-                first, s = i, leaves.place[i]
-                c = choice[leaves.scope[s]]
-                fits = False
-                while i < end and leaves.place[i] == s:
-                    fits |= leaves.low[i] <= c <= leaves.high[i]
-                    i += 1
-                if not fits:
-                    broken = first
-                    n_broken += 1
-            if n_broken != 1:
-                continue
-            i = broken
-            v = leaves.scope[leaves.place[broken]]
-            while i < end and leaves.place[i] == leaves.place[broken]:
-                for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
-                    gain[c] += contest.lead[k] - home
-                i += 1
+    base = weigh_moves(cells, leaves, contest, tables, gain)
     most, best, moved = base, -1, -1
     for v in range(choice.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
@@ -503,7 +517,7 @@ def best_move(cells, leaves, contest, tables, least, total):
 def estimate_losses(cells, leaves, contest, tables, reach, worth):
     """Write to ``loss``, for each cell of the box, about how much the bound falls if its variable is held there.
 
-    That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_entries,) is
+    That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_segments,) is
     scratch.
     """
     for v in range(tables.low.shape[0]):
@@ -513,40 +527,29 @@ def estimate_losses(cells, leaves, contest, tables, reach, worth):
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.loss[c] = best - tables.theta[c]
     for t in range(leaves.tree.shape[0]):
-        begin, end = leaves.first_scope[t], leaves.first_scope[t + 1]
-        worth[leaves.first_entry[begin] : leaves.first_entry[end]] = -math.inf
+        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
+        worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = -math.inf
         most = -math.inf
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if not reach[k]:
                 continue
-            value = float(contest.lead[k] - least_entries(cells, leaves, tables, t, k))
+            value = float(contest.lead[k] - least_entries(leaves, tables, t, k))
             most = max(most, value)
-            i, last = leaves.first_rule[k], leaves.first_rule[k + 1]
-            for s in range(begin, end):
-                v = leaves.scope[s]
-                entry = leaves.first_entry[s] - cells.first[v]
-                if i < last and leaves.place[i] == s:
-                    start = i
-                    smallest = np.int64(2**62)
-                    while i < last and leaves.place[i] == s:
-                        for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
-                            smallest = min(smallest, tables.whole[entry + c])
-                        i += 1
-                    for j in range(start, i):
-                        for c in range(max(leaves.low[j], tables.low[v]), min(leaves.high[j], tables.high[v]) + 1):
-                            here = value + (smallest - tables.whole[entry + c])
-                            worth[entry + c] = max(worth[entry + c], here)
-                else:
-                    smallest = np.int64(2**62)
-                    for c in range(tables.low[v], tables.high[v] + 1):
-                        smallest = min(smallest, tables.whole[entry + c])
-                    for c in range(tables.low[v], tables.high[v] + 1):
-                        worth[entry + c] = max(worth[entry + c], value + (smallest - tables.whole[entry + c]))
-        for s in range(begin, end):
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            for s in scopes:
+                start = i
+                least, i = least_entry(leaves, tables, s, i, end)
+                if i == start:
+                    for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+                for j in range(start, i):
+                    for g in range(leaves.low[j], leaves.high[j] + 1):
+                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+        for s in scopes:
             v = leaves.scope[s]
-            entry = leaves.first_entry[s] - cells.first[v]
-            for c in range(tables.low[v], tables.high[v] + 1):
-                tables.loss[c] += most - worth[entry + c]
+            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    tables.loss[c] += most - worth[g]
 
 
 @kernel
@@ -592,7 +595,9 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     reach = reach_in(cells, leaves, contest, tables)
-    worth, peak = np.empty(leaves.node.shape[0]), np.empty(leaves.scope.shape[0] + n_rules)
+    n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
+    worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
+    peak = np.empty(n_segments + n_scopes + n_rules)
     scratch = np.empty(cells.top.shape[0], np.int64)
     span, gain = 1.0, 0.0
     for t in range(leaves.tree.shape[0]):
@@ -607,13 +612,13 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     last = math.inf
     for sweep in range(most_sweeps):
         for t in range(leaves.tree.shape[0]):
-            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak)
+            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
         if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach, scratch):
             return PROVED
-        if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, 4) >= contest.need:
+        if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
             return ATTACKED
         if sweep > 0 and last - bound < patience * (bound - contest.need):
             break

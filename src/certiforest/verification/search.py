@@ -153,12 +153,14 @@ class Search:
         for t, tree in enumerate(leaves.tree.tolist()):
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
                 v = leaves.scope[s]
-                entry = leaves.first_entry[s] - cells.first[v]
-                inside = tables.whole[entry + tables.low[v] : entry + tables.high[v] + 1] >> shift
-                least = int(inside.min())  # a constant cancels
-                if inside.max() > least:
+                segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
+                inside = [g for g in segments if kernels.is_in_box(leaves, tables, v, g)]
+                least = int(tables.whole[inside].min())  # a constant cancels
+                if tables.whole[inside].max() > least:
                     table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
-                    table[tables.low[v] - cells.first[v] : tables.high[v] + 1 - cells.first[v]] = inside - least
+                    for g in inside:
+                        place = slice(leaves.begin[g] - cells.first[v], leaves.end[g] + 1 - cells.first[v])
+                        table[place] = (tables.whole[g] - least) >> shift
                     written.append([tree, int(cells.feature[v]), table.tolist()])
         if written:
             unit = self._unit * 2**shift
