@@ -19,6 +19,7 @@ from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock
 from certiforest.verification.prices import exact_budget
 from certiforest.verification.proof_kernels import Contest, Tables
+from certiforest.verification.relaxation import improve_tables
 
 # A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
 PATIENCE, MOST_SWEEPS = 0.01, 100
@@ -92,8 +93,12 @@ class Search:
             tables.low[:], tables.high[:] = box.low, box.high
             if box.start is not None:
                 tables.table[:], tables.theta[:], tables.price[:] = box.start
-            limits = MOST_SWEEPS, PATIENCE, box.may_enumerate
-            status = kernels.examine_box(cells, leaves, self._contest, tables, *limits)
+            limits = PATIENCE, box.may_enumerate
+            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, *limits)
+            if status == kernels.OPEN and self.n_boxes == 0 and not clock.is_up:
+                # The best tables once, for all parts to start from, in half the time that is left.
+                if improve_tables(self._local, self._contest, tables, clock.left / 2):
+                    status = kernels.examine_box(cells, leaves, self._contest, tables, 1, *limits)
             self.n_boxes += 1
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
