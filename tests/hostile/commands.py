@@ -365,14 +365,14 @@ def try_one(judge, seed, folder):
     judge_end(judge, seed, words, folder, code, out, err, is_apart)
 
 
-def trial(n_cases, seed):
-    judge = Judge()
+def trial(n_cases, seed, judge=None):
+    judge = Judge() if judge is None else judge
     os.environ.pop("CERTIFOREST_DATA", None)
     with tempfile.TemporaryDirectory() as parent:
         folder = Folder(Path(parent) / "room")
         here = os.getcwd()
         try:
-            for number in range(n_cases):
+            for number in judge.cases(n_cases):
                 os.chdir(folder.path)
                 with judge.watch([seed, number]):
                     try_one(judge, [seed, number], folder)
