@@ -191,8 +191,11 @@ def furnish(folder):
     (folder / "link").symlink_to(folder / "old.csv")
     (folder / "dangling").symlink_to(folder / "new.csv")
     (folder / "loop").symlink_to(folder / "loop")
-    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert main([*TRAINED, "trained.json"]) == 0
+        for model in ("model.json", "sums.json"):  # kernels are compiled here, not in the first case
+            for norm in "inf", "0", "1", "2":
+                main(["certify", model, "good.csv", "--target", "y", "--eps", "1", "--norm", norm, "--radius"])
 
 
 def invent(random):
