@@ -22,10 +22,11 @@ class Judge:
 
     def __init__(self):
         self.outcomes, self.findings, self.is_told_to_end = Counter(), [], False
-        self._memory = peak_megabytes()
+        self._memory = 0
 
     def cases(self, n_cases):
         """Count cases; a trial that is told to end reports what it has done so far."""
+        self._memory = peak_megabytes()
         for number in range(n_cases):
             if self.is_told_to_end:
                 return
