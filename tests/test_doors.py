@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, certify
 from certiforest.formats import doors
-from hostile.models import sources
+from hostile.model_files import sources
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
 
