@@ -43,7 +43,7 @@ class Leaves(NamedTuple):
     Leaves of the local tree ``t``, tree ``tree[t]`` of the ensemble, are ``node[first[t]:first[t + 1]]``. The variables
     it tests are its scope, ``scope[first_scope[t]:first_scope[t + 1]]``. Its own thresholds cut the cells of such a
     variable into segments, between which it tells no difference: those of place ``s`` in the scopes are numbered from
-    ``first_segment[s]`` on, and segment ``g`` holds the cells ``begin[g]`` to ``end[g]``. A table has a number for each.
+    ``first_segment[s]`` on, and ``g`` holds the cells ``begin[g]`` to ``end[g]``. Tables have a number for each.
 
     Leaf ``k`` has the rules ``first_rule[k]`` to ``first_rule[k + 1]``, sorted by place: a variable is in a segment
     from ``low`` to ``high``, or, where rules of one place follow one another, in one of any of them; anywhere if there

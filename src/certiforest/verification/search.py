@@ -95,10 +95,10 @@ class Search:
                 tables.table[:], tables.theta[:], tables.price[:] = box.start
             limits = PATIENCE, box.may_enumerate
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, *limits)
-            if status == kernels.OPEN and self.n_boxes == 0 and not clock.is_up:
-                # The best tables once, for all parts to start from, in half the time that is left.
-                if improve_tables(self._local, self._contest, tables, clock.left / 2):
-                    status = kernels.examine_box(cells, leaves, self._contest, tables, 1, *limits)
+            # The best tables once, for all parts to start from, in half the time that is left.
+            is_first = status == kernels.OPEN and self.n_boxes == 0 and not clock.is_up
+            if is_first and improve_tables(self._local, self._contest, tables, clock.left / 2):
+                status = kernels.examine_box(cells, leaves, self._contest, tables, 1, *limits)
             self.n_boxes += 1
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
