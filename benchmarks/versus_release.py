@@ -2,7 +2,7 @@
 
     python benchmarks/versus_release.py --old SRC --data-dir DIR --models MODELS [--repeat 3] [--only NAME ...]
 
-SRC is the ``src`` folder of the other version (``git worktree add ../old TAG``), DIR holds ``mnist.npz``, MODELS the models
+SRC is the ``src`` folder of the other version (``git worktree add ../old TAG``), DIR holds ``mnist.npz``, MODELS those
 published with the paper. Each task runs in processes of their own, the two versions in turn; the least CPU seconds of
 each count, compilation not included. A ratio below 1 means that this version is quicker.
 """
