@@ -152,16 +152,17 @@ def certify(
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
-            row_clock = clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0)
-            finding = roads.decide(x[i], row_clock, keep_proof=proof)
-            if found.stable[i] == UNDECIDED:
-                found.stable[i], found.method[i] = finding.stable, finding.method
-            elif finding.stable not in (UNDECIDED, found.stable[i]):
-                raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
-            if finding.attack is not None and found.witness is not None:
-                found.witness[i] = finding.attack
-            if found.proof is not None:
-                found.proof[i] = finding.proof
+            seconds = EASY_SECONDS if is_easy[i] else 0.0
+            if found.stable[i] != STABLE:
+                finding = roads.decide(x[i], clock.start(at_least=seconds))
+                if found.stable[i] == UNDECIDED:
+                    found.stable[i], found.method[i] = finding.stable, finding.method
+                elif finding.stable == STABLE:
+                    raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+                if finding.attack is not None and found.witness is not None:
+                    found.witness[i] = finding.attack
+            if found.proof is not None and found.stable[i] == STABLE:
+                found.proof[i] = roads.decide(x[i], clock.start(), keep_proof=True).proof
             found.is_decided[i] = True
             report(1, is_last=not radius)
 
