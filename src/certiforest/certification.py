@@ -176,7 +176,7 @@ def certify(
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
-            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker)
+            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker, ensemble.n_features)
             measured = measure(roads, x[i], known, clock.start(), keep_proof=proof)
             found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
             if found.radius_proof is not None and found.radius_witness is not None:
@@ -215,12 +215,12 @@ def certify(
     )
 
 
-def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker) -> tuple[float, float]:
+def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker, n_features: int) -> tuple[float, float]:
     """Return bounds of a radius that agree with a verdict."""
+    eps = min(attacker.eps, float(n_features)) if attacker.norm == 0 else attacker.eps
     if stable == STABLE:
-        step = math.floor(attacker.eps) + 1.0 if attacker.norm == 0 else math.nextafter(attacker.eps, math.inf)
-        return max(lower, step), upper
-    return lower, min(upper, attacker.eps) if stable == UNSTABLE else upper
+        return max(lower, math.floor(eps) + 1.0 if attacker.norm == 0 else math.nextafter(eps, math.inf)), upper
+    return lower, min(upper, eps) if stable == UNSTABLE else upper
 
 
 class _Columns:
