@@ -29,7 +29,7 @@ from certiforest.verification.sums import Sums
 from certiforest.verification.votes import VisitOrder, Votes
 from certiforest.verification.votes_kernels import BORDERLINE
 
-# Rows at which no trees meet and witnesses of rows known to be unstable get at least so much time.
+# A row at which no trees meet, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
 
 MOST_THREADS = 10_000
@@ -81,11 +81,13 @@ def certify(
         difference of two classes' sums) is further than this from zero, else UNKNOWN. With
         ``ensemble.rounding_bound(np.float32)``, what is said holds for a deployment that adds up in float32, too.
     time_limit : float, default=1.0
-        Seconds that may go into one row where the question is NP-hard: trees that meet at the row (the solver), or
-        scores that add up in norms other than L-inf. A row that takes longer is UNKNOWN, and with 0 every one that
-        bounds do not decide. A radius may take as long again; when time is up, bounds of it are known.
+        Seconds for one question about a row, its verdict or its radius, where that is NP-hard: trees meet at the row,
+        or scores add up in a norm other than L-inf. A row that takes longer is UNKNOWN; a radius that does is known
+        within bounds. With 0, a row gets one attempt at a proof for each rival. Where no trees meet, and for the
+        witness of an unstable row, there is at least a second.
     total_time_limit : float, default=inf
-        Seconds after which no row goes to the solver any more.
+        Seconds for all questions together; after them each row is treated as with ``time_limit=0``. Verdicts of all
+        rows come first, radii after.
     n_jobs : int, optional
         Number of threads; None means 1 and -1 all cores.
     progress : callable, optional
@@ -104,8 +106,9 @@ def certify(
     Notes
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
-    have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
-    most others, and what is not decided in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
+    have a split in reach on one feature, the question is NP-hard: message passing proves nearly every such row or
+    leads to an attack, cutting what is in reach into parts decides the others, and what is not decided in time is
+    UNKNOWN. `has_large_spread` tells when that cannot happen.
 
     Ctrl-C (KeyboardInterrupt) ends the work early: rows that are not decided yet are UNKNOWN, and
     ``is_interrupted`` is set.
