@@ -29,7 +29,7 @@ from certiforest.verification.sums import Sums
 from certiforest.verification.votes import VisitOrder, Votes
 from certiforest.verification.votes_kernels import BORDERLINE
 
-# A row at which no trees meet, and a witness of a row known to be unstable, get at least so many seconds.
+# A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
 
 MOST_THREADS = 10_000
@@ -83,8 +83,8 @@ def certify(
     time_limit : float, default=1.0
         Seconds for one question about a row, its verdict or its radius, where that is NP-hard: trees meet at the row,
         or scores add up in a norm other than L-inf. A row that takes longer is UNKNOWN; a radius that does is known
-        within bounds. With 0, a row gets one attempt at a proof for each rival. Where no trees meet, and for the
-        witness of an unstable row, there is at least a second.
+        within bounds. With 0, a row gets one attempt at a proof for each rival. A vote that rounding alone leaves open,
+        and the witness of an unstable row, get at least a second.
     total_time_limit : float, default=inf
         Seconds for all questions together; after them each row is treated as with ``time_limit=0``. Verdicts of all
         rows come first, radii after.

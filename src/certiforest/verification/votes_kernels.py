@@ -241,20 +241,19 @@ def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     for rival in range(cost.shape[1]):
         if rival != y:
             lead = votes_to_gain(votes, y, rival)
-            total = cheapest_gain(cost, vote, y, rival, lead, is_max, least, math.inf, best, choice, out_target)
+            total = cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target)
             least = min(least, total)
     return least
 
 
 @kernel
-def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice, out_target):
-    """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, ``never`` or more if it cannot.
+def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target):
+    """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, inf if it cannot.
 
-    ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, ``vote`` (n_trees,) what it
-    votes now; ``never`` stands for what is impossible, above any sum of costs. Costs combine by their maximum if
-    ``is_max``, else by their sum. If the result is below ``least``,
-    ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none. ``best`` (n_trees + 2,)
-    and ``choice`` (n_trees, n_trees + 2) are scratch.
+    ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, inf if that is impossible, and
+    ``vote`` (n_trees,) what it votes now. Costs combine by their maximum if ``is_max``, else by their sum. If the
+    result is below ``least``, ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none.
+    ``best`` (n_trees + 2,) and ``choice`` (n_trees, n_trees + 2) are scratch.
     """
     n_trees, n_classes = cost.shape
     if n_classes == 2:
@@ -274,11 +273,10 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice
 
     # Moving a tree from y to the rival gains 2, from y elsewhere 1, from elsewhere to the rival 1. best[g] is the
     # least cost of a gain of g or more with the trees so far, choice[tree, g] the gain taken from the tree for it.
-    best[0] = cost[0, vote[0]]  # the zero of the costs' own type
-    for gain in range(1, lead + 1):
-        best[gain] = never
+    best[0] = 0.0
+    best[1 : lead + 1] = math.inf
     for tree in range(n_trees):
-        one, two = never, never
+        one = two = math.inf
         if vote[tree] == y:
             two = cost[tree, rival]
             for c in range(n_classes):
