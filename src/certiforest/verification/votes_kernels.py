@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
+from certiforest.attack.reach_kernels import claim, descend, enter_leaf, other_side_is_near, visit_priced
 from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
@@ -33,12 +33,8 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
     With ``watch``, trees that meet leave a row UNKNOWN. ``order`` (n_trees,) is the order of visits; no verdict depends
     on it. ``out_moved`` (n_trees, 2) counts how often each tree was visited, and how often it was not fixed.
     """
-    # The visit of a tree stands here in full, on plain arrays and with few branches that the processor has to guess:
-    # this loop is where the time goes, and calls that pass many arrays would double it.
-    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
-    tree_start, stride = trees.tree_start, trees.stride
-    n_trees = tree_start.shape[0] - 1
-    stack = np.empty(feature.shape[0] + 1, np.int64)
+    n_trees = trees.tree_start.shape[0] - 1
+    stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     owner = np.empty(X.shape[1] if watch else 0, np.int64)
     seen = np.empty(n_classes, np.int64)  # seen[c] == tree: class c was met in this tree
     vote = np.empty(n_trees, np.int64)
@@ -54,14 +50,8 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
         is_stable = False
         for place in range(n_trees):
             tree = order[place]
-            node, depth = tree_start[tree], 0
-            while right[node] != node:
-                for _ in range(stride[tree]):  # down the row's own path; splits nearby stay on the stack
-                    f, v = feature[node], threshold[node]
-                    stack[depth] = node
-                    depth += abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-            own = leaf[node]
+            node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, high, stack, 0)
+            own = trees.leaf[node]
             vote[tree] = own
             seen[own] = tree
             reachable[own] += 1
@@ -69,18 +59,14 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
             while depth > 0 and (n_seen < n_classes or watch):
                 depth -= 1
                 node = stack[depth]
-                f, v = feature[node], threshold[node]
+                f, v = trees.feature[node], trees.threshold[node]
                 if not other_side_is_near(x[f], v, high[f], low[f]):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
-                node = right[node] if x[f] <= v else node + 1
-                while right[node] != node:
-                    f, v = feature[node], threshold[node]
-                    stack[depth] = node
-                    depth += abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-                c = leaf[node]
+                node = trees.right[node] if x[f] <= v else node + 1
+                node, depth = descend(trees, node, 1, x, high, stack, depth)
+                c = trees.leaf[node]
                 if seen[c] != tree:
                     seen[c] = tree
                     reachable[c] += 1
