@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import is_number, is_whole, shown
 from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
@@ -291,8 +291,7 @@ def _run(
 
 
 def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
-    is_number = isinstance(margin, (int, float, np.integer, np.floating)) and not isinstance(margin, bool)
-    if not is_number or not margin >= 0:
+    if not is_number(margin) or not margin >= 0:
         raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
     if margin > 0 and ensemble.combine == "vote":
         raise ValueError(
@@ -320,8 +319,7 @@ def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> N
 
 
 def _check_time_limit(seconds: Any) -> float:
-    is_number = isinstance(seconds, (int, float, np.integer, np.floating)) and not isinstance(seconds, bool)
-    if not is_number or not seconds >= 0:
+    if not is_number(seconds) or not seconds >= 0:
         raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
     return float(seconds) if seconds <= LARGEST else math.inf
 
@@ -329,8 +327,7 @@ def _check_time_limit(seconds: Any) -> float:
 def _check_n_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
-    is_number = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if not is_number or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
+    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
         raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
     cores = os.cpu_count() or 1
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
