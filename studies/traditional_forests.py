@@ -55,7 +55,7 @@ def show(name, ensemble, X, y, attacker, time_limit):
     c = certify(ensemble, X, y, attacker, time_limit=time_limit, progress=note)
     seconds = time.process_time() - began
     low, high = c.robust_accuracy_bounds
-    roads = ", ".join(f"{road} {(c.method == road).sum()}" for road in ("composed", "bounded", "solved"))
+    roads = ", ".join(f"{road} {(c.method == road).sum()}" for road in ("composed", "bounded", "proved", "solved"))
     print(
         f"{name}, {attacker.norm} eps {attacker.eps}: robust {low:.4f}" + (f" to {high:.4f}" if high > low else "")
         + f", unknown {(c.stable < 0).sum()} of {len(y)}, {seconds:.2f} s in all, longest about {longest:.2f} s"

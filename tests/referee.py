@@ -23,7 +23,7 @@ from certiforest import certify, has_large_spread
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a case (nothing, one hopes), and how the case came out.
 
-    With a time limit, rows at which trees meet go to the solver, and nothing may stay unknown.
+    With a time limit, which is meant to be long, nothing may stay unknown.
     """
     ensemble, attacker = ensemble_of(case), attacker_of(case)
     c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=time_limit)
@@ -37,7 +37,7 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
         outcome = "unknown"
         is_easy = ensemble.combine == "vote" or case.norm == math.inf
         if time_limit > 0 or (is_easy and has_large_spread(ensemble, attacker)):
-            wrong.append("unknown in spite of large spread, or of the solver")
+            wrong.append("unknown in spite of large spread, or of time")
     else:
         outcome = "stable" if is_stable else "unstable"
         if c.stable[0] != is_stable:
@@ -46,7 +46,7 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     # A budget that a feature's scale takes beyond the floats is not asked about.
     most = oracle.LARGEST / max(case.scale) * (1 - 1e-9) if case.scale and max(case.scale) > 1 else oracle.LARGEST
     if time_limit > 0 and not c.radius_is_exact[0] and (case.norm == 0 or c.radius[0] <= most):
-        wrong.append("the radius is not exact in spite of the solver")
+        wrong.append("the radius is not exact in spite of time")
     if c.stable[0] == 0:
         wrong += judge_witness(case, own, c.witness[0].tolist())
     elif not np.isnan(c.witness).all():
@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--time-limit", type=float, default=0, help="seconds per row for the solver")
+    parser.add_argument("--time-limit", type=float, default=0, help="seconds for a verdict, and for a radius")
     parser.add_argument("--combine", choices=["vote", "sum"], default="vote")
     parser.add_argument("--extreme", action="store_true", help="numbers from 5e-324 to 1.797e308, mixed")
     options = parser.parse_args()

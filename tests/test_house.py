@@ -25,7 +25,6 @@ LIBRARIES = {
     "scipy": ["verification/"],
     "sklearn": ["data/", "formats/", "reproduction/", "training/", "tuning.py"],
     "joblib": ["training/"],
-    "ortools": ["verification/"],
     "xgboost": ["formats/"],
     "lightgbm": ["formats/"],
     "catboost": ["formats/"],

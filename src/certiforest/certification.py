@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.numbers import is_number, is_whole, shown
 from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
@@ -29,7 +29,7 @@ from certiforest.verification.sums import Sums
 from certiforest.verification.votes import VisitOrder, Votes
 from certiforest.verification.votes_kernels import BORDERLINE
 
-# Rows at which no trees meet and witnesses of rows known to be unstable get at least so much time.
+# A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
 
 MOST_THREADS = 10_000
@@ -81,11 +81,13 @@ def certify(
         difference of two classes' sums) is further than this from zero, else UNKNOWN. With
         ``ensemble.rounding_bound(np.float32)``, what is said holds for a deployment that adds up in float32, too.
     time_limit : float, default=1.0
-        Seconds that may go into one row where the question is NP-hard: trees that meet at the row (the solver), or
-        scores that add up in norms other than L-inf. A row that takes longer is UNKNOWN, and with 0 every one that
-        bounds do not decide. A radius may take as long again; when time is up, bounds of it are known.
+        Seconds for one question about a row, its verdict or its radius, where that is NP-hard: trees meet at the row,
+        or scores add up in a norm other than L-inf. A row that takes longer is UNKNOWN; a radius that does is known
+        within bounds. With 0, a row gets one attempt at a proof for each rival. A vote that rounding alone leaves open,
+        and the witness of an unstable row, get at least a second.
     total_time_limit : float, default=inf
-        Seconds after which no row goes to the solver any more.
+        Seconds for all questions together; after them each row is treated as with ``time_limit=0``. Verdicts of all
+        rows come first, radii after.
     n_jobs : int, optional
         Number of threads; None means 1 and -1 all cores.
     progress : callable, optional
@@ -104,8 +106,9 @@ def certify(
     Notes
     -----
     Verdicts are exact for the float64 numbers given: no tolerance, no sampling. Where two trees meet, that is, both
-    have a split in reach on one feature, the question is NP-hard: bounds settle many such rows, a constraint solver
-    most others, and what is not decided in time is UNKNOWN. `has_large_spread` tells when that cannot happen.
+    have a split in reach on one feature, the question is NP-hard: message passing proves nearly every such row or
+    leads to an attack, cutting what is in reach into parts decides the others, and what is not decided in time is
+    UNKNOWN. `has_large_spread` tells when that cannot happen.
 
     Ctrl-C (KeyboardInterrupt) ends the work early: rows that are not decided yet are UNKNOWN, and
     ``is_interrupted`` is set.
@@ -289,8 +292,7 @@ def _run(
 
 
 def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
-    is_number = isinstance(margin, (int, float, np.integer, np.floating)) and not isinstance(margin, bool)
-    if not is_number or not margin >= 0:
+    if not is_number(margin) or not margin >= 0:
         raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
     if margin > 0 and ensemble.combine == "vote":
         raise ValueError(
@@ -318,8 +320,7 @@ def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> N
 
 
 def _check_time_limit(seconds: Any) -> float:
-    is_number = isinstance(seconds, (int, float, np.integer, np.floating)) and not isinstance(seconds, bool)
-    if not is_number or not seconds >= 0:
+    if not is_number(seconds) or not seconds >= 0:
         raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
     return float(seconds) if seconds <= LARGEST else math.inf
 
@@ -327,8 +328,7 @@ def _check_time_limit(seconds: Any) -> float:
 def _check_n_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
-    is_number = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if not is_number or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
+    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
         raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
     cores = os.cpu_count() or 1
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

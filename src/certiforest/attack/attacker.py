@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned, shown
+from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_number, owned, shown
 
 LARGEST_FINITE_NORM = 100
 OPTIONS = ("scale", "frozen", "domain")
@@ -177,10 +177,9 @@ def _check_norm(norm: Any) -> float:
         number: Any = float(match.group(1)) if match else norm
     else:
         number = norm
-    is_number = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
-    if is_number and number == math.inf:
+    if is_number(number) and number == math.inf:
         return math.inf
-    if not is_number or number != number or number < 0 or number != int(number):
+    if not is_number(number) or number != number or number < 0 or number != int(number):
         raise AttackerError(f"Expected norm to be 0, 1, 2, 3, ... or inf, got {shown(norm)}.")
     if number > LARGEST_FINITE_NORM:
         raise AttackerError(

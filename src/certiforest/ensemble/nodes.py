@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import tree_kernels as kernels
-from certiforest.ensemble.numbers import InexactError, exact_floats, owned, shown
+from certiforest.ensemble.numbers import InexactError, exact_floats, is_whole, owned, shown
 from certiforest.ensemble.scaling import Scaling
 
 MAX_FEATURES = 2**24  # a row of them takes 128 MB; a small file may claim any number
@@ -218,7 +218,7 @@ def check_scores(
 
 def check_n_features(n_features: Any) -> int:
     """Return the length of a row."""
-    if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
+    if not is_whole(n_features):
         raise ModelError(f"Expected n_features to be an integer, got {shown(n_features)}.")
     if not 1 <= n_features <= MAX_FEATURES:
         raise ModelError(f"Expected n_features between 1 and {MAX_FEATURES}, got {shown(n_features)}.")

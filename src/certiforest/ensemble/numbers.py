@@ -35,6 +35,16 @@ class Immutable:
         self.__setattr__(name, None)
 
 
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a real number of Python or numpy, of any size, inf and NaN included; bool is none."""
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is an integer of Python or numpy; bool is none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def shown(value: Any, longest: int = 60) -> str:
     """Return how a value is shown in an error: its repr, cut where it is long."""
     if isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write numbers of thousands of digits

@@ -4,6 +4,8 @@ Its semantics (``docs/verdicts.md``): all numbers are float64; a split sends a r
 ``x[feature] <= threshold``. Trees vote, each for the class of the leaf where the row ends, and the class with most
 votes wins; or their scores add up, exactly, and the largest sum wins (a single sum: above zero or not). The lowest
 class index wins ties.
+
+The file is long because it is one class, a third of it what users read about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cells: the local problem of one row, and the only place that knows a norm once a row is local.
+"""Cells: the local problem of one row; nothing behind it knows a norm.
 
-Near one row only a few values matter. `Local` lists them: variables, their cells with what it costs to get there, and
-which cells each leaf in reach allows. Proofs, attacks and radii are found on these alone.
+Near one row only a few values matter. `Local` lists them: variables (features that can cross a threshold), their cells
+with the price of getting there, and which cells each leaf in reach allows. Proofs and attacks are found on these alone.
 """
 
 from __future__ import annotations

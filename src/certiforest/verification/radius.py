@@ -1,7 +1,7 @@
 """Radius: the smallest float eps at which a row is unstable, from verdicts at the few budgets that matter.
 
-A first bound comes for whole blocks at once: under L-inf each tree can be taken on its own, which costs too little if
-trees meet, and no other norm is smaller than L-inf.
+A first bound comes for whole blocks of rows: what it costs under L-inf if each tree is moved on its own. Where trees
+meet the true cost may be higher, and in no other norm is it lower.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ NEAR = 1.02
 class Radius(NamedTuple):
     """Bounds of a radius, equal unless time was up.
 
-    ``attack`` shows the upper one, if it was looked for; ``proof`` (docs/certificate_format.md) the lower one.
+    ``attack`` is a row that shows the upper bound, if one was found; ``proof`` (docs/certificate_format.md) shows the
+    lower one, if it was to be kept.
     """
 
     lower: float

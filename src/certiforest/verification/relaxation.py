@@ -1,16 +1,16 @@
 """Relaxation: the best tables of a box by linear programming, for the few boxes on which message passing is slow.
 
-The bound of `proof_kernels` is the least value of a linear program in tables and lambda. HiGHS solves it in floats; its
-tables are rounded and checked in whole numbers like any others.
+The bound of `tables_kernels` is the least value of a linear program in tables and lambda. HiGHS solves it in floats;
+its tables are rounded and checked in whole numbers like any others.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from certiforest.verification import proof_kernels, relaxation_kernels
+from certiforest.verification import relaxation_kernels, tables_kernels
 from certiforest.verification.cells import Local
-from certiforest.verification.proof_kernels import Contest, Tables
+from certiforest.verification.tables_kernels import Contest, Tables
 
 
 def improve_tables(local: Local, contest: Contest, tables: Tables, seconds: float) -> bool:
@@ -19,7 +19,7 @@ def improve_tables(local: Local, contest: Contest, tables: Tables, seconds: floa
     from scipy.sparse import csr_array
 
     cells, leaves = local.cells, local.leaves
-    reach = proof_kernels.reach_in(cells, leaves, contest, tables)
+    reach = tables_kernels.reach_in(cells, leaves, contest, tables)
     column, number, row_end, leaf, n_choices = relaxation_kernels.list_rows(cells, leaves, tables, reach)
     n_segments, n_trees, n_variables = len(leaves.begin), len(leaves.tree), len(cells.feature)
     n_columns = n_segments + n_trees + n_variables + 1 + n_choices

@@ -3,7 +3,7 @@
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.proof_kernels import is_in_box
+from certiforest.verification.tables_kernels import is_in_box
 
 
 @kernel
@@ -103,7 +103,7 @@ def list_rows(cells, leaves, tables, reach):
 def set_tables(cells, leaves, tables, value, price):
     """Replace the tables, lambda, and theta with them."""
     tables.table[:] = value
-    tables.price[0] = price
+    tables.lambda_[0] = price
     for c in range(tables.theta.shape[0]):
         tables.theta[c] = -price * cells.price[c]
     for s in range(leaves.scope.shape[0]):

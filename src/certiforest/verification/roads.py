@@ -1,6 +1,6 @@
-"""Roads: exact answers about one row at which trees may meet, for votes and sums and every norm.
+"""Roads: exact answers about one row, whether or not trees meet there, for votes and sums and every norm.
 
-A verdict is a proof for every rival or an attack; a radius is an attack at some budget and a proof just below it.
+A row is stable if there is a proof for every rival, unstable if there is an attack.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from certiforest.verification.cells import Local
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.proof_kernels import Contest
 from certiforest.verification.search import Search, cuts_of
+from certiforest.verification.tables_kernels import Contest
 
 
 class Finding(NamedTuple):
     """What is known about a row against one budget.
 
-    ``attack`` is a row that is predicted otherwise, ``proof`` says why there is none (docs/certificate_format.md).
+    ``attack`` is a row in reach that is predicted otherwise; ``proof`` says why there is none, if it was to be kept
+    (docs/certificate_format.md).
     """
 
     stable: int
@@ -108,7 +109,7 @@ class Roads:
                 return Finding(UNSTABLE, z, method=_road(n_boxes))
             parts.append({"rival": rival, **search.proof})
         if is_open:
-            return Finding(UNDECIDED, method=_road(n_boxes))
+            return Finding(UNDECIDED, method=Method.SOLVED)
         proof = {"cuts": cuts_of(local, parts), "rivals": parts} if keep_proof else None
         return Finding(STABLE, proof=proof, method=_road(n_boxes))
 
@@ -118,7 +119,7 @@ class Roads:
         return self.prepared.leads.lead(self.ensemble.leaf[leaves], y, rival)
 
     def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
-        """Return the classes other than ``y``, those nearest to being predicted first."""
+        """Return the classes other than ``y``, those with most votes or the largest sum first."""
         if self.ensemble.n_classes == 2:
             return [1 - y]
         if self.ensemble.combine == "vote":
@@ -129,5 +130,5 @@ class Roads:
 
 
 def _road(n_boxes: int) -> Method:
-    """Return the road that a search took which had to examine so many boxes of cells."""
+    """Return the road of a search that examined so many boxes of cells."""
     return (Method.BOUNDED, Method.PROVED, Method.SOLVED)[min(n_boxes, 2)]

@@ -1,8 +1,8 @@
 """Search: a proof that no row in reach is predicted otherwise, or such a row, on the cells of one row.
 
-Message passing (`proof_kernels`) settles nearly every row at once. Where it does not, the box of cells is cut in two
-where that costs the bound most, and each half is examined. Floats choose; whole numbers prove; and a row is an attack
-only if the ensemble itself predicts it otherwise and its exact price is within the budget.
+Message passing (`tables_kernels`) settles nearly every row at once. Where it does not, the box of cells is cut in two
+where the bound falls most, and each half is examined. Floats choose; whole numbers prove; and a row is an attack only
+if the ensemble itself predicts it otherwise and its exact price is within the budget.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.verification import proof_kernels as kernels
+from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock
 from certiforest.verification.prices import exact_budget
-from certiforest.verification.proof_kernels import Contest, Tables
 from certiforest.verification.relaxation import improve_tables
+from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_bounded, is_in_box, new_tables
 
 # A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
 PATIENCE, MOST_SWEEPS = 0.01, 100
@@ -29,18 +29,18 @@ class Box(NamedTuple):
     """A box of cells that waits for its turn: first and last cell of each variable.
 
     ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
-    Without ``may_enumerate``, it is to be proved by tables although single moves could be tried.
+    Without ``may_enumerate``, the box is to be proved by tables although single moves could be tried.
     """
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    start: tuple[NDArray[np.float64], ...] | None
+    start: tuple[NDArray[np.float64], ...]
     proof: dict[str, Any]
     may_enumerate: bool = True
 
 
 class Search:
-    """Look for an attack in favour of one rival.
+    """Look for an attack in favour of one rival, or a proof that there is none.
 
     Parameters
     ----------
@@ -49,13 +49,15 @@ class Search:
     unit : Fraction
         What a lead of one is worth in the contest.
     is_attack : callable
-        Tells whether a row is predicted otherwise.
-    keep_proof : bool
+        Tells whether a row gives the rival what it needs.
+    keep_proof : bool, default=False
 
     Attributes
     ----------
     proof : dict
-        After a search without attack: why there is none.
+        After a search that found no attack and was to keep a proof: why there is none.
+    n_boxes : int
+        How many boxes were examined.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Search:
         self.n_boxes = 0
 
     def run(self, clock: Clock) -> NDArray[np.float64] | None:
-        """Return an attack, None if there is none.
+        """Return an attack, None if there is provably none.
 
         Raises
         ------
@@ -82,17 +84,16 @@ class Search:
             Not before one box is examined.
         """
         cells, leaves = self._local.cells, self._local.leaves
-        tables = kernels.new_tables(cells, leaves)
-        if kernels.is_bounded(cells, leaves, self._contest, tables):
+        tables = new_tables(cells, leaves)
+        if is_bounded(cells, leaves, self._contest, tables):
             return None
-        waiting = [Box(tables.low.copy(), tables.high.copy(), None, self.proof)]
+        waiting = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), self.proof)]
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
-            if box.start is not None:
-                tables.table[:], tables.theta[:], tables.price[:] = box.start
+            tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
             limits = PATIENCE, box.may_enumerate
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, *limits)
             # The best tables once, for all parts to start from, in half the time that is left.
@@ -114,8 +115,7 @@ class Search:
                     continue
             variable, cut = kernels.find_split(cells, tables)
             if variable >= 0:
-                start = tables.table.copy(), tables.theta.copy(), tables.price.copy()
-                halves = self._halves(box, start, variable, cut)
+                halves = self._halves(box, _start_from(tables), variable, cut)
                 # The half with the more promising cells is next.
                 waiting += halves if tables.choice[variable] > cut else halves[::-1]
             elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
@@ -136,9 +136,12 @@ class Search:
         return low, high
 
     def _by_moved(self, box: Box) -> list[Box]:
-        """Divide a box in which one variable can move by which one does; the last part, where none does, is exact."""
+        """Divide a box in which one variable at most can move, by which one does.
+
+        In the part that is left no variable moves, and the bound without tables is exact.
+        """
         cells, leaves = self._local.cells, self._local.leaves
-        start = tuple(np.zeros_like(table) for table in (kernels.new_tables(cells, leaves)[k] for k in (0, 2, 7)))
+        start = _start_from(new_tables(cells, leaves))
         home = np.clip(cells.own, box.low, box.high)
         sides = []
         for v in np.argsort(-np.diff(leaves.first_tester), kind="stable").tolist():
@@ -151,15 +154,15 @@ class Search:
         return sides
 
     def _write_tables(self, tables: Tables, proof: dict[str, Any]) -> None:
-        """Write the tables that proved a box, in the largest power of two that proves it."""
+        """Write the tables that proved a box, rounded as much as the proof bears."""
         cells, leaves = self._local.cells, self._local.leaves
-        shift = kernels.coarsen(cells, leaves, self._contest, tables)
+        shift = coarsen(cells, leaves, self._contest, tables)
         written = []
         for t, tree in enumerate(leaves.tree.tolist()):
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
                 v = leaves.scope[s]
                 segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
-                inside = [g for g in segments if kernels.is_in_box(leaves, tables, v, g)]
+                inside = [g for g in segments if is_in_box(leaves, tables, v, g)]
                 least = int(tables.whole[inside].min())  # a constant cancels
                 if tables.whole[inside].max() > least:
                     table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
@@ -170,9 +173,13 @@ class Search:
         if written:
             unit = self._unit * 2**shift
             proof["unit"], proof["tables"] = [unit.numerator, unit.denominator], written
-        if tables.price[1] > 0:
-            price = Fraction(float(tables.price[1])) * self._unit * BUDGET / self._budget
+        if tables.lambda_[1] > 0:
+            price = Fraction(float(tables.lambda_[1])) * self._unit * BUDGET / self._budget
             proof["lambda"] = [price.numerator, price.denominator]
+
+
+def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:
+    return tables.table.copy(), tables.theta.copy(), tables.lambda_.copy()
 
 
 def cuts_of(local: Local, parts: list[dict[str, Any]]) -> list[list[Any]]:

@@ -1,4 +1,4 @@
-"""Sums: what blocks of rows say at once where scores add up.
+"""Sums: verdicts on whole blocks of rows where scores add up.
 
 For L-inf each tree goes to its own worst leaf, and the sum of these is the worst case: linear time, no search. For the
 other norms leaves share a budget, and the worst case is a knapsack problem (`knapsack`). Kernels settle nearly all

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import claim, enter_leaf, list_leaves, other_side_is_near
+from certiforest.attack.reach_kernels import claim, descend, enter_leaf, list_leaves, other_side_is_near
 from certiforest.attack.rounding_kernels import difference
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import exact_sign, find_winner
@@ -26,20 +26,13 @@ def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total)
     tree ``t`` that are near stand in ``out_stack[out_start[t] : out_start[t + 1]]``. Nearness as in
     `reach_kernels.descend`.
     """
-    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
     n_classes = value.shape[1]
     out_total[:] = value[value.shape[0] - 1]
     depth = 0
     for tree in range(out_chosen.shape[0]):
         out_start[tree] = depth
-        node = trees.tree_start[tree]
-        while right[node] != node:
-            for _ in range(trees.stride[tree]):
-                f, v = feature[node], threshold[node]
-                out_stack[depth] = node
-                depth += abs(x[f] - v) <= high[f]
-                node = node + 1 if x[f] <= v else right[node]
-        row = leaf[node]
+        node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, high, out_stack, depth)
+        row = trees.leaf[node]
         out_chosen[tree] = row
         for c in range(n_classes):
             out_total[c] += value[row, c]
@@ -90,9 +83,8 @@ def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, wa
     beyond it on either side leave a row UNKNOWN. With ``watch``, trees that meet do, unless it withstands each tree at
     its worst.
     """
-    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
     n_trees, n_rivals = span.shape[0], value.shape[1] - 1
-    stack = np.empty(2 * feature.shape[0] + 2, np.int64)
+    stack = np.empty(2 * trees.feature.shape[0] + 2, np.int64)
     start = np.empty(n_trees + 1, np.int64)
     chosen = np.empty(n_trees, np.int64)
     pick = np.empty(n_trees, np.int64)
@@ -132,18 +124,14 @@ def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, wa
             while depth > bottom:
                 depth -= 1
                 node = stack[depth]
-                f, v = feature[node], threshold[node]
+                f, v = trees.feature[node], trees.threshold[node]
                 if not other_side_is_near(x[f], v, high[f], low[f]):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
-                node = right[node] if x[f] <= v else node + 1
-                while right[node] != node:
-                    f, v = feature[node], threshold[node]
-                    stack[depth] = node
-                    depth += abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-                row = leaf[node]
+                node = trees.right[node] if x[f] <= v else node + 1
+                node, depth = descend(trees, node, 1, x, high, stack, depth)
+                row = trees.leaf[node]
                 for k in range(n_rivals):
                     new = value[row, rival[k]] - value[row, y]
                     if new > worth[k] or (new == worth[k] and is_worth_more(value, row, worst[tree, k], rival[k], y)):

@@ -1,4 +1,4 @@
-"""Votes: what blocks of rows say at once where trees vote.
+"""Votes: verdicts on whole blocks of rows where trees vote.
 
 Rows are decided tree by tree: for L-inf by what each tree can be made to say, for other norms by what that costs.
 Where trees meet, a row is left open unless it withstands each tree at its worst.

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import claim, enter_leaf, other_side_is_near, visit_priced
+from certiforest.attack.reach_kernels import claim, descend, enter_leaf, other_side_is_near, visit_priced
 from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
@@ -33,12 +33,8 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
     With ``watch``, trees that meet leave a row UNKNOWN. ``order`` (n_trees,) is the order of visits; no verdict depends
     on it. ``out_moved`` (n_trees, 2) counts how often each tree was visited, and how often it was not fixed.
     """
-    # The visit of a tree stands here in full, on plain arrays and with few branches that the processor has to guess:
-    # this loop is where the time goes, and calls that pass many arrays would double it.
-    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
-    tree_start, stride = trees.tree_start, trees.stride
-    n_trees = tree_start.shape[0] - 1
-    stack = np.empty(feature.shape[0] + 1, np.int64)
+    n_trees = trees.tree_start.shape[0] - 1
+    stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     owner = np.empty(X.shape[1] if watch else 0, np.int64)
     seen = np.empty(n_classes, np.int64)  # seen[c] == tree: class c was met in this tree
     vote = np.empty(n_trees, np.int64)
@@ -54,14 +50,8 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
         is_stable = False
         for place in range(n_trees):
             tree = order[place]
-            node, depth = tree_start[tree], 0
-            while right[node] != node:
-                for _ in range(stride[tree]):  # down the row's own path; splits nearby stay on the stack
-                    f, v = feature[node], threshold[node]
-                    stack[depth] = node
-                    depth += abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-            own = leaf[node]
+            node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, high, stack, 0)
+            own = trees.leaf[node]
             vote[tree] = own
             seen[own] = tree
             reachable[own] += 1
@@ -69,18 +59,14 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
             while depth > 0 and (n_seen < n_classes or watch):
                 depth -= 1
                 node = stack[depth]
-                f, v = feature[node], threshold[node]
+                f, v = trees.feature[node], trees.threshold[node]
                 if not other_side_is_near(x[f], v, high[f], low[f]):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
-                node = right[node] if x[f] <= v else node + 1
-                while right[node] != node:
-                    f, v = feature[node], threshold[node]
-                    stack[depth] = node
-                    depth += abs(x[f] - v) <= high[f]
-                    node = node + 1 if x[f] <= v else right[node]
-                c = leaf[node]
+                node = trees.right[node] if x[f] <= v else node + 1
+                node, depth = descend(trees, node, 1, x, high, stack, depth)
+                c = trees.leaf[node]
                 if seen[c] != tree:
                     seen[c] = tree
                     reachable[c] += 1
@@ -241,20 +227,19 @@ def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     for rival in range(cost.shape[1]):
         if rival != y:
             lead = votes_to_gain(votes, y, rival)
-            total = cheapest_gain(cost, vote, y, rival, lead, is_max, least, math.inf, best, choice, out_target)
+            total = cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target)
             least = min(least, total)
     return least
 
 
 @kernel
-def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice, out_target):
-    """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, ``never`` or more if it cannot.
+def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target):
+    """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, inf if it cannot.
 
-    ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, ``vote`` (n_trees,) what it
-    votes now; ``never`` stands for what is impossible, above any sum of costs. Costs combine by their maximum if
-    ``is_max``, else by their sum. If the result is below ``least``,
-    ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none. ``best`` (n_trees + 2,)
-    and ``choice`` (n_trees, n_trees + 2) are scratch.
+    ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, inf if that is impossible, and
+    ``vote`` (n_trees,) what it votes now. Costs combine by their maximum if ``is_max``, else by their sum. If the
+    result is below ``least``, ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none.
+    ``best`` (n_trees + 2,) and ``choice`` (n_trees, n_trees + 2) are scratch.
     """
     n_trees, n_classes = cost.shape
     if n_classes == 2:
@@ -274,11 +259,10 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, never, best, choice
 
     # Moving a tree from y to the rival gains 2, from y elsewhere 1, from elsewhere to the rival 1. best[g] is the
     # least cost of a gain of g or more with the trees so far, choice[tree, g] the gain taken from the tree for it.
-    best[0] = cost[0, vote[0]]  # the zero of the costs' own type
-    for gain in range(1, lead + 1):
-        best[gain] = never
+    best[0] = 0.0
+    best[1 : lead + 1] = math.inf
     for tree in range(n_trees):
-        one, two = never, never
+        one = two = math.inf
         if vote[tree] == y:
             two = cost[tree, rival]
             for c in range(n_classes):

@@ -1,0 +1,363 @@
+"""Tables: numbers that prove a box of cells, found by message passing in floats, checked in whole numbers.
+
+For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no row in a box of cells
+gives a rival a lead of more than ::
+
+    lambda * budget  +  sum over trees      max over leaves  [lead - sum over variables  min over allowed cells  m]
+                     +  sum over variables  max over cells   [sum over trees m - lambda * price]
+
+because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. A sweep
+goes through the trees and sets the tables of one to what makes this smallest while the others stay; every tree's
+bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from certiforest.compiled import kernel
+
+# lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
+LAMBDA_BITS = 20
+
+
+class Contest(NamedTuple):
+    """What the leaves of a local problem (see `Leaves`) do for one rival of the predicted class.
+
+    ``lead`` (n_leaves,) int64 is what a leaf adds to the rival's lead, rounded up; the rival is predicted only if the
+    leads of all trees add up to ``need`` or more. ``budget`` is what prices may add up to, 0 for L-inf.
+    """
+
+    lead: ndarray
+    need: int
+    budget: int
+
+
+class Tables(NamedTuple):
+    """A box of cells, the numbers of its proof, and what is derived from them.
+
+    ``low`` and ``high`` (n_variables,) are the box, the first and last cell of each variable. ``table`` and ``whole``
+    (n_segments,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
+    (n_cells,) is the sum of the tables over trees, less lambda times the price; ``choice`` (n_variables,) a cell of
+    each variable; ``loss`` (n_cells,) about how much the bound falls if a variable is held in a cell.
+    """
+
+    table: ndarray
+    whole: ndarray
+    theta: ndarray
+    low: ndarray
+    high: ndarray
+    choice: ndarray
+    loss: ndarray
+    lambda_: ndarray
+
+
+@kernel
+def new_tables(cells, leaves):
+    """Return tables that hold nothing, for the box of all cells."""
+    n_segments, n_cells = leaves.begin.shape[0], cells.top.shape[0]
+    return Tables(
+        np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells),
+        cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(), np.zeros(n_cells), np.zeros(2),
+    )  # fmt: skip
+
+
+@kernel
+def least_prices(cells, tables, budget, out):
+    """Write the least price of each variable in the box; return their sum."""
+    total = 0
+    for v in range(out.shape[0]):
+        out[v] = 0
+        if budget > 0 and not tables.low[v] <= cells.own[v] <= tables.high[v]:
+            # Prices grow from the row's own cell outwards.
+            out[v] = cells.price[tables.low[v]] if tables.low[v] > cells.own[v] else cells.price[tables.high[v]]
+        total += out[v]
+    return total
+
+
+@kernel
+def allowed_price(cells, leaves, tables, k, s, i, end):
+    """Return the least price of a variable in the box where rules from ``i`` on allow it; -1 if nowhere.
+
+    Also the first rule of another place.
+    """
+    v = leaves.scope[s]
+    own = cells.own[v]
+    best = -1
+    while i < end and leaves.place[i] == s:
+        low, high = max(leaves.begin[leaves.low[i]], tables.low[v]), min(leaves.end[leaves.high[i]], tables.high[v])
+        if low <= high:
+            price = 0
+            if low > own:
+                price = cells.price[low]
+            elif high < own:
+                price = cells.price[high]
+            if best < 0 or price < best:
+                best = price
+        i += 1
+    return best, i
+
+
+@kernel
+def is_in_reach(cells, leaves, tables, k, least, total, budget):
+    """Tell whether the cheapest cells of the box that leaf ``k`` allows are within the budget.
+
+    ``least`` and ``total`` come from `least_prices`.
+    """
+    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+    while i < end:
+        s = leaves.place[i]
+        price, i = allowed_price(cells, leaves, tables, s, i, end)
+        if price < 0:
+            return False
+        total += price - least[leaves.scope[s]]
+    return total <= budget
+
+
+@kernel
+def reach_in(cells, leaves, contest, tables):
+    """Return which leaves are in reach within the box, see `is_in_reach`."""
+    least = np.empty(tables.low.shape[0], np.int64)
+    total = least_prices(cells, tables, contest.budget, least)
+    reach = np.empty(leaves.node.shape[0], np.bool_)
+    for k in range(reach.shape[0]):
+        reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
+    return reach
+
+
+@kernel
+def is_in_box(leaves, tables, v, g):
+    """Tell whether a segment of a variable has cells in the box."""
+    return leaves.begin[g] <= tables.high[v] and leaves.end[g] >= tables.low[v]
+
+
+@kernel
+def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest):
+    """Set the tables of one tree so that the bound is smallest while those of the others stay.
+
+    ``reach`` (n_leaves,) tells which leaves count. ``worth`` (n_leaves,), ``peak`` (n_segments + n_scopes + n_rules,)
+    and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest theta without this tree's part by
+    segment, variable and rule, ``rest`` what the best leaf that allows a segment is worth without that variable's part.
+    """
+    theta, table = tables.theta, tables.table
+    scope, place, low, high = leaves.scope, leaves.place, leaves.low, leaves.high
+    n_segments, n_scopes = leaves.begin.shape[0], scope.shape[0]
+    everywhere = 0.0
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+        v = scope[s]
+        best = -math.inf
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            rest[g] = peak[g] = -math.inf
+            if is_in_box(leaves, tables, v, g):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    peak[g] = max(peak[g], theta[c])
+                peak[g] -= table[g]
+                best = max(best, peak[g])
+        peak[n_segments + s] = best
+        rest[n_segments + s] = -math.inf
+        everywhere += best
+    most = -math.inf
+    for k in range(leaves.first[t], leaves.first[t + 1]):
+        if not reach[k]:
+            continue
+        value = contest.lead[k] + everywhere
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        while i < end:
+            first, s = i, place[i]
+            best = -math.inf
+            while i < end and place[i] == s:
+                for g in range(low[i], high[i] + 1):
+                    best = max(best, peak[g])
+                i += 1
+            peak[n_segments + n_scopes + first] = best
+            value += best - peak[n_segments + s]
+        worth[k] = value
+        most = max(most, value)
+    for k in range(leaves.first[t], leaves.first[t + 1]):
+        if not reach[k]:
+            continue
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+            if i < end and place[i] == s:
+                value = worth[k] - peak[n_segments + n_scopes + i]
+                while i < end and place[i] == s:
+                    for g in range(low[i], high[i] + 1):
+                        rest[g] = max(rest[g], value)
+                    i += 1
+            else:
+                rest[n_segments + s] = max(rest[n_segments + s], worth[k] - peak[n_segments + s])
+    share = 1.0 / (leaves.first_scope[t + 1] - leaves.first_scope[t])
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if peak[g] == -math.inf:
+                continue
+            # A segment that no leaf in reach allows is worth little, but a number.
+            value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share - peak[g]
+            change = value - table[g]
+            table[g] = value
+            for c in range(leaves.begin[g], leaves.end[g] + 1):
+                theta[c] += change
+
+
+@kernel
+def best_lambda(cells, contest, tables):
+    """Return the lambda for which the bound is smallest while the tables stay."""
+    low, high = 0.0, max(2.0 * tables.lambda_[0], 1e-9)
+    while spent(cells, tables, high) > contest.budget and high < 1e30:
+        low, high = high, 4.0 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if spent(cells, tables, middle) > contest.budget:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-6 * high:
+            break
+    return high
+
+
+@kernel
+def spent(cells, tables, lambda_):
+    """Return the price of the best cells for another lambda."""
+    total = 0
+    for v in range(tables.low.shape[0]):
+        best, price = -math.inf, 0
+        for c in range(tables.low[v], tables.high[v] + 1):
+            value = tables.theta[c] + (tables.lambda_[0] - lambda_) * cells.price[c]
+            if value > best:
+                best, price = value, cells.price[c]
+        total += price
+    return total
+
+
+@kernel
+def set_lambda(cells, tables, lambda_):
+    """Change lambda, and theta with it."""
+    for c in range(tables.theta.shape[0]):
+        tables.theta[c] += (tables.lambda_[0] - lambda_) * cells.price[c]
+    tables.lambda_[0] = lambda_
+
+
+@kernel
+def float_bound(contest, tables):
+    """Return the bound in floats after a sweep, when trees add nothing; choose the best cell of each variable."""
+    total = tables.lambda_[0] * contest.budget
+    for v in range(tables.low.shape[0]):
+        best = -math.inf
+        for c in range(tables.low[v], tables.high[v] + 1):
+            if tables.theta[c] > best:
+                best = tables.theta[c]
+                tables.choice[v] = c
+        total += best
+    return total
+
+
+@kernel
+def whole_bound(cells, leaves, contest, tables, reach, scratch):
+    """Round the tables to whole numbers and tell whether they prove that nothing in the box reaches what is needed.
+
+    Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
+    tables and leads together.
+    """
+    size = 0.0
+    for e in range(tables.table.shape[0]):
+        size += abs(tables.table[e])
+    for k in range(contest.lead.shape[0]):
+        size += abs(contest.lead[k])
+    if not size < 2.0**60:
+        return False
+    for e in range(tables.table.shape[0]):
+        tables.whole[e] = np.int64(np.rint(tables.table[e]))
+    # lambda as a whole number of 2**-shift, rounded up.
+    shift, price = 0, 0
+    if tables.lambda_[0] > 0.0:
+        shift = LAMBDA_BITS - 1 - math.floor(math.log2(tables.lambda_[0]))
+        if shift < 0 or shift > 100:
+            return False
+        price = math.ceil(math.ldexp(tables.lambda_[0], shift))
+    tables.lambda_[1] = math.ldexp(float(price), -shift)
+    bound = shifted_product(price, contest.budget, shift) + (1 if price > 0 else 0)
+    for v in range(tables.low.shape[0]):
+        for c in range(tables.low[v], tables.high[v] + 1):
+            scratch[c] = -shifted_product(price, cells.price[c], shift)
+    for t in range(leaves.tree.shape[0]):
+        best = np.int64(-(2**62))
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if reach[k]:
+                best = max(best, contest.lead[k] - least_entries(leaves, tables, t, k))
+        bound += best
+        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+            v = leaves.scope[s]
+            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    scratch[c] += tables.whole[g]
+    for v in range(tables.low.shape[0]):
+        best = scratch[tables.low[v]]
+        for c in range(tables.low[v] + 1, tables.high[v] + 1):
+            best = max(best, scratch[c])
+        bound += best
+    return bound < contest.need
+
+
+@kernel
+def shifted_product(lambda_, price, shift):
+    """Return ``lambda_ * price * 2**-shift``, rounded down."""
+    return (lambda_ * price) >> shift if shift < 63 else 0
+
+
+@kernel
+def least_entries(leaves, tables, t, k):
+    """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests."""
+    total = 0
+    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+        least, i = least_entry(leaves, tables, s, i, end)
+        total += least
+    return total
+
+
+@kernel
+def least_entry(leaves, tables, s, i, end):
+    """Return the smallest number of a table in the box where rules from ``i`` on allow it, or anywhere without one.
+
+    Also the first rule of another place.
+    """
+    v = leaves.scope[s]
+    best = np.int64(2**62)
+    if i == end or leaves.place[i] != s:
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
+        return best, i
+    while i < end and leaves.place[i] == s:
+        for g in range(leaves.low[i], leaves.high[i] + 1):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
+        i += 1
+    return best, i
+
+
+@kernel
+def is_bounded(cells, leaves, contest, tables):
+    """Tell whether zeros prove the box: each tree at its own worst."""
+    reach = reach_in(cells, leaves, contest, tables)
+    return whole_bound(cells, leaves, contest, tables, reach, np.empty(cells.top.shape[0], np.int64))
+
+
+@kernel
+def coarsen(cells, leaves, contest, tables):
+    """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
+    reach = reach_in(cells, leaves, contest, tables)
+    scratch = np.empty(cells.top.shape[0], np.int64)
+    table = tables.table.copy()
+    largest = 1.0
+    for e in range(table.shape[0]):
+        largest = max(largest, abs(table[e]))
+    for shift in range(int(math.log2(largest)), -1, -1):
+        for e in range(table.shape[0]):
+            tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
+        if whole_bound(cells, leaves, contest, tables, reach, scratch):
+            return shift
+    return 0
