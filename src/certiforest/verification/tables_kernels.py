@@ -78,7 +78,7 @@ def least_prices(cells, tables, budget, out):
 
 
 @kernel
-def allowed_price(cells, leaves, tables, k, s, i, end):
+def allowed_price(cells, leaves, tables, s, i, end):
     """Return the least price of a variable in the box where rules from ``i`` on allow it; -1 if nowhere.
 
     Also the first rule of another place.
