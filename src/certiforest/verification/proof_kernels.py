@@ -256,13 +256,20 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
     """Round the tables to whole numbers and tell whether they prove that nothing in the box reaches what is needed.
 
     Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
-    tables and leads together.
+    tables and leads together. (What is far below zero may wrap around; it is then taken for more than it is.)
     """
     size = 0.0
-    for e in range(tables.table.shape[0]):
-        size += abs(tables.table[e])
-    for k in range(contest.lead.shape[0]):
-        size += abs(contest.lead[k])
+    for s in range(leaves.scope.shape[0]):
+        largest = 0.0
+        for e in range(leaves.first_entry[s], leaves.first_entry[s + 1]):
+            if not abs(tables.table[e]) <= largest:
+                largest = abs(tables.table[e])
+        size += largest
+    for t in range(leaves.tree.shape[0]):
+        largest = 0.0
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            largest = max(largest, abs(contest.lead[k]))
+        size += largest
     if not size < 2.0**60:
         return False
     for e in range(tables.table.shape[0]):
@@ -571,7 +578,7 @@ def find_split(cells, tables):
             larger = max(tables.loss[left], tables.loss[right])
             bought = tables.price[0] * abs(cells.price[left] - cells.price[right])
             score = smaller + max(bought - larger, 0.0) + 0.01 * larger
-            if score > most:
+            if chosen < 0 or score > most:  # any cut is better than none, even if a loss is not a number
                 chosen, most, cut = v, score, c
     return chosen, cut
 
@@ -580,9 +587,9 @@ def find_split(cells, tables):
 def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
-    Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box costs more
-    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives
-    up when a sweep does less than a share ``patience`` of what is missing.
+    Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box, or every
+    leaf of some tree in it, costs more than the budget), ENUMERATED (one move fits the budget, and none is an attack;
+    if it may) or OPEN. The search gives up when a sweep does less than a share ``patience`` of what is missing.
     """
     n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)
@@ -592,6 +599,9 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     reach = reach_in(cells, leaves, contest, tables)
+    for t in range(leaves.tree.shape[0]):
+        if not reach[leaves.first[t] : leaves.first[t + 1]].any():
+            return UNREACHABLE
     worth, peak = np.empty(leaves.node.shape[0]), np.empty(leaves.scope.shape[0] + n_rules)
     scratch = np.empty(cells.top.shape[0], np.int64)
     span, gain = 1.0, 0.0
