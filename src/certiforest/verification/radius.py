@@ -113,11 +113,13 @@ class RadiusSearch:
         self.proof: dict[str, Any] | None = None
 
     def run(self) -> None:
-        """Search until the bounds are equal, or `OutOfTime` is raised."""
+        """Search until the bounds are equal, or no budget is left to ask about, or `OutOfTime` is raised."""
         if self.lower == self.upper:
             return
         crossings = self._crossings()
         self._gallop(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))
+        if self.upper == math.inf:
+            return
         if self._attacker.norm == math.inf:
             self._bisect_crossings(crossings)
         else:
@@ -161,7 +163,7 @@ class RadiusSearch:
         return z
 
     def _gallop(self, costs: NDArray[np.float64], largest: float) -> None:
-        """Widen the budget until there is an attack, or no threshold is left to cross.
+        """Widen the budget until there is an attack, no threshold is left to cross, or it leaves the range of floats.
 
         It is doubled, or goes to where twice as many thresholds are within it: those may be of very different sizes.
         """
@@ -176,7 +178,7 @@ class RadiusSearch:
                 self._try(min(max(2 * self.lower, 1.0), largest))
                 continue
             if self.lower > most:
-                raise OutOfTime
+                return
             n_within = int(np.searchsorted(costs, self.lower))
             wider = float(costs[min(2 * n_within, len(costs) - 1)]) if len(costs) else 0.0
             self._try(min(max(2 * self.lower, wider * (1 + SLACK)), largest, most))

@@ -39,6 +39,9 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     reach = reach_in(cells, leaves, contest, tables)
+    for t in range(leaves.tree.shape[0]):
+        if not reach[leaves.first[t] : leaves.first[t + 1]].any():
+            return UNREACHABLE
     n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
     worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
     peak = np.empty(n_segments + n_scopes + n_rules)
@@ -133,6 +136,6 @@ def find_split(cells, tables):
             larger = max(tables.loss[left], tables.loss[right])
             bought = tables.lambda_[0] * abs(cells.price[left] - cells.price[right])
             score = smaller + max(bought - larger, 0.0) + 0.01 * larger
-            if score > most:
+            if chosen < 0 or score > most:  # any cut is better than none, even if a loss is not a number
                 chosen, most, cut = v, score, c
     return chosen, cut

@@ -262,10 +262,17 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
     tables and leads together.
     """
     size = 0.0
-    for e in range(tables.table.shape[0]):
-        size += abs(tables.table[e])
-    for k in range(contest.lead.shape[0]):
-        size += abs(contest.lead[k])
+    for s in range(leaves.scope.shape[0]):
+        largest = 0.0
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if not abs(tables.table[g]) <= largest:
+                largest = abs(tables.table[g])
+        size += largest
+    for t in range(leaves.tree.shape[0]):
+        largest = 0.0
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            largest = max(largest, abs(contest.lead[k]))
+        size += largest
     if not size < 2.0**60:
         return False
     for e in range(tables.table.shape[0]):
