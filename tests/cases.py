@@ -3,18 +3,28 @@
 Thresholds, rows and budgets come from one coarse grid, and then move a float step up or down now and then: half of
 all rows sit on or right beside a threshold, half of all budgets are exactly, or nearly, the price of some attack.
 Scores are few and round, or one float beside that, and the base often brings some sum to a tie, or nearly.
+
+`extreme_case` does the same with numbers from one end of the floats to the other, mixed within one case.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 from certiforest import Attacker, Nodes, TreeEnsemble
 from oracle import Case, exact_sums, leaf_of, price, splits
 
 NORMS = [0, 1, 2, 3, math.inf]
+LARGEST = 1.7976931348623157e308
+# Sizes at which something about floats changes: the ends, where they lose bits, where powers and sums overflow.
+SIZES = [
+    5e-324, 1.5e-323, 2.2250738585072014e-308, 4e-308, 1e-300, 1e-162, 1e-108, 1e-20, 0.1, 1.0, 3.0, 2.0**53, 1e103,
+    1e154, 1e300, LARGEST / 4, LARGEST / 3, LARGEST / 2, 2.0**1023, LARGEST,
+]  # fmt: skip
 
 
 def random_case(
@@ -49,9 +59,45 @@ def random_case(
     return case if combine == "vote" else _with_scores(rng, case)
 
 
-def _with_scores(rng, case):
+def extreme_case(rng: random.Random, *, norm: float | None = None, combine: str = "vote") -> Case:
+    """Draw a case whose numbers are of sizes from 5e-324 to 1.797e308, mixed."""
+    norm = rng.choice(NORMS) if norm is None else norm
+    n_classes, n_trees, n_features = rng.choice([2, 2, 3]), rng.choice([1, 2, 3, 3, 4]), rng.choice([1, 1, 2, 2, 3])
+    grid = [_extreme(rng) for _ in range(rng.randint(1, 4))]
+    grid += [a + b for a, b in itertools.pairwise(grid) if abs(a + b) <= LARGEST] + [v / 2 for v in grid[:1]]
+    depth = 2 if n_trees < 3 else 1
+    trees = [_tree(rng, rng.randint(1, depth), range(n_features), grid, n_classes) for _ in range(n_trees)]
+    x = [_inside(_value(rng, grid, trees, f)) for f in range(n_features)]
+    scale = [abs(_extreme(rng)) or 1.0 for _ in x] if rng.random() < 0.4 else None
+    frozen = [f for f in range(n_features) if rng.random() < 0.3] if rng.random() < 0.15 else None
+    domain = None
+    if rng.random() < 0.3:
+        ends = (
+            [sorted([v, rng.choice([v, *grid, -math.inf])]) for v in x],
+            [sorted([v, rng.choice([v, *grid, math.inf])]) for v in x],
+        )
+        domain = [low for low, _ in ends[0]], [high for _, high in ends[1]]
+    case = Case(trees, n_features, n_classes, x, norm, 0.0, scale, frozen, domain)
+    eps = _eps(rng, case) if rng.random() < 0.8 or norm == 0 else abs(_extreme(rng))
+    while norm > 0 and scale is not None and Fraction(eps) * Fraction(max(scale)) > LARGEST:  # which is refused
+        eps = min(LARGEST / max(scale), eps / 2)
+    case = replace(case, eps=eps)
+    # Sums of scores that could overflow are refused.
+    return case if combine == "vote" else _with_scores(rng, case, [min(max(v, -1e306), 1e306) for v in grid])
+
+
+def _extreme(rng):
+    size = rng.choice(SIZES) if rng.random() < 0.6 else 10 ** rng.uniform(-323, 308.25)
+    return rng.choice([-1, 1, 1]) * _inside(_step(rng, size, 0.2)) * rng.choice([0, 1, 1, 1, 1, 1, 1, 1])
+
+
+def _inside(value):
+    return min(max(value, -LARGEST), LARGEST)
+
+
+def _with_scores(rng, case, grid=None):
     n_outputs = 1 if case.n_classes == 2 and rng.random() < 0.7 else case.n_classes
-    grid = rng.choice([
+    grid = grid or rng.choice([
         [-1.0, 1.0], [i / 4 for i in range(-4, 5)], [i / 10 for i in range(-5, 6)],
         [-1e16, -3.0, -0.1, 1e-20, 0.3, 2.0, 1e16], [-1e-300, 5e-324, 1e-300, 3e-300],
     ])  # fmt: skip
@@ -75,7 +121,7 @@ def _with_scores(rng, case):
 def _tree(rng, depth, features, grid, n_classes):
     if depth == 0 or rng.random() < 0.15:
         return rng.randrange(n_classes)
-    v = _step(rng, rng.choice(grid), 0.15)
+    v = _inside(_step(rng, rng.choice(grid), 0.15))
     sides = [_tree(rng, depth - 1, features, grid, n_classes) for _ in range(2)]
     return (rng.choice(features), v, *sides)
 
@@ -103,15 +149,22 @@ def _eps(rng, case):
     for tree in case.trees:
         for f, v in splits(tree):
             target = v if case.x[f] > v else math.nextafter(v, math.inf)
-            moves.append(price(case, f, target))
+            if target <= LARGEST:
+                moves.append(price(case, f, target))
     if not moves:
         return 0.1
     chosen = rng.sample(moves, min(len(moves), rng.choice([1, 1, 2, 3])))
-    if case.norm == math.inf:
-        eps = float(max(chosen))
-    else:
-        eps = float(sum(chosen)) ** (1 / case.norm)
-    return max(0.0, _step(rng, eps, 0.6))
+    eps = root(max(chosen), 1) if case.norm == math.inf else root(sum(chosen), case.norm)
+    return min(max(0.0, _step(rng, eps, 0.6)), LARGEST)
+
+
+def root(value: Fraction, exponent: int) -> float:
+    """Return about the root of a rational, which may be out of the range of floats, or inf."""
+    if value == 0:
+        return 0.0
+    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // exponent
+    near_one = float(value / Fraction(2) ** (shift * exponent)) ** (1 / exponent)
+    return math.ldexp(near_one, shift) if shift < 1024 and near_one * 0.5 ** (1024 - shift) < 1 else math.inf
 
 
 def ensemble_of(case: Case) -> TreeEnsemble:

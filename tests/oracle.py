@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 INF = math.inf
+LARGEST = 1.7976931348623157e308
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
     x = case.x[f]
     if case.frozen is not None and f in case.frozen:
         return [(x, Fraction(0))]
-    low, high = (-1.7e308, 1.7e308) if case.domain is None else (case.domain[0][f], case.domain[1][f])
+    low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
+    low, high = max(low, -LARGEST), min(high, LARGEST)
     cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f})
     values = []
     for left, right in itertools.pairwise([None, *cuts, None]):

@@ -1,9 +1,6 @@
 """Boosted models of other libraries: on thresholds and one step beside them they must do here what they do there."""
 
 import re
-import tempfile
-import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -249,65 +246,6 @@ def test_the_command_line_reads_them(tmp_path, capsys):
     (tmp_path / "model.txt").write_text((tmp_path / "model.txt").read_text()[:2_000])
     assert main(["spread", str(tmp_path / "model.txt")]) == 2
     assert "is not a sound LightGBM classifier. Expected" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def files():
-    """Small files of every kind."""
-    options = {"n_estimators": 3, "max_depth": 3}
-    saved = {
-        "json": fit_xgboost(MANY, **options).get_booster().save_raw("json"),
-        "ubj": fit_xgboost(MANY, **options).get_booster().save_raw("ubj"),
-        "vector ubj": fit_xgboost(MANY, multi_strategy="multi_output_tree", **options).get_booster().save_raw("ubj"),
-        "text": fit_lightgbm(MANY, n_estimators=3).booster_.model_to_string().encode(),
-    }
-    with tempfile.TemporaryDirectory() as directory:
-        for policy in ("SymmetricTree", "Lossguide"):
-            path = Path(directory) / "model.json"
-            fit_catboost(MANY, iterations=3, grow_policy=policy).save_model(str(path), format="json")
-            saved[policy] = path.read_bytes()
-    return {name: bytes(content) for name, content in saved.items()}
-
-
-WORDS = (b"-1", b"0", b"1e999", b"NaN", b"9" * 20, b"2147483647", b"[]", b"{}", b"null", b'"x"', b"[[1]]", b"[" * 99)
-
-
-def alter(content, rng):
-    """Change, cut, remove, repeat, or put another value in place of a number."""
-    content = bytearray(content)
-    i, j = (int(place) for place in rng.integers(len(content), size=2))
-    match rng.integers(5):
-        case 0:
-            content[i], content[j] = rng.integers(256, size=2).tolist()
-        case 1:
-            del content[i:]
-        case 2:
-            del content[i : i + int(rng.integers(1, 200))]
-        case 3:
-            content[i:i] = content[j : j + int(rng.integers(1, 50))]
-        case _:
-            numbers = list(re.finditer(rb"-?\d+(\.\d+)?(e-?\d+)?", bytes(content)))
-            chosen = numbers[rng.integers(len(numbers))]
-            content[chosen.start() : chosen.end()] = WORDS[rng.integers(len(WORDS))]
-    return bytes(content)
-
-
-@pytest.mark.parametrize("kind", ["json", "ubj", "vector ubj", "text", "SymmetricTree", "Lossguide"])
-def test_altered_files_are_refused_or_sound(kind, files, tmp_path):
-    rng = np.random.default_rng(5)
-    n_refused = 0
-    for _ in range(400):
-        (tmp_path / "model").write_bytes(alter(files[kind], rng))
-        tracemalloc.start()
-        try:
-            ensemble = as_ensemble(tmp_path / "model")
-        except ModelError:
-            n_refused += 1
-        else:
-            assert ensemble.n_nodes <= len(files[kind])
-        assert tracemalloc.get_traced_memory()[1] < 100 * len(files[kind]) + 2**22
-        tracemalloc.stop()
-    assert n_refused > 100
 
 
 def test_sizes_are_not_believed(monkeypatch):

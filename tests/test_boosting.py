@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, minmax_scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from certiforest import Attacker, LargeSpreadBoostingClassifier, TreeEnsemble, certify, has_large_spread
+from certiforest import (
+    Attacker,
+    LargeSpreadBoostingClassifier,
+    LargeSpreadForestClassifier,
+    TreeEnsemble,
+    certify,
+    has_large_spread,
+)
 from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.sums import LabelledRows
 from certiforest.training.worst_case import WorstCase
@@ -317,3 +324,13 @@ def test_automatic_choice_of_features_leaves_no_small_table_wanting(iris):
         trees = small(max_features="auto", random_state=seed).fit(X, y).ensemble_
         assert trees == small(max_features=None, random_state=seed).fit(X, y).ensemble_
         assert trees != small(max_features=0.2, random_state=seed).fit(X, y).ensemble_
+
+
+@pytest.mark.parametrize("trainer", [LargeSpreadBoostingClassifier, LargeSpreadForestClassifier])
+@pytest.mark.parametrize(("norm", "eps"), [(1, 0.7), (2, 0.3)])
+def test_a_budget_for_all_features_leaves_more_than_one_class(trainer, norm, eps):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, (3, 6))] / 16, y[np.isin(y, (3, 6))]
+    model = trainer(40, max_depth=2, norm=norm, eps=eps, random_state=0).fit(X[::2], y[::2])
+    found = certify(model, X[1::2], y[1::2], model.attacker_, require_exact=True)
+    assert found.robust_accuracy > 0.6  # one class: 0.5

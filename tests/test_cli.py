@@ -150,7 +150,7 @@ class TestBadInput:
         arguments = (data, "--target", "label", "--eps", "0.1")
         assert "does not exist" in refuse("certify", tmp_path / "none.json", *arguments)
         assert "directory" in refuse("certify", tmp_path, *arguments)
-        assert "not a certiforest model" in refuse("certify", data, *arguments)
+        assert "not a sound certiforest model" in refuse("certify", data, *arguments)
         newer = tmp_path / "newer.json"
         newer.write_text(model.read_text().replace('"version":1', '"version":2'))
         assert "pip install --upgrade" in refuse("certify", newer, *arguments)
@@ -222,9 +222,9 @@ def test_scaling_in_the_model_file_is_checked(refuse, model, data, tmp_path):
         ({"offset": [0, 0], "range": [1]}, "as many"),
         ({"offset": [0], "range": [1]}, "scaling of 2"),
         ({"offset": [0, 0], "range": [1, 0]}, "> 0"),
-        ({"offset": [0, 0], "range": [1, True]}, "plain values"),
+        ({"offset": [0, 0], "range": [1, True]}, "list of numbers"),
         ({"offset": [0, 0], "range": [1, 10**400]}, "numbers"),
-        ({"offset": [0, 0], "range": [1, "2"]}, "plain values"),
+        ({"offset": [0, 0], "range": [1, "2"]}, "list of numbers"),
     ]:
         path = tmp_path / "wrong.json"
         path.write_text(json.dumps({**document, "scaling": wrong}))

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, certify
 from certiforest.formats import doors
-from hostile.models import sources
+from hostile.model_files import read_pairs, sources, to_ubjson
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
 
@@ -69,7 +69,8 @@ XGBOOST = {
         "0.5_0",
         "numbers as base_score",
     ),
-    "a base of another type": (0, ("learner", "learner_model_param", "base_score"), 0.5, "numbers as base_score"),
+    "half a list as base": (0, ("learner", "learner_model_param", "base_score"), "[0.5", "numbers as base_score"),
+    "a base of another type": (0, ("learner", "learner_model_param", "base_score"), 0.5, "a string at 'learner_model"),
     "a number of 400 digits": (0, (*TREE, "split_conditions"), lambda v: [10**400, *v[1:]], "a number of 1329 bits"),
 }
 
@@ -153,6 +154,19 @@ def test_names_that_stand_twice(tmp_path):
     }
     for name, content in twice.items():
         assert f"Expected every name once, got '{name}' twice" in refusal(content, tmp_path)
+
+
+@pytest.mark.parametrize("path", [("learner", "objective", "name"), ("learner", "gradient_booster", "name")])
+@pytest.mark.parametrize("value", [[], [1, 2], {}, None, 3])
+def test_ubjson_with_an_array_for_a_name(path, value, tmp_path):
+    text = changed("XGBoost JSON", 0, path, value)
+    assert "Expected a string at" in refusal(to_ubjson(read_pairs(text)), tmp_path)
+    assert "Expected a string at" in refusal(text, tmp_path)
+
+
+def test_catboost_with_an_object_for_a_name(tmp_path):
+    for path in (("class_params", "class_label_type"), ("params", "loss_function", "type")):
+        assert "Expected a string at" in refusal(changed("CatBoost", 0, ("model_info", *path), {}), tmp_path)
 
 
 def test_ubjson_with_more_after_its_end(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from certiforest.reproduction import EXPERIMENTS, as_markdown, paper_settings, reproduce
-from certiforest.reproduction.models import MODELS
+from certiforest.reproduction import EXPERIMENTS, ReproductionError, as_markdown, paper_settings, reproduce
+from certiforest.reproduction.models import MODELS, model_name
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +52,13 @@ def test_features_that_decide_are_the_important_ones(outcomes):
         ranked = sorted(cell["importance"], key=lambda feature: -cell["importance"][feature])
         assert sum(int(feature) < 8 for feature in ranked[:6]) >= 4, name
         assert all(cell["n_distinct"][feature] <= 11 for feature in ranked if int(feature) >= 8)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"norms": 1}'])
+def test_results_of_another_version_are_told_from_ours(folder, tmp_path, text):
+    cells = tmp_path / "rewema-quick"
+    cells.mkdir()
+    for kind in MODELS:
+        (cells / f"{model_name(kind, paper_settings('rewema')[-2])}.json").write_text(text)
+    with pytest.raises(ReproductionError, match=r"Expected (a result|results of this version) in .*rewema-quick"):
+        reproduce("table3", "rewema", out_dir=tmp_path, data_dir=folder, quick=True)

@@ -11,7 +11,8 @@ import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, Verdict, certify
-from certiforest.verification import search
+from certiforest.verification import search, search_kernels, tables_kernels
+from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
@@ -146,6 +147,34 @@ def test_gains_that_round_do_not_lead_round_in_circles(norm):
     case = oracle.Case(trees, 2, 2, [0.4, 0.4], norm, 0.2 if norm == math.inf else 0.5, base=[0.7])
     wrong, _ = referee.judge(case, time_limit=60)
     assert wrong == []
+
+
+def test_a_box_of_several_cells_can_always_be_cut():
+    """Losses that are no numbers made a box look like a single cell, which would end the search in it."""
+    trees = [(0, 0.5, (0, 0.2, 0, 1), 1), (0, 0.4, 0, 1)]
+    case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
+    local = Local(Prepared(ensemble_of(case), attacker_of(case)), np.array(case.x), attacker_of(case))
+    tables = tables_kernels.new_tables(local.cells, local.leaves)
+    tables.loss[:] = math.nan
+    assert search_kernels.find_split(local.cells, tables)[0] >= 0
+    tables.high[:] = tables.low
+    assert search_kernels.find_split(local.cells, tables)[0] == -1
+
+
+def test_thousands_of_leaves_of_a_tree_can_be_proved():
+    """Their leads, all added up, did not fit into 60 bits, although a row is in one of them only."""
+    rng = random.Random("leaves")
+
+    def tree(first, last):
+        if first == last:
+            return [-rng.random()]
+        middle = (first + last) // 2
+        return (0, float(middle), tree(first, middle), tree(middle + 1, last))
+
+    case = oracle.Case([tree(0, 4095), tree(0, 4095)], 1, 2, [7.5], math.inf, 1e5, base=[-0.01])
+    c = certify(ensemble_of(case), [case.x], None, attacker_of(case), proof=True)
+    assert c.stable[0] == 1
+    assert c.proof[0] is not None
 
 
 def test_a_budget_beyond_the_floats_ends_the_search():

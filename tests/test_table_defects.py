@@ -204,6 +204,10 @@ class TestParquet:
     def test_a_name_with_brackets_is_no_pattern(self, write):
         assert len(read_table(write("rows[1].parquet", a=[1], y=[1]), "y")) == 1
 
+    def test_a_file_without_rows_left_a_traceback(self, write):
+        with pytest.raises(TableError, match="got none"):
+            read_table(write(a=np.empty(0), y=np.empty(0, str)), "y")
+
     def test_null_is_missing(self, write):
         with pytest.raises(TableError, match="got nan in row 1"):
             read_table(write(a=[1, None], y=[1, 1]), "y")

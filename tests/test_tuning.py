@@ -135,9 +135,11 @@ def test_the_journal_of_another_search_is_refused(cancer, tmp_path, estimator, s
 
 
 NO_TRIALS = '{"format": "certiforest-search", "version": 1, "trials": [], "search": ""}'
+NO_SEARCH = '{"format": "certiforest-search", "version": 1, "trials": {}}'
+ODD_TRIAL = NO_SEARCH.replace("{}", '{"a": {"scores": {"accuracy": "x"}, "error": null, "seconds": 1}}, "search": ""')
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", NO_TRIALS])
+@pytest.mark.parametrize("text", ["", "[]", "{}", NO_TRIALS, ODD_TRIAL, NO_SEARCH, "[" * 100_000])
 def test_a_damaged_journal_is_refused(cancer, tmp_path, text):
     journal = tmp_path / "journal.json"
     journal.write_text(text)

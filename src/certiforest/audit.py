@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 LARGEST = sys.float_info.max
 MOST_DIGITS = 4300  # of a number in a file: as many as Python reads by default
 LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
-DEEPEST_SPLIT = 400  # splits of a proof inside one another
+DEEPEST_SPLIT = 900  # splits of a proof inside one another
 MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 

@@ -155,16 +155,17 @@ def certify(
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
-            row_clock = clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0)
-            finding = roads.decide(x[i], row_clock, keep_proof=proof)
-            if found.stable[i] == UNDECIDED:
-                found.stable[i], found.method[i] = finding.stable, finding.method
-            elif finding.stable not in (UNDECIDED, found.stable[i]):
-                raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
-            if finding.attack is not None and found.witness is not None:
-                found.witness[i] = finding.attack
-            if found.proof is not None:
-                found.proof[i] = finding.proof
+            seconds = EASY_SECONDS if is_easy[i] else 0.0
+            if found.stable[i] != STABLE:
+                finding = roads.decide(x[i], clock.start(at_least=seconds))
+                if found.stable[i] == UNDECIDED:
+                    found.stable[i], found.method[i] = finding.stable, finding.method
+                elif finding.stable == STABLE:
+                    raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+                if finding.attack is not None and found.witness is not None:
+                    found.witness[i] = finding.attack
+            if found.proof is not None and found.stable[i] == STABLE:
+                found.proof[i] = roads.decide(x[i], clock.start(), keep_proof=True).proof
             found.is_decided[i] = True
             report(1, is_last=not radius)
 
@@ -178,7 +179,7 @@ def certify(
         for i in np.flatnonzero(is_open):
             if stop.is_set():
                 return
-            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker)
+            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker, ensemble.n_features)
             measured = measure(roads, x[i], known, clock.start(), keep_proof=proof)
             found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
             if found.radius_proof is not None and found.radius_witness is not None:
@@ -217,12 +218,12 @@ def certify(
     )
 
 
-def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker) -> tuple[float, float]:
+def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker, n_features: int) -> tuple[float, float]:
     """Return bounds of a radius that agree with a verdict."""
+    eps = min(attacker.eps, float(n_features)) if attacker.norm == 0 else attacker.eps
     if stable == STABLE:
-        step = math.floor(attacker.eps) + 1.0 if attacker.norm == 0 else math.nextafter(attacker.eps, math.inf)
-        return max(lower, step), upper
-    return lower, min(upper, attacker.eps) if stable == UNSTABLE else upper
+        return max(lower, math.floor(eps) + 1.0 if attacker.norm == 0 else math.nextafter(eps, math.inf)), upper
+    return lower, min(upper, eps) if stable == UNSTABLE else upper
 
 
 class _Columns:

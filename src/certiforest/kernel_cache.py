@@ -174,9 +174,10 @@ def folders() -> list[Path]:
 def _remove_older(name: str) -> None:
     """Remove code of the same kernel beside the sources that was made from others."""
     same_sources = name.rpartition("-")[0]
-    for path in BESIDE_THE_SOURCES.glob(f"{same_sources.rpartition('-')[0]}-*.nb[ic]"):
+    for path in BESIDE_THE_SOURCES.glob(f"{same_sources.rpartition('-')[0]}-*"):
         if not path.name.startswith(same_sources):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another process may use it, or remove it, too
+                path.unlink()
 
 
 @functools.cache

@@ -37,6 +37,7 @@ PAPER_GRID: dict[str, list] = {
 }
 JOURNAL_FORMAT = "certiforest-search"
 JOURNAL_VERSION = 1
+SCORES = ("accuracy", "robust_accuracy", "mean_accuracy")
 WITHOUT_EFFECT = ("callback", "verbose", "n_jobs")  # on the result of training
 
 
@@ -77,7 +78,7 @@ def certified_scores(estimator: Any, X: Any, y: Any, *, attacker: Attacker | Non
     """
     found = _certificates(estimator, X, y, attacker)
     accuracy, robust = found.accuracy, found.robust_accuracy
-    return {"accuracy": accuracy, "robust_accuracy": robust, "mean_accuracy": (accuracy + robust) / 2}
+    return dict(zip(SCORES, (accuracy, robust, (accuracy + robust) / 2), strict=True))
 
 
 def _certificates(estimator: Any, X: Any, y: Any, attacker: Attacker | None) -> Certificates:
@@ -255,22 +256,30 @@ def _read_journal(path: Path, fingerprint: str) -> dict[str, Trial]:
     if not path.exists():
         return {}
     try:
+        if not path.is_file():  # a pipe without a writer would be waited for without end
+            raise ValueError
         document = json.loads(path.read_text(encoding="utf-8"))
-        is_journal = document["format"] == JOURNAL_FORMAT and document["version"] == JOURNAL_VERSION
-        known = {
-            key: Trial({}, entry["scores"], entry["error"], entry["seconds"])
-            for key, entry in document["trials"].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):
+        is_journal = (document["format"], document["version"]) == (JOURNAL_FORMAT, JOURNAL_VERSION)
+        found, known = document["search"], {key: _read_trial(entry) for key, entry in document["trials"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_journal = False
     if not is_journal:
         raise JournalError(f"Expected {path} to be the journal of a search, got something else; name another file.")
-    if document["search"] != fingerprint:
+    if found != fingerprint:
         raise JournalError(
             f"Expected {path} to be the journal of this search, got one over other rows or parameters,"
             " or with another split; name another file, or remove it to start anew."
         )
     return known
+
+
+def _read_trial(entry: dict[str, Any]) -> Trial:
+    scores, error, seconds = entry["scores"], entry["error"], float(entry["seconds"])
+    if scores is not None:
+        scores = {name: float(scores[name]) for name in SCORES}
+    if (scores is None) != isinstance(error, str):
+        raise ValueError("A trial has scores, or an error.")
+    return Trial({}, scores, error, seconds)
 
 
 def _write_journal(path: Path, fingerprint: str, known: dict[str, Trial]) -> None:

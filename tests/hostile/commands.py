@@ -191,8 +191,11 @@ def furnish(folder):
     (folder / "link").symlink_to(folder / "old.csv")
     (folder / "dangling").symlink_to(folder / "new.csv")
     (folder / "loop").symlink_to(folder / "loop")
-    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert main([*TRAINED, "trained.json"]) == 0
+        for model in ("model.json", "sums.json"):  # kernels are compiled here, not in the first case
+            for norm in "inf", "0", "1", "2":
+                main(["certify", model, "good.csv", "--target", "y", "--eps", "1", "--norm", norm, "--radius"])
 
 
 def invent(random):
@@ -365,14 +368,14 @@ def try_one(judge, seed, folder):
     judge_end(judge, seed, words, folder, code, out, err, is_apart)
 
 
-def trial(n_cases, seed):
-    judge = Judge()
+def trial(n_cases, seed, judge=None):
+    judge = Judge() if judge is None else judge
     os.environ.pop("CERTIFOREST_DATA", None)
     with tempfile.TemporaryDirectory() as parent:
         folder = Folder(Path(parent) / "room")
         here = os.getcwd()
         try:
-            for number in range(n_cases):
+            for number in judge.cases(n_cases):
                 os.chdir(folder.path)
                 with judge.watch([seed, number]):
                     try_one(judge, [seed, number], folder)

@@ -21,8 +21,20 @@ class Judge:
     """Counts what became of cases, and keeps those that broke a rule."""
 
     def __init__(self):
-        self.outcomes, self.findings = Counter(), []
+        self.outcomes, self.findings, self.is_told_to_end = Counter(), [], False
+        self._memory = 0
+
+    def cases(self, n_cases):
+        """Count cases; a trial that is told to end reports what it has done so far."""
         self._memory = peak_megabytes()
+        for number in range(n_cases):
+            if self.is_told_to_end:
+                return
+            yield number
+
+    def end(self, *_):
+        """Let the case at hand be the last."""
+        self.is_told_to_end = True
 
     def note(self, outcome):
         """Count a case that kept the rules."""
@@ -80,6 +92,7 @@ def run(trial, description):
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    start = time.perf_counter()
-    judge = trial(arguments.cases, arguments.seed)
+    start, judge = time.perf_counter(), Judge()
+    signal.signal(signal.SIGTERM, judge.end)
+    trial(arguments.cases, arguments.seed, judge)
     sys.exit(0 if judge.report(time.perf_counter() - start) else 1)

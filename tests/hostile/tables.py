@@ -365,11 +365,11 @@ def try_one(judge, seed, folder):
     judge.note(f"{kind} read")
 
 
-def trial(n_cases, seed):
-    judge = Judge()
+def trial(n_cases, seed, judge=None):
+    judge = Judge() if judge is None else judge
     scratch = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        for number in range(n_cases):
+        for number in judge.cases(n_cases):
             with judge.watch([seed, number]):
                 try_one(judge, [seed, number], folder)
     return judge

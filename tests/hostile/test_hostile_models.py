@@ -2,7 +2,8 @@
 
 import pytest
 
-from hostile.models import KINDS, Trial, sources
+from hostile.model_files import sources
+from hostile.models import KINDS, Trial
 
 
 @pytest.fixture(scope="module")

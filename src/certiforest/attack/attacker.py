@@ -140,8 +140,10 @@ class Attacker(Immutable):
         return low, high
 
     def budgets(self, n_features: int) -> Budgets:
-        """Return what each feature alone may spend, shape (n_features,) each."""
+        """Return what each feature alone may spend, shape (n_features,) each; nothing that matters for norm 0."""
         scale, frozen = self.scale_of(n_features), self.is_frozen(n_features)
+        if self.norm == 0:
+            scale = np.ones(n_features)
         units, place = np.unique(scale, return_inverse=True)
         pairs = [_split(Fraction(self.eps) * Fraction(float(unit))) for unit in units]
         high, low = (np.array(column)[place] for column in zip(*pairs, strict=True))

@@ -75,8 +75,8 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     kernels.list_differences(value[near + 1], value[near], distance, error)
     with np.errstate(over="ignore"):
         gap = distance / scale
-    # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
-    is_small = gap <= gap.min() * (1 + 1e-12)
+        # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
+        is_small = gap <= gap.min() * (1 + 1e-12)
     near, distance, error, scale = near[is_small], distance[is_small], error[is_small], scale[is_small]
     # With one scale, the smallest exact distance is the smallest gap. Those that overflow are left to rationals.
     order = np.lexsort((error, distance, scale))

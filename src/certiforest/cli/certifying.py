@@ -17,7 +17,7 @@ from certiforest.data.readers import SUFFIXES
 from certiforest.data.sources import Sample
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verification.certificates import Certificates
-from certiforest.words import feature_name
+from certiforest.words import cut, feature_name
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,5 @@ def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     width = 2 * float(half[first])
     console.complain(
         f"warning: eps {attacker.eps:g} exceeds half the range ({width:g} {where}) of feature"
-        f" {feature_name(rows.names, first)}{others}. Is it meant in other units? {advice}"
+        f" {cut(feature_name(rows.names, first), 60)}{others}. Is it meant in other units? {advice}"
     )

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from certiforest.data.split import SPLIT_TEXT
+from certiforest.words import shown
 
 
 class DatasetError(ValueError):
@@ -77,7 +78,9 @@ def is_dataset(name: str) -> bool:
 def dataset_info(name: str) -> DatasetInfo:
     """Return what is known about a dataset; a pair of classes like ``mnist26`` has the facts of its whole."""
     if not is_dataset(name):
-        raise DatasetError(f"Expected one of {', '.join(DATASETS)}, mnist26, fashion03 or another pair, got {name!r}.")
+        raise DatasetError(
+            f"Expected one of {', '.join(DATASETS)}, mnist26, fashion03 or another pair, got {shown(name)}."
+        )
     if name in DATASETS:
         return DATASETS[name]
     whole, first, second = PAIR.fullmatch(name).groups()  # type: ignore[union-attr]

@@ -223,6 +223,8 @@ def as_labels(values: NDArray | Sequence[str], path: Any) -> NDArray:
 
 
 def _as_text_labels(texts: list[str], path: Any) -> NDArray:
+    if not texts:
+        raise TableError(f"Expected rows, got none in {path}.")
     for row, text in enumerate(texts):
         if text in MISSING:
             raise TableError(

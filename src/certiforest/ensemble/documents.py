@@ -75,6 +75,14 @@ def entries(document: Any, *path: str) -> list:
     return found
 
 
+def string(document: Any, *path: str) -> str:
+    """Return the string at a path of names."""
+    found = entry(document, *path)
+    if not isinstance(found, str):
+        raise ModelError(f"Expected a string at {'/'.join(path)!r}, got {shown(found)}.")
+    return found
+
+
 def strings(document: Any, *path: str) -> list[str]:
     """Return the list of strings at a path of names."""
     found = entries(document, *path)

@@ -315,6 +315,16 @@ class TreeEnsemble(Immutable):
             score_kernels.add_scores(self.trees, rows[block], value, sums[block])
         return sums[:, 0] if sums.shape[1] == 1 else sums
 
+    def index_of(self, row: NDArray[np.float64]) -> int:
+        """Return the index of the predicted class of one row of finite float64, which is not checked."""
+        if self.combine == "vote":
+            votes = np.zeros((1, self.n_classes), np.int64)
+            kernels.count_votes(self.trees, row[None], votes)
+            return int(votes[0].argmax())
+        index, scratch = np.empty(1, np.int64), (np.empty(self.n_trees, np.int64), np.empty(self.n_classes))
+        score_kernels.find_winners(self.trees, row[None], *self.prepared_scores, *scratch, index)
+        return int(index[0])
+
     def class_index(self, X: Any) -> NDArray[np.int64]:
         """Return the index of the predicted class of each row, shape (n,)."""
         if self.combine == "vote":

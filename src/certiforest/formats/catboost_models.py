@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound
+from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
 from certiforest.ensemble.numbers import shown
 from certiforest.formats.float32_rows import deployed_thresholds, singles
 from certiforest.formats.proof import prove
@@ -76,7 +76,7 @@ def parse_catboost(content: bytes, *, source: str = "the content") -> TreeEnsemb
 
 
 def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
-    loss = entry(document, "model_info", "params", "loss_function", "type")
+    loss = string(document, "model_info", "params", "loss_function", "type")
     if loss not in LOSSES:
         raise ModelError(f"Expected one of the losses {', '.join(LOSSES)}, got {shown(loss)}.")
     if str(entry(document, "model_info").get("binclass_probability_threshold", "0.5")) != "0.5":
@@ -113,8 +113,8 @@ def _has(document: Any, name: str) -> bool:
 
 def _read_labels(parameters: Any) -> list:
     labels = entries(parameters, "class_names")
-    kind = entry(parameters, "class_label_type")
-    if not isinstance(kind, str) or not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
+    kind = string(parameters, "class_label_type")
+    if not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
         raise ModelError(f"Expected class_names of the class_label_type {shown(kind)}, got {shown(labels)}.")
     if integers(parameters, "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")
@@ -158,7 +158,7 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
 
 def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float]:
     """Return feature and border, which the file gives twice: with the split, and at its index in all borders."""
-    kind = entry(split, "split_type")
+    kind = string(split, "split_type")
     if kind != "FloatFeature":
         raise ModelError(f"Expected thresholds only, got a split of the kind {shown(kind)} in tree {index}.")
     feature, place = integer(split, "float_feature_index"), integer(split, "split_index")

@@ -107,11 +107,11 @@ class _Parser:
                 continue
             self._start = self._start if section else start
             name, equals, value = line.partition("=")
-            if not (equals or name in WITHOUT_VALUE) or line != line.strip():  # LightGBM would leave off here
+            if not (equals or name in WITHOUT_VALUE) or name != name.strip():  # LightGBM would leave off here
                 raise ModelError(f"Expected lines of the form name=value, got {shown(line)}.")
             if name in section:
                 raise ModelError(f"Expected every name once, got {shown(name)} twice.")
-            section[name] = value
+            section[name] = value.strip()
         return section
 
     def parse(self, classes: ArrayLike | None) -> TreeEnsemble:

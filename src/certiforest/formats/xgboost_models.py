@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, strings
+from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
 from certiforest.formats.proof import prove
@@ -145,7 +145,7 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
 
 def _read_outputs(learner: Any) -> tuple[int, int]:
     """Return the number of classes and of sums."""
-    objective = entry(learner, "objective", "name")
+    objective = string(learner, "objective", "name")
     parameters = entry(learner, "learner_model_param")
     if _has(parameters, "num_target") and integer(parameters, "num_target") != 1:
         raise ModelError("Expected one label per row, got a model of several targets.")
@@ -168,14 +168,12 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
 
 def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
     """Return the base score as a sum; for log-loss it is written as a probability."""
-    text = entry(learner, "learner_model_param", "base_score")
-    words = []
-    if isinstance(text, str):  # before version 3.1 a bare number
-        words = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
-    if not words or not all(NUMBER.fullmatch(word) for word in words):
+    text = string(learner, "learner_model_param", "base_score")  # before version 3.1 a bare number
+    words = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
+    if not all(NUMBER.fullmatch(word) for word in words):
         raise ModelError(f"Expected numbers as base_score, got {shown(text)}.")
     written = singles({"base_score": [parse_single(word) for word in words]}, "base_score")
-    objective = entry(learner, "objective", "name")
+    objective = string(learner, "objective", "name")
     if objective == "binary:logistic":
         if not ((written > 0) & (written < 1)).all():
             raise ModelError(f"Expected a base_score between 0 and 1, got {shown(text)}.")
@@ -189,7 +187,7 @@ def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
 
 def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64], NDArray[np.float64], list[int]]:
     """Return the trees, the output that each adds to, the weight that it has, and where rounds end."""
-    kind = entry(booster, "name")
+    kind = string(booster, "name")
     if kind not in ("gbtree", "dart"):
         raise ModelError(f"Expected trees (booster gbtree or dart), got the booster {shown(kind)}.")
     model = entry(booster, "model") if kind == "gbtree" else entry(booster, "gbtree", "model")

@@ -67,7 +67,12 @@ def reproduce(
         results[name] = lab.remember(name, work)
     if progress is not None:
         progress(len(cells), len(cells), "done")
-    title, columns, rows, notes = tabulate(results)
+    try:
+        title, columns, rows, notes = tabulate(results)
+    except (KeyError, TypeError) as error:
+        raise ReproductionError(
+            f"Expected results of this version in {lab.folder}, got others ({error}); name a new directory for them."
+        ) from None
     if quick:
         notes = [*notes, f"A quick version: {QUICK_TRAINING_ROWS} training rows, {QUICK_TEST_ROWS} test rows."]
     return Outcome(experiment, dataset, title, columns, rows, notes, results)

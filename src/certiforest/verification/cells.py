@@ -65,7 +65,9 @@ class Local:
         turn_start = np.append(0, end[:n_leaves])
         first_leaf = np.searchsorted(leaf, ensemble.tree_start)
         by_rank = ranks.of_node, ranks.feature
-        unit = np.full(ensemble.n_features, max(attacker.eps, 1.0)) if attacker.norm == 0 else reach.unit
+        unit = reach.unit
+        if attacker.norm == 0:  # what a budget allows at most, however large: every feature
+            unit = np.full(ensemble.n_features, min(max(attacker.eps, 1.0), ensemble.n_features))
         cut_of = np.empty(len(ranks.feature), np.int64)
         self.cells = kernels.list_cells(x, turn, *by_rank, ranks.value, unit, norm, cut_of)
         self.leaves = kernels.list_rules(

@@ -41,11 +41,13 @@ class Leaves(NamedTuple):
     """The leaves in reach of the trees that have more than one, and what they allow.
 
     Leaves of the local tree ``t``, tree ``tree[t]`` of the ensemble, are ``node[first[t]:first[t + 1]]``. The variables
-    it tests are its scope, ``scope[first_scope[t]:first_scope[t + 1]]``; a table has an entry for each of their cells,
-    those of place ``s`` in the scopes from ``first_entry[s]`` on. Leaf ``k`` has the rules ``first_rule[k]`` to
-    ``first_rule[k + 1]``, sorted by place: a variable takes a cell from ``low`` to ``high``, or, where rules of one
-    place follow one another, from one of them; any cell if there is none. Trees that test variable ``v`` are
-    ``tester[first_tester[v]:first_tester[v + 1]]``.
+    it tests are its scope, ``scope[first_scope[t]:first_scope[t + 1]]``. Its own thresholds cut the cells of such a
+    variable into segments, between which it tells no difference: those of place ``s`` in the scopes are numbered from
+    ``first_segment[s]`` on, and ``g`` holds the cells ``begin[g]`` to ``end[g]``. Tables have a number for each.
+
+    Leaf ``k`` has the rules ``first_rule[k]`` to ``first_rule[k + 1]``, sorted by place: a variable is in a segment
+    from ``low`` to ``high``, or, where rules of one place follow one another, in one of any of them; anywhere if there
+    is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
     """
 
     tree: ndarray
@@ -57,7 +59,9 @@ class Leaves(NamedTuple):
     high: ndarray
     first_scope: ndarray
     scope: ndarray
-    first_entry: ndarray
+    first_segment: ndarray
+    begin: ndarray
+    end: ndarray
     tester: ndarray
     first_tester: ndarray
 
@@ -230,10 +234,7 @@ def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cel
             k += 1
         i += 1
     first[n_trees], first_scope[n_trees], first_rule[n_leaves] = k, n_scopes, n_rules
-    first_entry = np.empty(n_scopes + 1, np.int64)
-    first_entry[0] = 0
-    for s in range(n_scopes):
-        first_entry[s + 1] = first_entry[s] + cells.first[scope[s] + 1] - cells.first[scope[s]]
+    first_segment, begin, end = cut_segments(cells, first, first_rule, place, low, high, first_scope, scope[:n_scopes])
     first_tester = np.cumsum(first_tester)
     filled = first_tester[:-1].copy()
     tester = np.empty(n_scopes, np.int64)
@@ -243,5 +244,40 @@ def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cel
             filled[scope[s]] += 1
     return Leaves(
         tree, first, node, first_rule, place[:n_rules], low[:n_rules], high[:n_rules],
-        first_scope, scope[:n_scopes], first_entry, tester, first_tester,
+        first_scope, scope[:n_scopes], first_segment, begin, end, tester, first_tester,
     )  # fmt: skip
+
+
+@kernel
+def cut_segments(cells, first, first_rule, place, low, high, first_scope, scope):
+    """Cut the cells of each tree's variables into segments, and let rules speak of these instead of cells."""
+    n_cells = cells.top.shape[0]
+    starts = np.full(n_cells + 1, -1, np.int64)  # starts[c] == s: a segment of place s starts at cell c
+    number = np.empty(n_cells + 1, np.int64)  # number[c]: the segment of the current place that cell c is in
+    first_segment = np.empty(scope.shape[0] + 1, np.int64)
+    most = scope.shape[0] + 2 * place.shape[0]
+    begin, end = np.empty(most, np.int64), np.empty(most, np.int64)
+    n = 0
+    for t in range(first.shape[0] - 1):
+        rules = first_rule[first[t]], first_rule[first[t + 1]]
+        for s in range(first_scope[t], first_scope[t + 1]):
+            v = scope[s]
+            first_segment[s] = n
+            starts[cells.first[v]] = s
+            for i in range(rules[0], rules[1]):
+                if place[i] == s:
+                    starts[low[i]] = s
+                    if high[i] + 1 < cells.first[v + 1]:
+                        starts[high[i] + 1] = s
+            for c in range(cells.first[v], cells.first[v + 1]):
+                if starts[c] == s:
+                    begin[n] = c
+                    n += 1
+                number[c] = n - 1
+                end[n - 1] = c
+            for i in range(rules[0], rules[1]):
+                if place[i] == s:
+                    # A place is visited once, so that cells are not mistaken for segments.
+                    low[i], high[i] = number[low[i]], number[high[i]]
+    first_segment[scope.shape[0]] = n
+    return first_segment, begin[:n], end[:n]

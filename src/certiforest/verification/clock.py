@@ -36,9 +36,14 @@ class Clock:
         return row
 
     @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(min(self._end, self._row_end) - time.monotonic(), 0.0)
+
+    @property
     def is_up(self) -> bool:
         """Whether time is up."""
-        return time.monotonic() >= min(self._end, self._row_end) or self._is_stopped()
+        return self.left == 0.0 or self._is_stopped()
 
     def check(self) -> None:
         """Raise `OutOfTime` if time is up."""

@@ -11,98 +11,121 @@ from certiforest.compiled import kernel
 
 
 @kernel
-def next_broken(leaves, i, end, choice):
-    """Return the first of the rules from ``i`` on that the chosen cells break, ``end`` if they keep all of them.
-
-    Rules of one place are broken together. Also return the first rule of the next place.
-    """
+def allows(leaves, k, choice):
+    """Tell whether a leaf allows the chosen cells."""
+    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
     while i < end:
-        first, s = i, leaves.place[i]
+        s = leaves.place[i]
         c = choice[leaves.scope[s]]
-        is_kept = False
+        fits = False
         while i < end and leaves.place[i] == s:
-            is_kept |= leaves.low[i] <= c <= leaves.high[i]
+            fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
             i += 1
-        if not is_kept:
-            return first, i
-    return end, end
+        if not fits:
+            return False
+    return True
 
 
 @kernel
-def lead_of(leaves, contest, t, choice):
-    """Return what tree ``t`` adds to the rival's lead in the chosen cells."""
-    for k in range(leaves.first[t], leaves.first[t + 1]):
-        end = leaves.first_rule[k + 1]
-        if next_broken(leaves, leaves.first_rule[k], end, choice)[0] == end:
-            return contest.lead[k]
-    return np.int64(-(2**62))  # beyond the budget
+def weigh_moves(cells, leaves, contest, tables, gain):
+    """Write what the rival gains if one variable leaves its chosen cell for another one of the box.
+
+    ``gain`` is (n_cells,). Return the rival's lead where the chosen cells are.
+    """
+    choice, place, total = tables.choice, leaves.place, np.int64(0)
+    gain[:] = 0
+    for t in range(leaves.tree.shape[0]):
+        home = contest.lead[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            home = min(home, contest.lead[k])  # where the chosen cells cost too much, no leaf may allow them
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if allows(leaves, k, choice):
+                home = contest.lead[k]
+                break
+        total += home
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if contest.lead[k] == home:
+                continue
+            # A leaf is one move away if the chosen cells break its rules in one place only.
+            broken, n_broken = -1, 0
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            while i < end and n_broken < 2:
+                first, s = i, place[i]
+                c = choice[leaves.scope[s]]
+                fits = False
+                while i < end and place[i] == s:
+                    fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
+                    i += 1
+                if not fits:
+                    broken = first
+                    n_broken += 1
+            if n_broken != 1:
+                continue
+            v = leaves.scope[place[broken]]
+            for i in range(broken, end):
+                if place[i] != place[broken]:
+                    break
+                begin, last = leaves.begin[leaves.low[i]], leaves.end[leaves.high[i]]
+                for c in range(max(begin, tables.low[v]), min(last, tables.high[v]) + 1):
+                    gain[c] += contest.lead[k] - home
+    return total
 
 
 @kernel
 def climb(cells, leaves, contest, tables, most_rounds):
-    """Improve the chosen cells one variable at a time, within box and budget; return the rival's lead.
+    """Improve the chosen cells, within box and budget; return the rival's lead.
 
-    While the chosen cells cost more than the budget, the variable that gains least for its price goes back first.
+    In a round every variable is weighed, and the best moves are made that share no tree. Moves that cost more than the
+    budget allows are taken back first, those that lose least for what they save before.
     """
-    choice = tables.choice
-    n_trees = leaves.tree.shape[0]
-    spent_so_far = 0
-    for v in range(choice.shape[0]):
-        spent_so_far += cells.price[choice[v]]
-    leads = np.empty(n_trees, np.int64)
-    for t in range(n_trees):
-        leads[t] = lead_of(leaves, contest, t, choice)
-    for _ in range(choice.shape[0]):
-        if spent_so_far <= contest.budget:
-            break
-        worst, least_loss, home = -1, math.inf, 0
-        for v in range(choice.shape[0]):
-            own = min(max(cells.own[v], tables.low[v]), tables.high[v])
-            saved = cells.price[choice[v]] - cells.price[own]
-            if saved <= 0:
-                continue
-            old, loss = choice[v], 0.0
-            choice[v] = own
-            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                t = leaves.tester[i]
-                loss += leads[t] - lead_of(leaves, contest, t, choice)
-            choice[v] = old
-            if loss / saved < least_loss:
-                worst, least_loss, home = v, loss / saved, own
-        if worst < 0:
-            break
-        spent_so_far -= cells.price[choice[worst]] - cells.price[home]
-        choice[worst] = home
-        for i in range(leaves.first_tester[worst], leaves.first_tester[worst + 1]):
-            t = leaves.tester[i]
-            leads[t] = lead_of(leaves, contest, t, choice)
+    choice, n_variables = tables.choice, tables.choice.shape[0]
+    gain = np.empty(cells.top.shape[0], np.int64)
+    target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
     for _ in range(most_rounds):
-        improved = False
-        for v in range(choice.shape[0]):
-            old = choice[v]
-            best, best_cell = 0, old
+        lead = weigh_moves(cells, leaves, contest, tables, gain)
+        spent_so_far = 0
+        for v in range(n_variables):
+            spent_so_far += cells.price[choice[v]]
+        if spent_so_far > contest.budget:
+            for v in range(n_variables):
+                target[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
+                saved = cells.price[choice[v]] - cells.price[target[v]]
+                value[v] = -gain[target[v]] / saved if saved > 0 else math.inf
+            for v in np.argsort(value):
+                if spent_so_far <= contest.budget or value[v] == math.inf:
+                    break
+                spent_so_far -= cells.price[choice[v]] - cells.price[target[v]]
+                choice[v] = target[v]
+            if spent_so_far > contest.budget:
+                return np.int64(-(2**62))
+            continue
+        if lead >= contest.need:
+            return lead
+        for v in range(n_variables):
+            target[v], value[v] = choice[v], 0.0
             for c in range(tables.low[v], tables.high[v] + 1):
-                more = cells.price[c] - cells.price[old]
-                if c == old or spent_so_far + more > contest.budget:
-                    continue
-                choice[v] = c
-                gain = 0
-                for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                    t = leaves.tester[i]
-                    gain += lead_of(leaves, contest, t, choice) - leads[t]
-                if gain > best or (gain == best and cells.price[c] < cells.price[best_cell]):
-                    best, best_cell = gain, c
-            choice[v] = best_cell
-            if best_cell != old:
-                improved = True
-                spent_so_far += cells.price[best_cell] - cells.price[old]
-                for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                    t = leaves.tester[i]
-                    leads[t] = lead_of(leaves, contest, t, choice)
-        total = leads.sum()
-        if not improved or total >= contest.need:
-            break
-    return leads.sum() if spent_so_far <= contest.budget else np.int64(-(2**62))
+                more = cells.price[c] - cells.price[choice[v]]
+                if gain[c] > 0 and spent_so_far + more <= contest.budget:
+                    worth = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
+                    if worth > value[v]:
+                        target[v], value[v] = c, worth
+        is_touched = np.zeros(leaves.tree.shape[0], np.bool_)
+        is_done = True
+        for v in np.argsort(-value):
+            more = cells.price[target[v]] - cells.price[choice[v]]
+            is_free = value[v] > 0.0 and spent_so_far + more <= contest.budget
+            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
+                is_free &= not is_touched[leaves.tester[i]]
+            if not is_free:
+                continue
+            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
+                is_touched[leaves.tester[i]] = True
+            spent_so_far += more
+            choice[v] = target[v]
+            is_done = False
+        if is_done:
+            return lead
+    return weigh_moves(cells, leaves, contest, tables, gain)
 
 
 @kernel
@@ -125,28 +148,11 @@ def fits_one_move(cells, contest, tables, least, total):
 
 @kernel
 def best_move(cells, leaves, contest, tables, least, total):
-    """Return the rival's largest lead after at most one move within the budget, and choose the cells for it.
-
-    ``least`` and ``total`` come from `least_prices`.
-    """
-    choice = tables.choice
+    """Return the rival's largest lead after at most one move within the budget, and choose the cells for it."""
+    choice, gain = tables.choice, np.empty(cells.top.shape[0], np.int64)
     for v in range(choice.shape[0]):
         choice[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
-    base = np.int64(0)
-    gain = np.zeros(cells.top.shape[0], np.int64)
-    for t in range(leaves.tree.shape[0]):
-        home = lead_of(leaves, contest, t, choice)
-        base += home
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            # A leaf is one move away if the chosen cells break its rules in one place only.
-            end = leaves.first_rule[k + 1]
-            broken, after = next_broken(leaves, leaves.first_rule[k], end, choice)
-            if broken == end or next_broken(leaves, after, end, choice)[0] < end:
-                continue
-            v = leaves.scope[leaves.place[broken]]
-            for i in range(broken, after):
-                for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
-                    gain[c] += contest.lead[k] - home
+    base = weigh_moves(cells, leaves, contest, tables, gain)
     most, best, moved = base, -1, -1
     for v in range(choice.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):

@@ -99,8 +99,8 @@ class Prepared:
         return float(np.abs(self.ensemble.threshold[self.ensemble.feature >= 0]).max(initial=0.0))
 
     def predict(self, z: NDArray[np.float64]) -> int:
-        """Return the predicted class index of one row."""
-        return int(self.ensemble.class_index(z[None])[0])
+        """Return the predicted class index of one row, which is known to be sound."""
+        return self.ensemble.index_of(z)
 
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""

@@ -24,6 +24,8 @@ from certiforest.verification.votes import Votes
 
 # A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
 SLACK, TINY = 1e-9, 1e-300
+# The smallest float above zero.
+SMALLEST = 5e-324
 # As many costs are priced exactly without regret.
 FEW = 8
 # Bounds this near to each other are closed by asking right below the upper one.
@@ -79,8 +81,9 @@ def bound_radii(
     never = out_lower == math.inf
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
-    # A distance beyond the floats looks like none at all.
-    is_far = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold) > LARGEST / 4
+    # A cost beyond the floats looks like none at all.
+    largest = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold)
+    is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
     out_lower[never] = 0.0 if is_far else math.inf
 
 
@@ -110,13 +113,13 @@ class RadiusSearch:
         self.proof: dict[str, Any] | None = None
 
     def run(self) -> None:
-        """Search until the bounds are equal, or `OutOfTime` is raised."""
+        """Search until the bounds are equal, or no budget is left to ask about, or `OutOfTime` is raised."""
         if self.lower == self.upper:
             return
         crossings = self._crossings()
-        # Where most thresholds are decides where to start: one that is far away may be very far.
-        finite = crossings.cost[np.isfinite(crossings.cost)]
-        self._gallop(float(np.median(finite)) * 2.0**-10 if len(finite) else 0.0, self._farthest(crossings))
+        self._gallop(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))
+        if self.upper == math.inf:
+            return
         if self._attacker.norm == math.inf:
             self._bisect_crossings(crossings)
         else:
@@ -159,20 +162,34 @@ class RadiusSearch:
                     break
         return z
 
-    def _gallop(self, smallest: float, largest: float) -> None:
-        """Double the budget until there is an attack, or no threshold is left to cross."""
+    def _gallop(self, costs: NDArray[np.float64], largest: float) -> None:
+        """Widen the budget until there is an attack, no threshold is left to cross, or it leaves the range of floats.
+
+        It is doubled, or goes to where twice as many thresholds are within it: those may be of very different sizes.
+        """
+        # Beyond this, eps * scale may not be a float.
+        scale = float(self._roads.prepared.scale.max())
+        most = LARGEST if scale <= 1 else LARGEST / scale * (1 - SLACK)
         while self.upper == math.inf:
             if self.lower > largest:
                 self.lower = math.inf
                 return
-            budget = min(max(2 * self.lower, smallest), largest)
-            self._try(math.ceil(budget) if self._attacker.norm == 0 else budget)
+            if self._attacker.norm == 0:
+                self._try(min(max(2 * self.lower, 1.0), largest))
+                continue
+            if self.lower > most:
+                return
+            n_within = int(np.searchsorted(costs, self.lower))
+            wider = float(costs[min(2 * n_within, len(costs) - 1)]) if len(costs) else 0.0
+            self._try(min(max(2 * self.lower, wider * (1 + SLACK)), largest, most))
 
     def _bisect(self) -> None:
         """Halve what is left of the budgets, for norms whose costs add up."""
         while self.lower < self.upper:
             below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
             middle = 0.5 * self.lower + 0.5 * self.upper
+            if self.upper > 4.0 * self.lower:
+                middle = math.sqrt(max(self.lower, SMALLEST)) * math.sqrt(self.upper)
             if self._attacker.norm == 0:
                 self._try(math.floor(middle) if math.floor(middle) < self.upper else below)
             else:

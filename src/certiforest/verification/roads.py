@@ -59,7 +59,8 @@ class Roads:
             return self.decide_against(x, self.attacker, clock, keep_proof=keep_proof)
         local = Local(self.prepared, x, self.attacker)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
-        if any(self._lead(x, self.prepared.predict(x), rival) >= -self._margin for rival in self._rivals(x)):
+        y = self.prepared.predict(x)
+        if any(self._lead(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
             return Finding(UNDECIDED)
         finding = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
         if finding.stable != UNSTABLE:
@@ -89,7 +90,7 @@ class Roads:
         """Find out whether some rival can reach a lead (None: be predicted)."""
         y = self.prepared.predict(local.x)
         parts, is_open, n_boxes = [], False, 0
-        for rival in self._rivals(local.x):
+        for rival in self._rivals(local.x, y):
             lead, least, unit = self.prepared.leads.contest(local.leaves.node, local.fixed, y, rival, need)
             contest = Contest(lead, least, local.budget)
 
@@ -117,9 +118,8 @@ class Roads:
         leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
         return self.prepared.leads.lead(self.ensemble.leaf[leaves], y, rival)
 
-    def _rivals(self, x: NDArray[np.float64]) -> list[int]:
-        """Return the classes that are not predicted, those with most votes or the largest sum first."""
-        y = self.prepared.predict(x)
+    def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
+        """Return the classes other than ``y``, those with most votes or the largest sum first."""
         if self.ensemble.n_classes == 2:
             return [1 - y]
         if self.ensemble.combine == "vote":

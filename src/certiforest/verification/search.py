@@ -18,7 +18,8 @@ from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock
 from certiforest.verification.prices import exact_budget
-from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_bounded, new_tables
+from certiforest.verification.relaxation import improve_tables
+from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_bounded, is_in_box, new_tables
 
 # A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
 PATIENCE, MOST_SWEEPS = 0.01, 100
@@ -93,8 +94,12 @@ class Search:
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
-            limits = MOST_SWEEPS, PATIENCE, box.may_enumerate
-            status = kernels.examine_box(cells, leaves, self._contest, tables, *limits)
+            limits = PATIENCE, box.may_enumerate
+            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, *limits)
+            # The best tables once, for all parts to start from, in half the time that is left.
+            is_first = status == kernels.OPEN and self.n_boxes == 0 and not clock.is_up
+            if is_first and improve_tables(self._local, self._contest, tables, clock.left / 2):
+                status = kernels.examine_box(cells, leaves, self._contest, tables, 1, *limits)
             self.n_boxes += 1
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
@@ -156,12 +161,14 @@ class Search:
         for t, tree in enumerate(leaves.tree.tolist()):
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
                 v = leaves.scope[s]
-                entry = leaves.first_entry[s] - cells.first[v]
-                inside = tables.whole[entry + tables.low[v] : entry + tables.high[v] + 1] >> shift
-                least = int(inside.min())  # a constant cancels
-                if inside.max() > least:
+                segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
+                inside = [g for g in segments if is_in_box(leaves, tables, v, g)]
+                least = int(tables.whole[inside].min())  # a constant cancels
+                if tables.whole[inside].max() > least:
                     table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
-                    table[tables.low[v] - cells.first[v] : tables.high[v] + 1 - cells.first[v]] = inside - least
+                    for g in inside:
+                        place = slice(leaves.begin[g] - cells.first[v], leaves.end[g] + 1 - cells.first[v])
+                        table[place] = (tables.whole[g] - least) >> shift
                     written.append([tree, int(cells.feature[v]), table.tolist()])
         if written:
             unit = self._unit * 2**shift

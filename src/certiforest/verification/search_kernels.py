@@ -19,16 +19,17 @@ from certiforest.verification.tables_kernels import (
 )
 
 PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED = 1, 0, -1, 2, 3
+# Rounds in which the chosen cells are improved.
+MOST_ROUNDS = 16
 
 
 @kernel
 def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enumerate):
-    """Try to prove that nothing in the box reaches the need, or find cells that do.
+    """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box costs more
-    than the budget), ENUMERATED (the budget has room for one move at most, and none reaches the need; only if
-    ``may_enumerate``) or OPEN (``loss`` tells where to cut). A box is OPEN after ``most_sweeps``, or when a sweep
-    brings the bound nearer to the need by less than a share ``patience``.
+    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives
+    up when a sweep does less than a share ``patience`` of what is missing.
     """
     n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)
@@ -38,7 +39,12 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     reach = reach_in(cells, leaves, contest, tables)
-    worth, peak = np.empty(leaves.node.shape[0]), np.empty(leaves.scope.shape[0] + n_rules)
+    for t in range(leaves.tree.shape[0]):
+        if not reach[leaves.first[t] : leaves.first[t + 1]].any():
+            return UNREACHABLE
+    n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
+    worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
+    peak = np.empty(n_segments + n_scopes + n_rules)
     scratch = np.empty(cells.top.shape[0], np.int64)
     span, gain = 1.0, 0.0
     for t in range(leaves.tree.shape[0]):
@@ -53,13 +59,13 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
     last = math.inf
     for sweep in range(most_sweeps):
         for t in range(leaves.tree.shape[0]):
-            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak)
+            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
         if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach, scratch):
             return PROVED
-        if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, 4) >= contest.need:
+        if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
             return ATTACKED
         if sweep > 0 and last - bound < patience * (bound - contest.need):
             break
@@ -73,7 +79,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enume
 def estimate_losses(cells, leaves, contest, tables, reach, worth):
     """Write to ``loss``, for each cell of the box, about how much the bound falls if its variable is held there.
 
-    That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_entries,) is
+    That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_segments,) is
     scratch.
     """
     for v in range(tables.low.shape[0]):
@@ -83,39 +89,37 @@ def estimate_losses(cells, leaves, contest, tables, reach, worth):
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.loss[c] = best - tables.theta[c]
     for t in range(leaves.tree.shape[0]):
-        begin, end = leaves.first_scope[t], leaves.first_scope[t + 1]
-        worth[leaves.first_entry[begin] : leaves.first_entry[end]] = -math.inf
+        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
+        worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = -math.inf
         most = -math.inf
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if not reach[k]:
                 continue
-            value = float(contest.lead[k] - least_entries(cells, leaves, tables, t, k))
+            value = float(contest.lead[k] - least_entries(leaves, tables, t, k))
             most = max(most, value)
-            i, last = leaves.first_rule[k], leaves.first_rule[k + 1]
-            for s in range(begin, end):
-                v = leaves.scope[s]
-                entry = leaves.first_entry[s] - cells.first[v]
-                first = i
-                smallest, i = least_entry(cells, leaves, tables, s, first, last)
-                if i == first:  # no rule: every cell
-                    for c in range(tables.low[v], tables.high[v] + 1):
-                        worth[entry + c] = max(worth[entry + c], value + (smallest - tables.whole[entry + c]))
-                for j in range(first, i):
-                    for c in range(max(leaves.low[j], tables.low[v]), min(leaves.high[j], tables.high[v]) + 1):
-                        worth[entry + c] = max(worth[entry + c], value + (smallest - tables.whole[entry + c]))
-        for s in range(begin, end):
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            for s in scopes:
+                start = i
+                least, i = least_entry(leaves, tables, s, i, end)
+                if i == start:
+                    for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+                for j in range(start, i):
+                    for g in range(leaves.low[j], leaves.high[j] + 1):
+                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+        for s in scopes:
             v = leaves.scope[s]
-            entry = leaves.first_entry[s] - cells.first[v]
-            for c in range(tables.low[v], tables.high[v] + 1):
-                tables.loss[c] += most - worth[entry + c]
+            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    tables.loss[c] += most - worth[g]
 
 
 @kernel
 def find_split(cells, tables):
-    """Return a variable and the cell after which to cut it so that the bounds of both sides fall most.
+    """Return the variable and the cell after which to cut it so that both sides lose most; -1 if there is none left.
 
-    The variable is -1 if each has one cell left. Where prices count, a variable that is about as good in a dear cell as
-    in a cheap one is what the bound buys in parts; cut between them, it loses the difference of prices times lambda.
+    Where prices count, a variable that is as good in a dear cell as in a cheap one is what the bound buys in parts:
+    the difference of prices, at lambda, is lost on either side.
     """
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
@@ -132,6 +136,6 @@ def find_split(cells, tables):
             larger = max(tables.loss[left], tables.loss[right])
             bought = tables.lambda_[0] * abs(cells.price[left] - cells.price[right])
             score = smaller + max(bought - larger, 0.0) + 0.01 * larger
-            if score > most:
+            if chosen < 0 or score > most:  # any cut is better than none, even if a loss is not a number
                 chosen, most, cut = v, score, c
     return chosen, cut

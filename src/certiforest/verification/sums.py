@@ -43,7 +43,8 @@ class Sums:
         # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
         shift = -math.frexp(self._scores.slack)[1]
         value, digit, slack = self._scores
-        self._scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
+        with np.errstate(over="ignore"):  # of scores that no leaf has any more
+            self._scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
         self._scaled_span = np.ldexp(self._span, shift)
         self._scaled_margin = max(math.ldexp(self._margin, shift), 5e-324) if margin > 0 else 0.0
         self._slack = prepared.reach.slack

@@ -1,6 +1,6 @@
 """Tables: numbers that prove a box of cells, found by message passing in floats, checked in whole numbers.
 
-For any tables m (one number for each tree, variable it tests and cell) and any lambda >= 0, no row in a box of cells
+For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no row in a box of cells
 gives a rival a lead of more than ::
 
     lambda * budget  +  sum over trees      max over leaves  [lead - sum over variables  min over allowed cells  m]
@@ -39,7 +39,7 @@ class Tables(NamedTuple):
     """A box of cells, the numbers of its proof, and what is derived from them.
 
     ``low`` and ``high`` (n_variables,) are the box, the first and last cell of each variable. ``table`` and ``whole``
-    (n_entries,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
+    (n_segments,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
     (n_cells,) is the sum of the tables over trees, less lambda times the price; ``choice`` (n_variables,) a cell of
     each variable; ``loss`` (n_cells,) about how much the bound falls if a variable is held in a cell.
     """
@@ -56,10 +56,10 @@ class Tables(NamedTuple):
 
 @kernel
 def new_tables(cells, leaves):
-    """Return tables of zeros, for the box of all cells."""
-    n_entries, n_cells = leaves.first_entry[-1], cells.top.shape[0]
+    """Return tables that hold nothing, for the box of all cells."""
+    n_segments, n_cells = leaves.begin.shape[0], cells.top.shape[0]
     return Tables(
-        np.zeros(n_entries), np.zeros(n_entries, np.int64), np.zeros(n_cells),
+        np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells),
         cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(), np.zeros(n_cells), np.zeros(2),
     )  # fmt: skip
 
@@ -79,15 +79,15 @@ def least_prices(cells, tables, budget, out):
 
 @kernel
 def allowed_price(cells, leaves, tables, s, i, end):
-    """Return the least price in the box of the variable at place ``s`` where the rules from ``i`` on allow it.
+    """Return the least price of a variable in the box where rules from ``i`` on allow it; -1 if nowhere.
 
-    That is -1 if they allow it nowhere. Also return the first rule of another place.
+    Also the first rule of another place.
     """
     v = leaves.scope[s]
     own = cells.own[v]
     best = -1
     while i < end and leaves.place[i] == s:
-        low, high = max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v])
+        low, high = max(leaves.begin[leaves.low[i]], tables.low[v]), min(leaves.end[leaves.high[i]], tables.high[v])
         if low <= high:
             price = 0
             if low > own:
@@ -128,76 +128,77 @@ def reach_in(cells, leaves, contest, tables):
 
 
 @kernel
-def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak):
-    """Set the tables of tree ``t`` so that the bound is smallest while those of the others stay.
+def is_in_box(leaves, tables, v, g):
+    """Tell whether a segment of a variable has cells in the box."""
+    return leaves.begin[g] <= tables.high[v] and leaves.end[g] >= tables.low[v]
 
-    ``reach`` (n_leaves,) tells which leaves count, ``span`` is more than leads can differ by. ``worth`` (n_leaves,) and
-    ``peak`` (n_scopes + n_rules,) are scratch.
+
+@kernel
+def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest):
+    """Set the tables of one tree so that the bound is smallest while those of the others stay.
+
+    ``reach`` (n_leaves,) tells which leaves count. ``worth`` (n_leaves,), ``peak`` (n_segments + n_scopes + n_rules,)
+    and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest theta without this tree's part by
+    segment, variable and rule, ``rest`` what the best leaf that allows a segment is worth without that variable's part.
     """
     theta, table = tables.theta, tables.table
-    scope, place, rule_low, rule_high = leaves.scope, leaves.place, leaves.low, leaves.high
-    begin, end = leaves.first_scope[t], leaves.first_scope[t + 1]
-    n_scopes = scope.shape[0]
+    scope, place, low, high = leaves.scope, leaves.place, leaves.low, leaves.high
+    n_segments, n_scopes = leaves.begin.shape[0], scope.shape[0]
     everywhere = 0.0
-    for s in range(begin, end):
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
         v = scope[s]
-        shift = leaves.first_entry[s] - cells.first[v]
         best = -math.inf
-        for c in range(tables.low[v], tables.high[v] + 1):
-            theta[c] -= table[shift + c]
-            best = max(best, theta[c])
-        peak[s] = best
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            rest[g] = peak[g] = -math.inf
+            if is_in_box(leaves, tables, v, g):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    peak[g] = max(peak[g], theta[c])
+                peak[g] -= table[g]
+                best = max(best, peak[g])
+        peak[n_segments + s] = best
+        rest[n_segments + s] = -math.inf
         everywhere += best
     most = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
         if not reach[k]:
             continue
         value = contest.lead[k] + everywhere
-        i = leaves.first_rule[k]
-        while i < leaves.first_rule[k + 1]:
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        while i < end:
             first, s = i, place[i]
-            v = scope[s]
             best = -math.inf
-            while i < leaves.first_rule[k + 1] and place[i] == s:
-                for c in range(max(rule_low[i], tables.low[v]), min(rule_high[i], tables.high[v]) + 1):
-                    best = max(best, theta[c])
+            while i < end and place[i] == s:
+                for g in range(low[i], high[i] + 1):
+                    best = max(best, peak[g])
                 i += 1
-            peak[n_scopes + first] = best
-            value += best - peak[s]
+            peak[n_segments + n_scopes + first] = best
+            value += best - peak[n_segments + s]
         worth[k] = value
         most = max(most, value)
-    # What the best leaf that allows a cell is worth, less the variable's own part: first in the table itself.
-    for s in range(begin, end):
-        shift = leaves.first_entry[s] - cells.first[scope[s]]
-        for c in range(tables.low[scope[s]], tables.high[scope[s]] + 1):
-            table[shift + c] = -math.inf
     for k in range(leaves.first[t], leaves.first[t + 1]):
         if not reach[k]:
             continue
-        i = leaves.first_rule[k]
-        for s in range(begin, end):
-            v = scope[s]
-            shift = leaves.first_entry[s] - cells.first[v]
-            if i < leaves.first_rule[k + 1] and place[i] == s:
-                rest = worth[k] - peak[n_scopes + i]
-                while i < leaves.first_rule[k + 1] and place[i] == s:
-                    for c in range(max(rule_low[i], tables.low[v]), min(rule_high[i], tables.high[v]) + 1):
-                        table[shift + c] = max(table[shift + c], rest)
+        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+            if i < end and place[i] == s:
+                value = worth[k] - peak[n_segments + n_scopes + i]
+                while i < end and place[i] == s:
+                    for g in range(low[i], high[i] + 1):
+                        rest[g] = max(rest[g], value)
                     i += 1
             else:
-                rest = worth[k] - peak[s]
-                for c in range(tables.low[v], tables.high[v] + 1):
-                    table[shift + c] = max(table[shift + c], rest)
-    share = 1.0 / (end - begin)
-    for s in range(begin, end):
-        v = scope[s]
-        shift = leaves.first_entry[s] - cells.first[v]
-        for c in range(tables.low[v], tables.high[v] + 1):
-            # A cell that no leaf in reach allows is worth little, but a number.
-            total_worth = max(theta[c] + table[shift + c], most - span)
-            new = total_worth * share
-            table[shift + c] = new - theta[c]
-            theta[c] = new
+                rest[n_segments + s] = max(rest[n_segments + s], worth[k] - peak[n_segments + s])
+    share = 1.0 / (leaves.first_scope[t + 1] - leaves.first_scope[t])
+    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if peak[g] == -math.inf:
+                continue
+            # A segment that no leaf in reach allows is worth little, but a number.
+            value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share - peak[g]
+            change = value - table[g]
+            table[g] = value
+            for c in range(leaves.begin[g], leaves.end[g] + 1):
+                theta[c] += change
 
 
 @kernel
@@ -255,43 +256,50 @@ def float_bound(contest, tables):
 
 @kernel
 def whole_bound(cells, leaves, contest, tables, reach, scratch):
-    """Round the tables to whole numbers and tell whether these prove that nothing in the box reaches the need.
+    """Round the tables to whole numbers and tell whether they prove that nothing in the box reaches what is needed.
 
-    Whole numbers have 64 bits. Floats make sure beforehand that none overflows: the sizes of all entries and leads
-    together stay below 2**60. ``scratch`` (n_cells,) int64.
+    Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
+    tables and leads together.
     """
     size = 0.0
-    for e in range(tables.table.shape[0]):
-        size += abs(tables.table[e])
-    for k in range(contest.lead.shape[0]):
-        size += abs(contest.lead[k])
+    for s in range(leaves.scope.shape[0]):
+        largest = 0.0
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if not abs(tables.table[g]) <= largest:
+                largest = abs(tables.table[g])
+        size += largest
+    for t in range(leaves.tree.shape[0]):
+        largest = 0.0
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            largest = max(largest, abs(contest.lead[k]))
+        size += largest
     if not size < 2.0**60:
         return False
     for e in range(tables.table.shape[0]):
         tables.whole[e] = np.int64(np.rint(tables.table[e]))
     # lambda as a whole number of 2**-shift, rounded up.
-    shift, lambda_ = 0, 0
+    shift, price = 0, 0
     if tables.lambda_[0] > 0.0:
         shift = LAMBDA_BITS - 1 - math.floor(math.log2(tables.lambda_[0]))
         if shift < 0 or shift > 100:
             return False
-        lambda_ = math.ceil(math.ldexp(tables.lambda_[0], shift))
-    tables.lambda_[1] = math.ldexp(float(lambda_), -shift)
-    bound = shifted_product(lambda_, contest.budget, shift) + (1 if lambda_ > 0 else 0)  # rounded up
+        price = math.ceil(math.ldexp(tables.lambda_[0], shift))
+    tables.lambda_[1] = math.ldexp(float(price), -shift)
+    bound = shifted_product(price, contest.budget, shift) + (1 if price > 0 else 0)
     for v in range(tables.low.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
-            scratch[c] = -shifted_product(lambda_, cells.price[c], shift)
+            scratch[c] = -shifted_product(price, cells.price[c], shift)
     for t in range(leaves.tree.shape[0]):
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if reach[k]:
-                best = max(best, contest.lead[k] - least_entries(cells, leaves, tables, t, k))
+                best = max(best, contest.lead[k] - least_entries(leaves, tables, t, k))
         bound += best
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             v = leaves.scope[s]
-            entry = leaves.first_entry[s] - cells.first[v]
-            for c in range(tables.low[v], tables.high[v] + 1):
-                scratch[c] += tables.whole[entry + c]
+            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                    scratch[c] += tables.whole[g]
     for v in range(tables.low.shape[0]):
         best = scratch[tables.low[v]]
         for c in range(tables.low[v] + 1, tables.high[v] + 1):
@@ -307,31 +315,33 @@ def shifted_product(lambda_, price, shift):
 
 
 @kernel
-def least_entries(cells, leaves, tables, t, k):
-    """Return what the tables of tree ``t`` take from leaf ``k`` at least: the smallest entry of every variable."""
+def least_entries(leaves, tables, t, k):
+    """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests."""
     total = 0
     i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
     for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-        best, i = least_entry(cells, leaves, tables, s, i, end)
-        total += best
+        least, i = least_entry(leaves, tables, s, i, end)
+        total += least
     return total
 
 
 @kernel
-def least_entry(cells, leaves, tables, s, i, end):
-    """Return the smallest entry at place ``s`` in the cells of the box that the rules from ``i`` on allow.
+def least_entry(leaves, tables, s, i, end):
+    """Return the smallest number of a table in the box where rules from ``i`` on allow it, or anywhere without one.
 
-    Also return the first rule of another place.
+    Also the first rule of another place.
     """
     v = leaves.scope[s]
-    entry = leaves.first_entry[s] - cells.first[v]
     best = np.int64(2**62)
-    if i == end or leaves.place[i] != s:  # no rule: every cell
-        for c in range(tables.low[v], tables.high[v] + 1):
-            best = min(best, tables.whole[entry + c])
+    if i == end or leaves.place[i] != s:
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
+        return best, i
     while i < end and leaves.place[i] == s:
-        for c in range(max(leaves.low[i], tables.low[v]), min(leaves.high[i], tables.high[v]) + 1):
-            best = min(best, tables.whole[entry + c])
+        for g in range(leaves.low[i], leaves.high[i] + 1):
+            if is_in_box(leaves, tables, v, g):
+                best = min(best, tables.whole[g])
         i += 1
     return best, i
 

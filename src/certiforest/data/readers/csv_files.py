@@ -32,7 +32,8 @@ from certiforest.data.tables import (
 from certiforest.words import setting, shown
 
 DELIMITERS = ",;\t"
-SPECIAL = re.compile(r'["\x1c-\x1f\x85]|(?![ \t\n\r\f\v])\s')  # quotes, and spaces that only some readers skip
+SPACES = "\x1c\x1d\x1e\x1f"  # that only some readers skip, as they do these:
+FURTHER_SPACES = re.compile(r"(?![ \t\n\r\f\v])\s")
 BLOCK = 10_000  # rows that are held as Python objects at a time
 
 
@@ -51,7 +52,7 @@ class _Text(NamedTuple):
 def read(request: Request) -> Table:
     """Read a CSV file; see `read_table`."""
     text = _open(_read_text(request), request)
-    read_rows = _read_records if SPECIAL.search(text.text) else _read_plain
+    read_rows = _read_plain if _is_plain(text.text) else _read_records
     X, labels = read_rows(text)
     if len(X) == 0:
         raise TableError(f"Expected rows below the header, got none in {request.path}.")
@@ -61,6 +62,11 @@ def read(request: Request) -> Table:
         _check_whole_numbers(text, X)
     y = None if labels is None else as_labels(labels, request.path)
     return Table(X, y, text.wanted.names_of_features, str(request.path), text.wanted.name_of_target)
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether all readers see the same cells in a text: none is quoted, and spaces are ordinary ones."""
+    return not any(c in text for c in f'"{SPACES}') and (text.isascii() or not FURTHER_SPACES.search(text))
 
 
 def _read_text(request: Request) -> str:

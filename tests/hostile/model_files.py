@@ -1,0 +1,161 @@
+"""Small model files of every kind as their libraries write them, and documents whose names may stand twice."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import struct
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+from certiforest import as_ensemble, save_silva
+
+
+@functools.cache
+def sources(kind: str) -> tuple[bytes, ...]:
+    """Return small files of a kind."""
+    two, many = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
+    two = two[0][:, :6], two[1]
+    text = two[0], np.array(["m", "b"])[two[1]]
+    with tempfile.TemporaryDirectory() as folder:
+        write = {"certiforest": _own, "silva": _silva, "LightGBM": _lightgbm, "CatBoost": _catboost}.get(kind, _xgboost)
+        path = Path(folder) / "model"
+        contents = []
+        for save in write(two, many, text):
+            save(path)
+            contents.append(path.read_bytes())
+    if kind == "XGBoost UBJSON":
+        return tuple(to_ubjson(read_pairs(content)) for content in contents)
+    return tuple(contents)
+
+
+def _own(*data):
+    for own in data:
+        forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(*own)
+        yield as_ensemble(forest, voting="hard").with_columns([f"f {i}" for i in range(own[0].shape[1])]).save
+        yield as_ensemble(forest).save
+
+
+def _silva(*data):
+    for own in data:
+        forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(*own)
+        yield functools.partial(save_silva, as_ensemble(forest, voting="hard"))
+
+
+def _xgboost(two, many, text):
+    import pandas
+    import xgboost
+
+    options = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
+    named = pandas.DataFrame(two[0], columns=list("abcdef")), two[1]
+    for data, more in (
+        (two, {}),
+        (many, {}),
+        (named, {"objective": "binary:hinge"}),
+        (two, {"booster": "dart", "rate_drop": 0.5}),
+        (many, {"objective": "multi:softmax", "num_parallel_tree": 2, "subsample": 0.5}),
+        (many, {"multi_strategy": "multi_output_tree"}),
+        (two, {"gamma": 5.0, "tree_method": "exact"}),
+    ):
+        booster = xgboost.XGBClassifier(**options, **more).fit(*data).get_booster()
+        yield lambda path, booster=booster: path.write_bytes(booster.save_raw("json"))
+
+
+def _lightgbm(two, many, text):
+    import lightgbm
+
+    options = {"n_estimators": 2, "num_leaves": 4, "n_jobs": 1, "verbose": -1}
+    forest = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}
+    for data, more in ((two, {}), (many, {}), (two, forest), (many, {"objective": "multiclassova"}), (many, forest)):
+        yield lightgbm.LGBMClassifier(**options, **more).fit(*data).booster_.save_model
+
+
+def _catboost(two, many, text):
+    import catboost
+
+    options = {"iterations": 2, "depth": 2, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    for data, more in (
+        (two, {}),
+        (text, {}),
+        (many, {}),
+        (many, {"grow_policy": "Lossguide"}),
+        (two, {"grow_policy": "Depthwise"}),
+        (many, {"loss_function": "MultiClassOneVsAll"}),
+    ):
+        model = catboost.CatBoostClassifier(**options, **more).fit(*data)
+        yield lambda path, model=model: _save_catboost(model, path)
+
+
+def _save_catboost(model, path):
+    """Save as JSON, without the long texts on how the model was trained."""
+    model.save_model(str(path), format="json")
+    document = json.loads(path.read_bytes())
+    info = document["model_info"]
+    document["model_info"] = {name: info[name] for name in ("class_params", "model_guid")}
+    document["model_info"]["params"] = {name: info["params"][name] for name in ("loss_function",)}
+    path.write_text(json.dumps(document))
+
+
+class Pairs(list):
+    """An object as a list of (name, value)."""
+
+
+class Raw(str):
+    """Text that stands in JSON as it is."""
+
+
+def read_pairs(content: bytes):
+    return json.loads(content, object_pairs_hook=Pairs)
+
+
+def to_json(value) -> str:
+    if isinstance(value, Pairs):
+        return "{" + ",".join(f"{json.dumps(name)}:{to_json(entry)}" for name, entry in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(to_json, value)) + "]"
+    return value if isinstance(value, Raw) else json.dumps(value)
+
+
+# How XGBoost types the arrays of a model.
+TYPED = {
+    "U": (">u1", ("default_left", "split_type")),
+    "L": (">i8", ("categories_segments", "categories_sizes")),
+    "d": (">f4", ("base_weights", "loss_changes", "split_conditions", "sum_hessian", "leaf_weights")),
+}
+UNTYPED = ("trees", "feature_names", "feature_types", "enc", "version", "iteration_indptr", "tree_info", "weight_drop")
+
+
+def to_ubjson(value, name="") -> bytes:
+    if isinstance(value, Pairs):
+        inside = b"".join(_ubjson_text(key) + to_ubjson(entry, key) for key, entry in value)
+        return b"{" + inside + b"}"
+    if isinstance(value, Raw):
+        with contextlib.suppress(ValueError):
+            return to_ubjson(json.loads(value, object_pairs_hook=Pairs), name)
+        return b"S" + _ubjson_text(value)
+    if isinstance(value, list):
+        kind, dtype = next(((kind, dtype) for kind, (dtype, names) in TYPED.items() if name in names), ("l", ">i4"))
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            if name not in UNTYPED and not any(isinstance(entry, (str, bool)) or entry is None for entry in value):
+                array = np.array(value, dtype=dtype)
+                return b"[$" + kind.encode() + b"#L" + struct.pack(">q", len(value)) + array.tobytes()
+        return b"[#L" + struct.pack(">q", len(value)) + b"".join(to_ubjson(entry) for entry in value)
+    if value is None or isinstance(value, bool):
+        return {None: b"Z", True: b"T", False: b"F"}[value]
+    if isinstance(value, int) and abs(value) < 2**63:
+        return b"L" + struct.pack(">q", value)
+    if isinstance(value, (int, float)):
+        with np.errstate(over="ignore"):
+            return b"d" + np.array(float(value) if abs(value) < 1e300 else math.inf, ">f4").tobytes()
+    return b"S" + _ubjson_text(value)
+
+
+def _ubjson_text(text: str) -> bytes:
+    content = text.encode("utf-8", "replace")
+    return b"L" + struct.pack(">q", len(content)) + content
