@@ -45,7 +45,6 @@ TRAINERS = {
     "forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier"),
     "boosting": Trainer("certiforest.training.boosting", "LargeSpreadBoostingClassifier"),
     "robust-boosting": Trainer("certiforest.training.robust_boosting", "RobustBoostingClassifier"),
-    "additive": Trainer("certiforest.training.additive", "LargeSpreadAdditiveClassifier"),
 }
 
 
