@@ -292,7 +292,7 @@ class TestTrain:
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
     def test_every_trainer_and_method(self, run, table, tmp_path):
-        ways = [("forest", "grow"), ("forest", "prune"), ("boosting", None)]
+        ways = [("forest", "grow"), ("forest", "prune"), ("boosting", None), ("robust-boosting", None)]
         assert {model for model, _ in ways} == set(TRAINERS)
         for number, (model, method) in enumerate(ways):
             out = tmp_path / f"{number}.json"
