@@ -48,7 +48,7 @@ def main():
         "certify trees that meet, 100 rows": (
             lambda: certify(meeting, X[:100], y[:100], Attacker("inf", 0.002)),
             predict,
-            0.4,
+            0.6,
         ),
         "predict votes": (lambda: votes.predict(X), predict, 1.6),
         "grow a forest": (lambda: grown.fit(X, y), lambda: forest.fit(X, y), 1.0),
