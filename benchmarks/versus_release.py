@@ -56,9 +56,9 @@ def work(task, options):
     X_train, X_test, y_train, y_test = rows(options.data_dir)
     if kind == "fit":
         if details[0] == "forest":
-            model = certiforest.LargeSpreadForestClassifier(25, max_depth=4, eps=0.015, random_state=0)
+            model = certiforest.LargeSpreadForestClassifier(n_estimators=25, max_depth=4, eps=0.015, random_state=0)
         else:
-            model = certiforest.LargeSpreadBoostingClassifier(30, eps=0.015, random_state=0)
+            model = certiforest.LargeSpreadBoostingClassifier(n_estimators=30, eps=0.015, random_state=0)
         return lambda: model.fit(X_train, y_train).score(X_test, y_test)
     if kind == "predict":
         from sklearn.ensemble import RandomForestClassifier
@@ -72,7 +72,7 @@ def work(task, options):
 
         X, y = make_classification(20_000, 80, n_informative=20, random_state=0)
         X_test, y_test = X[14_000:], y[14_000:]
-        model = lightgbm.LGBMClassifier(500, num_leaves=31, random_state=0, n_jobs=1, verbose=-1).fit(
+        model = lightgbm.LGBMClassifier(n_estimators=500, num_leaves=31, random_state=0, n_jobs=1, verbose=-1).fit(
             X[:14_000], y[:14_000]
         )
         model = certiforest.as_ensemble(model)
