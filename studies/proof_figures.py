@@ -52,7 +52,9 @@ def settings(options):
         attackers = [Attacker("inf", 0.015), Attacker(2, 0.05)]
         yield "published traditional 101x6", as_ensemble(str(options.models / FOREST)), X, y, attackers
     if "boosted" in only:
-        model = LargeSpreadBoostingClassifier(n_estimators=60, max_depth=3, eps=0.3, random_state=0).fit(X_train, y_train)
+        model = LargeSpreadBoostingClassifier(n_estimators=60, max_depth=3, eps=0.3, random_state=0).fit(
+            X_train, y_train
+        )
         yield "boosted, large spread", model.ensemble_, X, y, [Attacker(1, 0.3), Attacker(2, 0.3)]
     if "xgboost" in only:
         import xgboost
