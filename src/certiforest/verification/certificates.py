@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.words import feature_name
 
 
 class Verdict(IntEnum):
@@ -73,6 +74,10 @@ class Certificates:
         What identifies the model, see `TreeEnsemble.sha256`.
     classes : ndarray or None
         Labels of the model, in its order.
+    index : pandas.Index or None
+        What the rows are called, if they came in a pandas frame.
+    feature_names : tuple of str, or None
+        What the model calls its features.
     """
 
     prediction: NDArray
@@ -91,6 +96,8 @@ class Certificates:
     margin: float = 0.0
     model_sha256: str | None = None
     classes: NDArray | None = None
+    index: Any = field(default=None, compare=False)
+    feature_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``.
@@ -112,12 +119,37 @@ class Certificates:
         """Two certificates are equal iff they say the same about the same rows."""
         if not isinstance(other, Certificates):
             return NotImplemented
-        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        names = [field.name for field in fields(self) if field.compare]
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    def to_columns(self) -> dict[str, NDArray]:
+        """Return what is known about the rows, a column of n entries for each fact, as `to_frame` and files have it."""
+        columns: dict[str, NDArray] = {"prediction": self.prediction, "stable": self.stable, "method": self.method}
+        if self.label is not None:
+            columns["verdict"] = np.array([verdict.name for verdict in Verdict])[self._verdict_codes]
+        if self.radius is not None and self.radius_upper is not None:
+            columns["radius"] = self.radius
+            columns["radius_is_exact"] = self.radius == self.radius_upper
+            columns["radius_upper"] = self.radius_upper
+        if self.witness is not None:
+            for feature, values in enumerate(self.witness.T):
+                columns[f"witness_{feature_name(self.feature_names, feature)}"] = values
+        return columns
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame: prediction, stable, method, verdict (with labels), radius and witness (if asked for).
+
+        Its index is that of the rows. ``radius`` comes with ``radius_is_exact`` and ``radius_upper``, a witness as one
+        column per feature, NaN where there is none. A column's type does not depend on the rows.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.to_columns(), index=self.index)
 
     def unless_interrupted(self) -> Certificates:
         """Return these certificates, or pass Ctrl-C on if it cut them short: for callers that need every row."""
