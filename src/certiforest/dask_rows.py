@@ -22,6 +22,7 @@ from certiforest.verification.certificates import Certificates, Verdict
 from certiforest.verification.tally import Tally
 
 SPLIT_EVERY = 16  # counts of so many blocks are added up at a time
+MADE = ("verdict", "radius_is_exact")  # from other findings
 
 
 def certify_lazily(certifier: Certifier, X: Any, y: Any, total_time_limit: float, progress: Any) -> LazyCertificates:
@@ -62,7 +63,7 @@ class LazyCertificates:
     _empty: Certificates
 
     def __getattr__(self, name: str) -> Any:
-        """Return one fact about each row: prediction, stable, method, label, radius, radius_upper or radius_is_exact."""
+        """Return one fact about each row: prediction, stable, method, label, radius, radius_upper, radius_is_exact."""
         if name.startswith("_") or name not in _names(self._empty):
             raise AttributeError(f"{type(self).__name__} has no {name!r}: was it asked for?")
         return self.found[name]
@@ -79,7 +80,7 @@ class LazyCertificates:
         """The `Verdict` of each row of an array, its name for rows of a frame; needs labels."""
         self._need_labels()
         names = self.found["verdict"]
-        return names.map_blocks(_as_verdicts, dtype=object) if isinstance(names, da.Array) else names
+        return da.map_blocks(_as_verdicts, names, dtype=object) if isinstance(names, da.Array) else names
 
     @property
     def correct(self) -> Any:
@@ -127,12 +128,11 @@ class LazyCertificates:
     def compute(self, **options: Any) -> Certificates:
         """Certify all rows now; the options are those of ``dask.compute``."""
         (found,) = dask.compute(self.found, **options)
-        columns = {name: np.asarray(found[name]).astype(kind) for name, kind in _names(self._empty).items()}
+        kinds = {name: kind for name, kind in _names(self._empty).items() if name not in MADE}
+        columns: dict[str, Any] = {name: np.asarray(found[name]).astype(kind) for name, kind in kinds.items()}
         if self._empty.witness is not None:
             is_array = isinstance(self.found, da.Array)
             columns["witness"] = found["witness"] if is_array else found[_witness_names(self._empty)].to_numpy()
-        for made in ("verdict", "radius_is_exact"):
-            columns.pop(made, None)
         return replace(self._empty, index=getattr(found, "index", None), **columns)
 
 
@@ -157,8 +157,8 @@ def _of_array(certifier: Certifier, X: Any, y: Any) -> LazyCertificates:
     y = None if y is None else _labels_beside(X, y)
     empty = _empty(certifier, y)
     records = da.map_blocks(
-        _records, X, *([] if y is None else [y[:, None]]), certifier=_shared(certifier), drop_axis=1, dtype=_dtype(empty),
-        meta=np.empty(0, _dtype(empty)),
+        _records, X, *([] if y is None else [y[:, None]]), certifier=_shared(certifier), drop_axis=1,
+        dtype=_dtype(empty), meta=np.empty(0, _dtype(empty)),
     )  # fmt: skip
     n_counts = len(empty.classes) * 6  # type: ignore[arg-type]
     counts = records.map_blocks(
@@ -228,7 +228,10 @@ def _empty(certifier: Certifier, y: Any) -> Certificates:
 
 
 def _shared(certifier: Certifier) -> Any:
-    """Return a certifier that goes to each worker once: scattered to all, or one task that others depend on."""
+    """Return a certifier that goes to each worker once: scattered to all, or one task that others depend on.
+
+    What was scattered is known to its cluster alone: findings are computed there.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is not None and dask.config.get("scheduler", "dask.distributed") == "dask.distributed":
         try:
@@ -238,12 +241,7 @@ def _shared(certifier: Certifier) -> Any:
     return dask.delayed(certifier, traverse=False)
 
 
-def _at_hand(certifier: Any) -> Certifier:
-    return certifier if isinstance(certifier, Certifier) else certifier.result()
-
-
-def _records(X: NDArray, y: NDArray | None = None, *, certifier: Any) -> NDArray:
-    certifier = _at_hand(certifier)
+def _records(X: NDArray, y: NDArray | None = None, *, certifier: Certifier) -> NDArray:
     if y is not None and len(y) != len(X):
         raise RowError(f"Expected y in the chunks of X, got {len(y)} labels for a chunk of {len(X)} rows.")
     found = certifier.certify(X, None if y is None else y[:, 0]).unless_interrupted()
@@ -263,10 +261,10 @@ def _dtype(found: Certificates) -> np.dtype:
     return np.dtype(fields)
 
 
-def _frame(X: Any, y: Any = None, *, certifier: Any) -> Any:
+def _frame(X: Any, y: Any = None, *, certifier: Certifier) -> Any:
     if y is not None and not X.index.equals(y.index):
         raise RowError("Expected y in the partitions of X, got other rows in one of them; take both from one frame.")
-    return _as_found(_at_hand(certifier).certify(X, y).unless_interrupted())
+    return _as_found(certifier.certify(X, y).unless_interrupted())
 
 
 def _as_found(found: Certificates) -> Any:
@@ -282,7 +280,7 @@ def _as_verdicts(names: NDArray[np.str_]) -> NDArray[np.object_]:
 
 
 def _as_frame(records: NDArray, empty: Certificates) -> Any:
-    columns = {name: records[name] for name in _names(empty) if name not in ("verdict", "radius_is_exact")}
+    columns: dict[str, Any] = {name: records[name] for name in _names(empty) if name not in MADE}
     witness = records["witness"] if empty.witness is not None else None
     return replace(empty, **columns, witness=witness).to_frame()
 
