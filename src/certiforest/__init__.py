@@ -24,9 +24,11 @@ The house, from the front door down (imports go down only)::
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers read it; typing takes time to import, in which Ctrl-C is a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from certiforest.attack.attacker import Attacker, AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certification import certify
@@ -107,7 +109,7 @@ _HOME = {
 _HOME_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

@@ -82,6 +82,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         console.open_missing_streams()
         console.say_warnings_in_one_line()
+        console.say_when_kernels_compile()
     try:
         code = _run(argv)
     except Exception as error:
