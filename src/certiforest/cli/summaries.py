@@ -10,7 +10,9 @@ import numpy as np
 
 from certiforest.cli import console
 from certiforest.report.findings import SpreadFacts
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
+from certiforest.report.witnesses import witnesses_in_data
+from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Verdict
+from certiforest.verification.certificates import Certificates
 from certiforest.words import feature_name, finite_or_none, interval, norm_name
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def show_summary(summary: dict[str, Any]) -> None:
     if "verdicts" in summary:
         facts.append(("Accuracy", f"{summary['accuracy']:.2%}"))
         facts.append(("Robust accuracy", interval(summary["robust_accuracy_bounds"], ".2%")))
-        facts += [(f"  {name}", str(count)) for name, count in summary["verdicts"].items()]
+        facts += [(f"  {Verdict[name].words}", str(count)) for name, count in summary["verdicts"].items()]
     else:
         facts += [(name.capitalize(), str(summary[name])) for name in ("stable", "unstable", "unknown")]
     if "median_radius" in summary:
@@ -110,7 +112,7 @@ def rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: boo
         columns.append(("radius_is_exact", found.radius_is_exact.tolist()))
         columns.append(("radius_upper", found.radius_upper.tolist()))
     if witness and found.witness is not None:
-        for index, column in enumerate(found.witness.T):
+        for index, column in enumerate(witnesses_in_data(found, rows.scaling).T):
             name = f"witness_{feature_name(rows.names, index)}"
             columns.append((name, ["" if value != value else repr(value) for value in column.tolist()]))
     return as_csv([name for name, _ in columns], zip(*(column for _, column in columns), strict=True))
