@@ -7,7 +7,7 @@ The house, from the front door down (imports go down only)::
 
     cli/               what people type, and what they see of it
     reproduction/      the paper's tables and figures, with its numbers beside ours
-    gate.py            assert_robust: for people's own tests
+    explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
     tuning.py          scorers that certify; a search that can be resumed
     data/              rows and labels: files of every kind, datasets by name, splits
     audit.py           checks certificates alone: imports nothing of the rest
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from certiforest.attack.attacker import Attacker, AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certification import SpreadError, certify
+    from certiforest.comparison import Comparison, compare
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.split import SplitError
     from certiforest.data.tables import TableError
     from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import Scaling, ScalingError
+    from certiforest.explanation import Explanation, explain
     from certiforest.files import FileError
     from certiforest.formats import as_ensemble, save_onnx, save_silva
     from certiforest.gate import assert_robust
@@ -54,7 +56,9 @@ __all__ = [
     "AttackerError",
     "CertificateError",
     "Certificates",
+    "Comparison",
     "DatasetError",
+    "Explanation",
     "FileError",
     "JournalError",
     "LargeSpreadAdditiveClassifier",
@@ -75,6 +79,8 @@ __all__ = [
     "as_ensemble",
     "assert_robust",
     "certify",
+    "compare",
+    "explain",
     "has_large_spread",
     "overlaps",
     "save_onnx",
@@ -88,12 +94,14 @@ _HOME = {
     "certiforest.attack.attacker": ("Attacker", "AttackerError"),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certification": ("SpreadError", "certify"),
+    "certiforest.comparison": ("Comparison", "compare"),
     "certiforest.data.catalogue": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
     "certiforest.data.tables": ("TableError",),
     "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),
     "certiforest.ensemble.rows": ("RowError",),
     "certiforest.ensemble.scaling": ("Scaling", "ScalingError"),
+    "certiforest.explanation": ("Explanation", "explain"),
     "certiforest.files": ("FileError",),
     "certiforest.gate": ("assert_robust",),
     "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),

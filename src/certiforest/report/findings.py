@@ -57,7 +57,7 @@ def gather(
     row_numbers : ndarray of shape (n,), optional
         What to call the rows; 0, 1, ... if not given.
     scaling : Scaling, optional
-        Shows changed features in the units of the data as well.
+        Shows changed features in the units of the data as well; that of the model if not given.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
     spread : SpreadFacts, optional
@@ -76,7 +76,8 @@ def gather(
             "Expected certificates as certify returns them, got some without their model, as those read from a file"
             " are. Certify the rows again."
         )
-    names = _names(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
+    names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
+    scaling = ensemble.scaling if scaling is None else scaling
     spread = SpreadFacts.of(ensemble, attacker) if spread is None else spread
     numbers = np.arange(len(found)) if row_numbers is None else row_numbers
     has_radius, has_witness = found.radius is not None, found.witness is not None and found.rows is not None
@@ -123,7 +124,10 @@ def count_roads(found: Certificates) -> dict[str, int]:
     return {str(roads[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
 
 
-def _names(feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None) -> list[str]:
+def feature_names_of(
+    feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None
+) -> list[str]:
+    """Return names of features: those given, those of pixels, or such as are made of their index."""
     if feature_names is not None:
         return list(feature_names)
     if image_shape is not None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
+
+from certiforest.files import write_atomically
 
 
 def page(title: str, parts: Iterable[str]) -> str:
     """Return one self-contained page; empty parts are left out."""
     template = Template(files("certiforest.report").joinpath("template.html").read_text(encoding="utf-8"))
     return template.substitute(title=escape(title), body="\n".join(part for part in parts if part))
+
+
+def write_page(path: str | os.PathLike[str], content: str, *, replace: bool) -> None:
+    """Write a page to a file that ends in .html, whole or not at all."""
+    if Path(path).suffix.lower() != ".html":
+        raise ValueError(f"Expected a path that ends in .html, got {str(path)!r}.")
+    write_atomically(path, content, replace=replace)
 
 
 def section(title: str, content: str) -> str:

@@ -32,14 +32,15 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
     Returns
     -------
     ndarray of shape (n_features,)
-        Predicted otherwise than ``x``, and nowhere further from it than ``z``.
+        Predicted otherwise than ``x``, and nowhere further from it than ``z``; without any one of its changes, it is
+        predicted as ``x`` is.
     """
-    z = z.copy()
-    before = ensemble.class_index(x[None])[0]
-    for feature in _by_size(x, z):
-        kept, z[feature] = z[feature], x[feature]
-        if ensemble.class_index(z[None])[0] == before:
-            z[feature] = kept
+    z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
+    while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
+        for feature in _by_size(x, z):
+            kept, z[feature] = z[feature], x[feature]
+            if ensemble.class_index(z[None])[0] == before:
+                z[feature] = kept
     return z
 
 
