@@ -74,7 +74,7 @@ def demo(
             }
         )
         return
-    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *(verdict.name.capitalize() for verdict in Verdict))
+    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *(verdict.words.capitalize() for verdict in Verdict))
     title = f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {EPS}"
     lines = [
         (

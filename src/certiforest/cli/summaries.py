@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certiforest.cli import console
-from certiforest.report.findings import SpreadFacts
+from certiforest.report.findings import SpreadFacts, count_stability
 from certiforest.report.witnesses import witnesses_in_data
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Verdict
+from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
 from certiforest.words import feature_name, finite_or_none, interval, norm_name
 
@@ -32,14 +32,11 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
             "n_rows": len(run.found),
             "scaled": rows.scaling is not None,
         },
-        "attacker": {
-            "norm": norm_name(attacker.norm),
-            "eps": attacker.eps,
-            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
-        },
+        "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **count_verdicts(run.found),
+        "provenance": run.found.about,
         "seconds": round(run.seconds, 4),
     }
 
@@ -58,11 +55,7 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    counts: dict[str, Any] = {
-        "stable": int((found.stable == STABLE).sum()),
-        "unstable": int((found.stable == UNSTABLE).sum()),
-        "unknown": int((found.stable == UNDECIDED).sum()),
-    }
+    counts: dict[str, Any] = dict(count_stability(found))
     if found.label is not None:
         counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
         counts["accuracy"] = found.accuracy

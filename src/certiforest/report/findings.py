@@ -42,7 +42,6 @@ def gather(
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
     spread: SpreadFacts | None = None,
-    origin: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Gather the findings about rows that were certified.
 
@@ -62,8 +61,6 @@ def gather(
         Rows are pictures of this many rows and columns of pixels.
     spread : SpreadFacts, optional
         What is known about the spread of the ensemble already.
-    origin : dict, optional
-        What else is known about where model and rows come from, such as digests of their files.
 
     Returns
     -------
@@ -103,7 +100,7 @@ def gather(
         "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
         "roads": count_roads(found),
-        "provenance": {**(found.about or {}), **(origin or {})},
+        "provenance": dict(found.about or {}),
     }
 
 

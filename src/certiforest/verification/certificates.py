@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["STABLE", "UNDECIDED", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
 
-#: Fields that say where certificates come from, not what they say: two that differ only here are equal.
-ORIGIN = ("ensemble", "about")
 #: What certificates to be put together must have in common.
 COMMON = ("attacker", "margin", "model_sha256", "classes")
 
@@ -103,8 +101,8 @@ class Certificates:
     margin: float = 0.0
     model_sha256: str | None = None
     classes: NDArray | None = None
-    ensemble: TreeEnsemble | None = None
-    about: dict[str, Any] | None = None
+    ensemble: TreeEnsemble | None = field(default=None, compare=False)
+    about: dict[str, Any] | None = field(default=None, compare=False)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``.
@@ -126,7 +124,7 @@ class Certificates:
         """Two certificates are equal iff they say the same about the same rows."""
         if not isinstance(other, Certificates):
             return NotImplemented
-        names = [field.name for field in fields(self) if field.name not in ORIGIN]
+        names = [field.name for field in fields(self) if field.compare]
         return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
@@ -145,7 +143,8 @@ class Certificates:
     @property
     def _columns(self) -> dict[str, Any]:
         """The fields that have one entry per row."""
-        names = (field.name for field in fields(self) if field.name not in (*ORIGIN, *COMMON, "is_interrupted"))
+        others = {*COMMON, "is_interrupted", "ensemble", "about"}
+        names = (field.name for field in fields(self) if field.name not in others)
         return {name: column for name in names if (column := getattr(self, name)) is not None}
 
     @classmethod
