@@ -26,7 +26,7 @@ from certiforest.ensemble.numbers import is_number, is_whole, shown
 from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.radius import bound_radii, measure
@@ -166,7 +166,8 @@ class _Work:
         has_witness = certifier.witness or certifier.proof
         self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
-        self.clock = Clock(certifier.time_limit, _check_time_limit(total_time_limit), self.stop.is_set)
+        self.total_time_limit = _check_time_limit(total_time_limit)
+        self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.blocks = list(rows.blocks())
 
     def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
@@ -259,6 +260,7 @@ class _Work:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
         ensemble, radius, proof = certifier.ensemble, certifier.radius, certifier.proof
+        has_rows = proof or certifier.witness
         if is_interrupted:
             out.forget(~out.is_decided)
             for block in self.blocks:
@@ -275,13 +277,15 @@ class _Work:
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,
             radius_witness=out.radius_witness if radius else None,
-            rows=np.concatenate([rows[block] for block in self.blocks]) if proof and self.blocks else None,
+            rows=np.concatenate([rows[block] for block in self.blocks]) if has_rows and self.blocks else None,
             attacker=certifier.attacker,
             margin=certifier.margin,
             model_sha256=ensemble.sha256 if proof else None,
             classes=ensemble.classes,
             index=index,
             feature_names=ensemble.feature_names,
+            ensemble=ensemble,
+            about=about_now(certifier.time_limit, self.total_time_limit),
         )
 
 

@@ -222,9 +222,10 @@ def _series_beside(X: Any, y: Any) -> Any:
 
 
 def _empty(certifier: Certifier, y: Any) -> Certificates:
-    """Return the findings about no rows: they have the types of all others."""
+    """Return the findings about no rows: they have the types of all others. The model stays out of the tasks."""
     classes = certifier.ensemble.classes
-    return certifier.certify(np.empty((0, certifier.ensemble.n_features)), None if y is None else classes[:0])
+    found = certifier.certify(np.empty((0, certifier.ensemble.n_features)), None if y is None else classes[:0])
+    return replace(found, ensemble=None)
 
 
 def _shared(certifier: Certifier) -> Any:
