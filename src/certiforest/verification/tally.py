@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
+from certiforest.words import finite_or_none
 
 WRONG, RIGHT = 0, 1
 
@@ -19,12 +21,13 @@ class Tally:
     table : array of int64, shape (n_classes, 3, 2)
         Rows by class (the true one, or the predicted one without labels), by ``stable`` (last: -1) and by whether the
         prediction is right. An array of dask will do: what is said of it is lazy then.
+    classes : ndarray, shape (n_classes,)
     has_labels : bool
         Whether true labels are known; without them all predictions are counted as wrong.
     """
 
-    def __init__(self, table: Any, has_labels: bool) -> None:
-        self.table, self.has_labels = table, has_labels
+    def __init__(self, table: Any, classes: NDArray, has_labels: bool) -> None:
+        self.table, self.classes, self.has_labels = table, classes, has_labels
 
     @classmethod
     def of(cls, found: Certificates) -> Tally:
@@ -37,11 +40,11 @@ class Tally:
         right = found.correct if has_labels else np.zeros(len(found), bool)
         shape = len(found.classes), 3, 2
         cell = np.ravel_multi_index((place, found.stable % 3, right.astype(np.int64)), shape)
-        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), has_labels)
+        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), found.classes, has_labels)
 
     def __add__(self, other: Tally) -> Tally:
         """Count the rows of both."""
-        return Tally(self.table + other.table, self.has_labels)
+        return Tally(self.table + other.table, self.classes, self.has_labels)
 
     def count(self, stable: int, right: int | None = None) -> Any:
         """Return how many rows came out so; those predicted right and wrong together if it is not said."""
@@ -73,6 +76,32 @@ class Tally:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
         robust, unknown = self.count(STABLE, RIGHT), self.count(UNDECIDED, RIGHT)
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
+
+    @property
+    def stability(self) -> dict[str, int]:
+        """Rows that are stable, unstable and unknown, for JSON."""
+        return {
+            name: int(self.count(stable))
+            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNDECIDED))
+        }
+
+    @property
+    def verdicts(self) -> dict[str, Any]:
+        """Verdicts, shares and both class by class, as reports have them; nulls without labels."""
+        if not self.has_labels:
+            return dict.fromkeys(("verdicts", "accuracy", "robust_accuracy_bounds", "by_class"))
+        by_class = []
+        for place in np.argsort(self.classes):
+            mine = Tally(self.table[[place]], self.classes[[place]], has_labels=True)
+            if mine.n_rows:
+                shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
+                by_class.append({"class": str(self.classes[place]), "n_rows": int(mine.n_rows), **shares})
+        return {
+            "verdicts": {verdict.name: int(count) for verdict, count in self.counts.items()},
+            "accuracy": finite_or_none(self.accuracy),
+            "robust_accuracy_bounds": [finite_or_none(share) for share in self.robust_accuracy_bounds],
+            "by_class": by_class,
+        }
 
 
 def _share(part: Any, whole: Any) -> Any:

@@ -91,7 +91,8 @@ def _read_lines(file: TextIO, request: Request) -> str:
 
 def _further_lines(file: TextIO, request: Request) -> Iterator[str]:
     try:
-        yield from file
+        for line in file:  # noqa: UP028 -- "yield from" would close the file when it is left
+            yield line
     except UnicodeDecodeError:
         raise TableError(
             f"Expected text in {request.path}, got bytes that are not UTF-8. Is it a CSV file? Else say what it is by"
