@@ -81,7 +81,8 @@ def test_certify_writes_one_line_per_row(run, model, data, tmp_path):
         witness=True,
     )
     assert float(lines[1]["radius"]) == found.radius[0]
-    assert [float(lines[1][f"witness_{name}"]) for name in ("length", "links")] == found.witness[0].tolist()
+    witness = [[float(lines[1][f"witness_{name}"]) for name in ("length", "links")]]  # in the units of the data
+    assert ensemble.scaling.apply(witness).tolist() == found.witness.tolist()
     assert lines[0]["witness_links"] == ""
     # An existing file stays as it is unless --force is given.
     before = out.read_bytes()
@@ -390,7 +391,6 @@ def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_p
         return certify(*arguments, **options)
 
     monkeypatch.setattr("certiforest.cli.certifying.certify", counted)
-    monkeypatch.setattr("certiforest.report.findings.certify", counted)
     report, rows = tmp_path / "report.json", tmp_path / "found.csv"
     arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
     assert run(*arguments)[0] == 0

@@ -30,6 +30,7 @@ LIBRARIES = {
     "catboost": ["formats/"],
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
+    "matplotlib": ["report/plots.py", "verification/certificates.py"],
     "pandas": ["data/", "verification/"],
     "polars": ["data/"],
     "pyarrow": ["data/"],

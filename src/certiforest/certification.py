@@ -20,7 +20,7 @@ from certiforest.ensemble.numbers import is_number, is_whole, shown
 from certiforest.ensemble.rows import RowError, Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.radius import bound_radii, measure
@@ -210,11 +210,13 @@ def certify(
         proof=out.proof,
         radius_proof=out.radius_proof if radius else None,
         radius_witness=out.radius_witness if radius else None,
-        rows=np.concatenate([rows[block] for block in blocks]) if proof and blocks else None,
+        rows=np.concatenate([rows[block] for block in blocks]) if (proof or witness) and blocks else None,
         attacker=attacker,
         margin=margin,
         model_sha256=ensemble.sha256 if proof else None,
         classes=ensemble.classes,
+        ensemble=ensemble,
+        about=about_now(time_limit, total_time_limit),
     )
 
 
