@@ -12,6 +12,8 @@ The house, from the front door down (imports go down only)::
     data/              rows and labels: files of every kind, datasets by name, splits
     audit.py           checks certificates alone: imports nothing of the rest
     certification.py   certify(model, X, y, attacker): the one front door
+    dask_rows.py       the same for rows of dask: lazy, block by block
+    certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
     verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, certificates
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
     from certiforest.attack.attacker import Attacker, AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
-    from certiforest.certification import SpreadError, certify
+    from certiforest.certification import certify
+    from certiforest.certifier import Certifier, SpreadError
     from certiforest.comparison import Comparison, compare
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.split import SplitError
@@ -58,6 +61,7 @@ __all__ = [
     "AttackerError",
     "CertificateError",
     "Certificates",
+    "Certifier",
     "Comparison",
     "DatasetError",
     "Explanation",
@@ -95,7 +99,8 @@ __all__ = [
 _HOME = {
     "certiforest.attack.attacker": ("Attacker", "AttackerError"),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
-    "certiforest.certification": ("SpreadError", "certify"),
+    "certiforest.certification": ("certify",),
+    "certiforest.certifier": ("Certifier", "SpreadError"),
     "certiforest.comparison": ("Comparison", "compare"),
     "certiforest.data.catalogue": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
