@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from certiforest import __version__
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
@@ -348,8 +349,8 @@ def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    libraries = ("certiforest", "numpy", "scipy", "numba")
-    return {**{name: version(name) for name in libraries}, "python": platform.python_version()}
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"certiforest": __version__, **libraries, "python": platform.python_version()}
 
 
 def _equal(a: Any, b: Any) -> bool:
