@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest import __version__
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
@@ -349,6 +348,8 @@ def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
+    from certiforest import __version__
+
     libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
     return {"certiforest": __version__, **libraries, "python": platform.python_version()}
 
