@@ -78,11 +78,11 @@ def is_confirmed(document: dict, header: dict, row: dict) -> bool:
 
 def moves(case: Case):
     """Yield the cheapest row of every combination of cells, and its price."""
-    used = sorted({f for tree in case.trees for f, _ in splits(tree)})
-    for choice in itertools.product(*(oracle.reachable_values(case, f) for f in used)):
+    for choice in itertools.product(*oracle.choices(case)):
         z = list(case.x)
-        for f, (value, _) in zip(used, choice, strict=True):
-            z[f] = value
+        for values, _ in choice:
+            for f, value in values.items():
+                z[f] = value
         yield z, (oracle.total(case, [p for _, p in choice]) if choice else Fraction(0))
 
 

@@ -25,7 +25,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from certiforest.attack.attacker import Attacker, AttackerError
+    from certiforest.attack.attacker import Attacker
+    from certiforest.attack.columns import AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certification import SpreadError, certify
     from certiforest.data.catalogue import DatasetError
@@ -80,7 +81,8 @@ __all__ = [
 # Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
 # modules when first asked for, so that commands start at once.
 _HOME = {
-    "certiforest.attack.attacker": ("Attacker", "AttackerError"),
+    "certiforest.attack.attacker": ("Attacker",),
+    "certiforest.attack.columns": ("AttackerError",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certification": ("SpreadError", "certify"),
     "certiforest.data.catalogue": ("DatasetError",),

@@ -17,7 +17,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_whole, shown
-from certiforest.ensemble.rows import RowError, Rows, labels_of
+from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
@@ -132,6 +132,7 @@ def certify(
         raise SpreadError(_explain_spread(ensemble, attacker))
     time_limit, margin = _check_time_limit(time_limit), _check_margin(margin, ensemble, radius)
     prepared = Prepared(ensemble, attacker)
+    attacker = prepared.attacker
     rule = Votes(prepared) if ensemble.combine == "vote" else Sums(prepared, margin)
     roads = Roads(prepared, margin)
     out = _Columns(len(rows), ensemble.n_features, witness=witness or proof, proof=proof)
@@ -140,7 +141,7 @@ def certify(
 
     def find_verdicts(order: VisitOrder, block: slice) -> None:
         x, found = rows[block], out[block]
-        _check_domain(x, block, attacker)
+        prepared.check_rows(x, block.start)
         rule.screen(x, order, clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNDECIDED
@@ -304,19 +305,6 @@ def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
         )
     rounded = float(margin) if margin <= LARGEST else math.inf
     return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
-
-
-def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> None:
-    if attacker.domain is None:
-        return
-    low, high = attacker.bounds(x.shape[1])
-    outside = (x < low) | (x > high)
-    if outside.any():
-        row, f = np.argwhere(outside)[0]
-        raise RowError(
-            f"Expected rows inside the attacker's domain, got {x[row, f]} in row {block.start + row}, feature {f},"
-            f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
-        )
 
 
 def _check_time_limit(seconds: Any) -> float:

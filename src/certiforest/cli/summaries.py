@@ -33,7 +33,7 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
         "attacker": {
             "norm": norm_name(attacker.norm),
             "eps": attacker.eps,
-            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
+            "frozen": None if attacker.frozen is None else list(map(int, attacker.frozen)),
         },
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
