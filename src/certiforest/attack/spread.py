@@ -56,7 +56,7 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
         low, high, standing = low.copy(), high.copy(), np.arange(ensemble.n_features, dtype=feature.dtype)
         for group in attacker.group_columns:
             low[list(group)], high[list(group)], standing[list(group)] = 0.0, 1.0, group[0]
-        can_move = attacker.may_move(ensemble.n_features).any(axis=0)
+        can_move = np.any(attacker.may_move(ensemble.n_features), axis=0)
         keep = np.flatnonzero(can_move[feature] & (low[feature] <= value) & (value < high[feature]))
         node, feature, value = node[keep], feature[keep], value[keep]
         in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
