@@ -95,6 +95,8 @@ def test_attributes_stay_what_they_are(make):
             if isinstance(array, np.ndarray):
                 assert not array.flags.writeable
     for other in (copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))):  # noqa: S301
+        for name in vars(thing):  # what is made from the rest is made again when asked for
+            getattr(other, name)
         assert state(other) == state(thing)
 
 

@@ -222,7 +222,8 @@ class Attacker:
         expect(set(ways) <= {"up", "down", "both"}, "direction to be up, down or both")
         self.only_up, self.only_down = set(ways.get("up") or ()), set(ways.get("down") or ())
         expect(not self.only_up & self.only_down, "one direction for a feature")
-        self.n_features, self.place_in = n_features, {}
+        self.n_features = n_features
+        self.place_in: dict[int, tuple[int, int]] = {}  # column of a group -> the group's feature, and its value there
         for g, group in enumerate(self.groups):
             self.place_in |= {f: (n_features + g, place) for place, f in enumerate(group)}
         grouped = set(self.place_in)

@@ -232,14 +232,24 @@ class TreeEnsemble(Immutable):
     ) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
-        for name in ("without_idle_splits", "sha256"):  # they have the names and the scaling of this one
-            vars(other).pop(name, None)
         other._set(
             feature_names=check_feature_names(feature_names, self.n_features),
             scaling=check_scaling(scaling, self.n_features),
             training=check_training(training),
         )
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made from the rest: it neither travels to other processes nor is copied."""
+        made = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in made and name != "trees"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self._set(**state)
+        self._set(trees=self._as_trees())
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))

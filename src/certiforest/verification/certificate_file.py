@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
-        "about": {"certiforest": version("certiforest")},
+        "about": c.about or {},
     }
     for i, stable in enumerate(c.stable.tolist()):
         line: dict[str, Any] = {
@@ -111,6 +110,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         margin=float(header["margin"]),
         model_sha256=header["model_sha256"],
         classes=classes,
+        about=about if isinstance(about := header.get("about"), dict) else None,
     )
 
 

@@ -82,9 +82,11 @@ def bound_radii(
     never = out_lower == math.inf
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
-    # A cost beyond the floats looks like none at all.
+    # A distance beyond the floats looks like none at all, and its cost may yet be below others: scales differ.
     largest = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold)
     is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
+    if is_far and not is_exact:
+        np.minimum(out_lower, LARGEST / max(float(prepared.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
     out_lower[never] = 0.0 if is_far else math.inf
 
 
