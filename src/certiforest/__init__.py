@@ -31,7 +31,8 @@ TYPE_CHECKING = False  # as type checkers read it; typing takes time to import, 
 if TYPE_CHECKING:
     from typing import Any
 
-    from certiforest.attack.attacker import Attacker, AttackerError
+    from certiforest.attack.attacker import Attacker
+    from certiforest.attack.columns import AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certification import certify
     from certiforest.certifier import Certifier, SpreadError
@@ -97,7 +98,8 @@ __all__ = [
 # Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
 # modules when first asked for, so that commands start at once.
 _HOME = {
-    "certiforest.attack.attacker": ("Attacker", "AttackerError"),
+    "certiforest.attack.attacker": ("Attacker",),
+    "certiforest.attack.columns": ("AttackerError",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier", "SpreadError"),

@@ -23,7 +23,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_whole, shown
-from certiforest.ensemble.rows import RowError, Rows, labels_of
+from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
@@ -94,7 +94,8 @@ class Certifier:
     ) -> None:
         if not isinstance(attacker, Attacker):
             raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
-        self.ensemble, self.attacker = as_ensemble(model), attacker
+        self.ensemble = as_ensemble(model)
+        self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self.radius, self.witness, self.proof = radius, witness, proof
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(_explain_spread(self.ensemble, attacker))
@@ -189,7 +190,7 @@ class _Work:
         """Find out which rows of a block are stable; yield how many more are done."""
         proof, (_, rule, roads) = self.certifier.proof, self.certifier.ready
         x, found = self.rows[block], self.out[block]
-        _check_domain(x, block, self.certifier.attacker)
+        self.certifier.ready.prepared.check_rows(x, block.start)
         rule.screen(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNDECIDED
@@ -371,19 +372,6 @@ def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
     return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
 
 
-def _check_domain(x: NDArray[np.float64], block: slice, attacker: Attacker) -> None:
-    if attacker.domain is None:
-        return
-    low, high = attacker.bounds(x.shape[1])
-    outside = (x < low) | (x > high)
-    if outside.any():
-        row, f = np.argwhere(outside)[0]
-        raise RowError(
-            f"Expected rows inside the attacker's domain, got {x[row, f]} in row {block.start + row}, feature {f},"
-            f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
-        )
-
-
 def _check_time_limit(seconds: Any) -> float:
     if not is_number(seconds) or not seconds >= 0:
         raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
@@ -400,7 +388,7 @@ def _check_n_jobs(n_jobs: int | None) -> int:
 
 
 def _explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
-    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain")}
+    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain", "direction", "groups")}
     has = spread(ensemble, attacker.norm, **options)
     largest = largest_certifiable_eps(ensemble, attacker)
     can = (

@@ -157,7 +157,8 @@ class TreeEnsemble(Immutable):
             threshold=np.where(is_leaf, np.nan, self.threshold),
             right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
             leaf=self.leaf,
-            low=self.low,
+            above=np.nextafter(self.threshold, np.inf),
+            first=np.nextafter(self.low, np.inf),
             high=self.high,
             tree_start=self.tree_start,
             stride=np.clip(depth, 1, LONGEST_STRIDE),
@@ -201,6 +202,11 @@ class TreeEnsemble(Immutable):
         with np.errstate(over="ignore"):
             box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
         return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
+
+    def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
+        """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
+        threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
+        return self._with_nodes(self.feature, threshold, self.leaf, -np.inf, LARGEST)
 
     @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
