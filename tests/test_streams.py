@@ -80,7 +80,7 @@ def test_a_table_is_its_blocks(frame, tmp_path, small_blocks, suffix):
     path = write(frame, tmp_path / f"rows{suffix}", **options)
     target = None if suffix == ".npz" else "label"
     blocks = [read() for read in read_blocks(path, target)]
-    assert max(map(len, blocks)) <= 9
+    assert max(map(len, blocks)) <= 8 + (suffix == ".csv")  # that may be names
     assert len(blocks) > 4
     table = read_table(path, target)
     assert np.array_equal(table.X, frame[NAMES].to_numpy())
@@ -373,7 +373,7 @@ def test_a_killed_run_gives_the_same_bytes(run, model, frame, tmp_path):
 def test_a_line_a_minute_without_a_terminal(run, model, frame, tmp_path, monkeypatch, small_blocks):
     monkeypatch.setattr(streaming.console, "SECONDS_BETWEEN_LINES", 0)
     _, _, err = run(*words(model, write(frame, tmp_path / "rows.parquet")))
-    assert "certiforest: Verdicts: 8 of 50, 0 min left" in err
+    assert "certiforest: Verdicts: 8 of 50, " in err
 
 
 def test_a_stream_reads_one_block_at_a_time(learned, frame, tmp_path, small_blocks):

@@ -238,7 +238,7 @@ class OutputOptions:
         other = others.get(os.path.realpath(place))
         if other is not None:
             raise InputError(f"Expected {option} to be a file of its own, got {place}, which is {other} too.")
-        if place.suffix and not place.is_dir():
+        if (place.suffix or os.path.lexists(place)) and not place.is_dir():
             check_writable(place, replace=self.force)
 
     def write(self, path: Path, content: str) -> None:
