@@ -128,9 +128,9 @@ def test_a_report_says_where_it_comes_from(c, tmp_path):
     assert found["attacker"]["frozen"] == ["links"]
     assert found["attacker"]["domain"] == [0.0, 1.0]
     assert found["model"]["sha256"] == VOTERS.sha256
-    assert found["provenance"]["time_limit"] == 3
-    assert found["provenance"]["total_time_limit"] is None
-    assert {"certiforest", "numpy", "python", "date"} <= set(found["provenance"])
+    assert found["origin"]["time_limit"] == 3
+    assert found["origin"]["total_time_limit"] is None
+    assert {"certiforest", "numpy", "python", "date"} <= set(found["origin"])
     certify(VOTERS, c.rows, c.label, domain, proof=True, time_limit=3).save(tmp_path / "c.jsonl")
     loaded = Certificates.load(tmp_path / "c.jsonl")
     assert loaded.about["time_limit"] == 3

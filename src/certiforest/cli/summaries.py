@@ -36,7 +36,7 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **count_verdicts(run.found),
-        "provenance": run.found.about,
+        "origin": run.found.about,
         "seconds": round(run.seconds, 4),
     }
 

@@ -100,7 +100,7 @@ def gather(
         "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
         "roads": count_roads(found),
-        "provenance": dict(found.about or {}),
+        "origin": dict(found.about or {}),
     }
 
 
