@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
+from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
 
@@ -470,3 +472,13 @@ def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
     code += "print({'sklearn', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.endswith("set()\n")
+
+
+def test_a_terminal_is_told_once_that_kernels_compile(monkeypatch, capsys):
+    log = logging.getLogger("certiforest.kernel_cache")
+    monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
+    monkeypatch.setattr(log, "level", log.level)
+    console.say_when_kernels_compile()
+    log.info("compiling a kernel")
+    log.info("compiling another")
+    assert capsys.readouterr().err.count("compiling") == 1

@@ -12,6 +12,8 @@ The house, from the front door down (imports go down only)::
     data/              rows and labels: files of every kind, datasets by name, splits
     audit.py           checks certificates alone: imports nothing of the rest
     certification.py   certify(model, X, y, attacker): the one front door
+    dask_rows.py       the same for rows of dask: lazy, block by block
+    certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
     verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, certificates
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
@@ -24,12 +26,16 @@ The house, from the front door down (imports go down only)::
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers read it; typing takes time to import, in which Ctrl-C is a traceback
 if TYPE_CHECKING:
-    from certiforest.attack.attacker import Attacker, AttackerError
+    from typing import Any
+
+    from certiforest.attack.attacker import Attacker
+    from certiforest.attack.columns import AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
-    from certiforest.certification import SpreadError, certify
+    from certiforest.certification import certify
+    from certiforest.certifier import Certifier, SpreadError
     from certiforest.comparison import Comparison, compare
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.split import SplitError
@@ -56,6 +62,7 @@ __all__ = [
     "AttackerError",
     "CertificateError",
     "Certificates",
+    "Certifier",
     "Comparison",
     "DatasetError",
     "Explanation",
@@ -91,9 +98,11 @@ __all__ = [
 # Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
 # modules when first asked for, so that commands start at once.
 _HOME = {
-    "certiforest.attack.attacker": ("Attacker", "AttackerError"),
+    "certiforest.attack.attacker": ("Attacker",),
+    "certiforest.attack.columns": ("AttackerError",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
-    "certiforest.certification": ("SpreadError", "certify"),
+    "certiforest.certification": ("certify",),
+    "certiforest.certifier": ("Certifier", "SpreadError"),
     "certiforest.comparison": ("Comparison", "compare"),
     "certiforest.data.catalogue": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
@@ -117,7 +126,7 @@ _HOME = {
 _HOME_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

@@ -83,6 +83,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         console.open_missing_streams()
         console.say_warnings_in_one_line()
+        console.say_when_kernels_compile()
     try:
         code = _run(argv)
     except Exception as error:
@@ -132,8 +133,8 @@ def _explain(error: Exception) -> tuple[int, str]:
 
 def _errors_of_the_library() -> tuple[type[Exception], ...]:
     """Return the errors by which the library says that input is not what it should be; importing them takes time."""
-    from certiforest.attack.attacker import AttackerError
-    from certiforest.certification import SpreadError
+    from certiforest.attack.columns import AttackerError
+    from certiforest.certifier import SpreadError
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.sources import SourceError
     from certiforest.data.split import SplitError

@@ -157,7 +157,8 @@ class TreeEnsemble(Immutable):
             threshold=np.where(is_leaf, np.nan, self.threshold),
             right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
             leaf=self.leaf,
-            low=self.low,
+            above=np.nextafter(self.threshold, np.inf),
+            first=np.nextafter(self.low, np.inf),
             high=self.high,
             tree_start=self.tree_start,
             stride=np.clip(depth, 1, LONGEST_STRIDE),
@@ -202,6 +203,11 @@ class TreeEnsemble(Immutable):
             box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
         return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
 
+    def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
+        """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
+        threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
+        return self._with_nodes(self.feature, threshold, self.leaf, -np.inf, LARGEST)
+
     @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
         """The ensemble that says the same and has no split below which all leaves agree."""
@@ -226,14 +232,24 @@ class TreeEnsemble(Immutable):
     ) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
-        for name in ("without_idle_splits", "sha256"):  # they have the names and the scaling of this one
-            vars(other).pop(name, None)
         other._set(
             feature_names=check_feature_names(feature_names, self.n_features),
             scaling=check_scaling(scaling, self.n_features),
             training=check_training(training),
         )
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made from the rest: it neither travels to other processes nor is copied."""
+        made = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in made and name != "trees"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self._set(**state)
+        self._set(trees=self._as_trees())
 
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))

@@ -23,13 +23,17 @@ class Trees(NamedTuple):
     Here a leaf is a split that always leads back to itself (``right[i] == i``, threshold NaN, feature 0), so that a
     row may take ``stride[tree]`` steps at a time without asking whether it has arrived: that question, wrongly
     guessed by the processor, costs more than the steps.
+
+    ``above`` is the smallest value that goes right. The path above a split leaves the values from ``first`` to ``high``
+    to the feature that it tests.
     """
 
     feature: ndarray
     threshold: ndarray
     right: ndarray
     leaf: ndarray
-    low: ndarray
+    above: ndarray
+    first: ndarray
     high: ndarray
     tree_start: ndarray
     stride: ndarray

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, AttackerError
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.columns import AttackerError
 from certiforest.files import write_atomically
 from certiforest.verification.certificates import STABLE, UNSTABLE, Certificates
 

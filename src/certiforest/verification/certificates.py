@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
-from certiforest.words import finite_or_none
+from certiforest.words import feature_name, finite_or_none
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,10 @@ class Certificates:
         What identifies the model, see `TreeEnsemble.sha256`.
     classes : ndarray or None
         Labels of the model, in its order.
+    index : pandas.Index or None
+        What the rows are called, if they came in a pandas frame.
+    feature_names : tuple of str, or None
+        What the model calls its features.
     ensemble : TreeEnsemble or None
         The model; None in certificates read from a file.
     about : dict or None
@@ -101,6 +105,8 @@ class Certificates:
     margin: float = 0.0
     model_sha256: str | None = None
     classes: NDArray | None = None
+    index: Any = field(default=None, compare=False)
+    feature_names: tuple[str, ...] | None = field(default=None, compare=False)
     ensemble: TreeEnsemble | None = field(default=None, compare=False)
     about: dict[str, Any] | None = field(default=None, compare=False)
 
@@ -132,6 +138,30 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.prediction)
 
+    def to_columns(self) -> dict[str, NDArray]:
+        """Return what is known about the rows, a column of n entries for each fact, as `to_frame` and files have it."""
+        columns: dict[str, NDArray] = {"prediction": self.prediction, "stable": self.stable, "method": self.method}
+        if self.label is not None:
+            columns["verdict"] = np.array([verdict.name for verdict in Verdict])[self._verdict_codes]
+        if self.radius is not None and self.radius_upper is not None:
+            columns["radius"] = self.radius
+            columns["radius_is_exact"] = self.radius == self.radius_upper
+            columns["radius_upper"] = self.radius_upper
+        if self.witness is not None:
+            for feature, values in enumerate(self.witness.T):
+                columns[f"witness_{feature_name(self.feature_names, feature)}"] = values
+        return columns
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame: prediction, stable, method, verdict (with labels), radius and witness (if asked for).
+
+        Its index is that of the rows. ``radius`` comes with ``radius_is_exact`` and ``radius_upper``, a witness as one
+        column per feature, NaN where there is none. A column's type does not depend on the rows.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.to_columns(), index=self.index)
+
     def __getitem__(self, which: Any) -> Certificates:
         """Return the certificates of one row, of a slice, of a mask or of a list of rows."""
         if isinstance(which, (int, np.integer)):
@@ -143,7 +173,7 @@ class Certificates:
     @property
     def _columns(self) -> dict[str, Any]:
         """The fields that have one entry per row."""
-        others = {*COMMON, "is_interrupted", "ensemble", "about"}
+        others = {*COMMON, "is_interrupted", "feature_names", "ensemble", "about"}
         names = (field.name for field in fields(self) if field.name not in others)
         return {name: column for name in names if (column := getattr(self, name)) is not None}
 

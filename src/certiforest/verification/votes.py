@@ -34,26 +34,23 @@ class Votes:
         """
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
-        watch = not prepared.has_large_spread
-        results = ensemble.n_classes, watch, order.place, order.moved, out_prediction, out_stable
+        results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, out_prediction, out_stable
         if prepared.is_box:
-            kernels.decide_within_box(ensemble.trees, X, *reach.budgets, *results)
+            kernels.decide_within_box(prepared.trees, X, reach.budgets, *results)
         else:
             pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-            kernels.decide_by_price(ensemble.trees, X, *reach.budgets, *pricing, *results)
+            kernels.decide_by_price(prepared.trees, X, reach.budgets, *pricing, *results)
         order.improve()
 
-    def composed_radii(
-        self, X: NDArray[np.float64], movable: NDArray[np.bool_], out_radius: NDArray, out_works: NDArray
-    ) -> None:
+    def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf, each tree taken on its own.
 
         That is rounded up, exact where the scale is 1, and inf if there is no change. Also write whether the changes of
         all trees work together.
         """
         prepared = self._prepared
-        ensemble = prepared.ensemble
-        kernels.composed_radii(ensemble.trees, X, movable, prepared.scale, ensemble.n_classes, out_radius, out_works)
+        n_classes = prepared.ensemble.n_classes
+        kernels.composed_radii(prepared.trees, X, *prepared.endless_reach(), n_classes, out_radius, out_works)
 
 
 class VisitOrder:
