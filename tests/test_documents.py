@@ -67,4 +67,4 @@ def test_notebooks_run_from_top_to_bottom(path, tmp_path, monkeypatch):
 
 
 def test_the_gallery_is_not_empty():
-    assert len(NOTEBOOKS) >= 2
+    assert len(NOTEBOOKS) >= 3
