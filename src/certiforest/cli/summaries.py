@@ -43,7 +43,7 @@ def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **verdicts,
-        "provenance": run.about,
+        "origin": run.about,
         "seconds": round(run.seconds, 4),
     }
 
