@@ -560,7 +560,11 @@ class Audit:
         self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
         expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
-        self.counts = dict.fromkeys(("stable", "unstable", "open", "not proved", "refuted"), 0)
+        self.attacked = header["attacked"]
+        is_known = all(self._is_among(label, self.model.classes) for label in self.attacked or ())
+        expect(is_known, "attacked to hold classes of the model")
+        names = ("stable", "unstable", "open", "not proved", "refuted")
+        self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
 
     def add(self, line: Any, name: str) -> None:
@@ -571,20 +575,32 @@ class Audit:
         expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
         expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
         try:
-            self._check(row, stable, line)
-            self.counts["open" if stable < 0 else "stable" if stable else "unstable"] += 1
+            is_attacked = self._check(row, stable, line)
+            kind = "open" if stable < 0 else "stable" if stable else "unstable"
+            self.counts[kind if is_attacked else "not attacked"] += 1
         except Refusal as refusal:
             self.counts[refusal.kind] += 1
             if len(self.doubts) < 10:
                 self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
 
-    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> None:
-        """Refuse the row unless all that is said about it holds."""
+    @staticmethod
+    def _is_among(label: Any, labels: list[Any]) -> bool:
+        return any(type(label) is type(known) and label == known for known in labels)
+
+    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> bool:
+        """Refuse the row unless all that is said about it holds; tell whether it is attacked."""
         totals, eps = self.model.totals(row), self.attacker.eps
         own = totals.index(max(totals))
         label, said = self.model.classes[own], line["prediction"]
         if type(said) is not type(label) or said != label:
             raise Refutation(f"Expected the prediction {shown(label)}, got {shown(said)}.")
+        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
+        if self.attacked is not None and not self._is_among(
+            said if line["label"] is None else line["label"], self.attacked
+        ):
+            is_spared = stable == 1 and upper == inf and line["proof"] is None is line["witness"]
+            expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
+            return False
         expect(stable == 0 or line["witness"] is None, "a witness for unstable rows only")
         expect(stable == 1 or line["proof"] is None, "a proof for stable rows only")
         if stable == 1:
@@ -593,7 +609,6 @@ class Audit:
             leads = (totals[own] - total for c, total in enumerate(totals) if c != own)
             expect(not self.margin or min(leads) > self.margin, "an unstable row to be beyond the margin itself")
             self._check_witness(row, eps, own, line["witness"])
-        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
         if lower > upper:
             raise Refutation("Expected a radius up to its upper bound, got a larger one.")
         below = lower if lower == inf else nextafter(lower, -inf)
@@ -603,6 +618,7 @@ class Audit:
             self._check_proof(row, below, own, line["radius_proof"])
         if upper < inf:
             self._check_witness(row, upper, own, line["radius_witness"])
+        return True
 
     @staticmethod
     def _radius(value: Any, default: float) -> float:
@@ -658,7 +674,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    sys.stdout.write("\n".join([found.attacker.summary(), f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    first = found.attacker.summary()
+    if found.attacked is not None:
+        first += f" Only rows of these classes are attacked: {', '.join(map(shown, found.attacked))}."
+    sys.stdout.write("\n".join([first, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
     return 1 if found.doubts else 0
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions, find_label
+from certiforest.words import shown
 
 BELOW_REQUIRED = 1
 
@@ -26,8 +27,8 @@ def certify(
         Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
     ] = None,
     require: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
+        list[str] | None,
+        typer.Option(metavar="SHARE", help="Exit with 1 if robust accuracy, or recall of LABEL=SHARE, is below."),
     ] = None,
 ) -> None:
     """Prove, row by row, whether an attacker can change the prediction.
@@ -40,6 +41,9 @@ def certify(
 
       certiforest certify m.json digits --eps 0.015 --require 0.9 --json
 
+      certiforest certify m.json b.csv --target bad --attacker fraud.json
+          --attacked 1 --require 1=0.8
+
     Rows are scaled by the scaling inside the model file, if it has one;
     eps and radius are in scaled units, witnesses in those of the data.
     Without --target there are predictions and stability but no verdicts.
@@ -47,8 +51,7 @@ def certify(
     is a file of certiforest (convert writes one).
     """
     output.check({"--out": out, "--report": report, "--proof": proof}, [model, data.data])
-    if require is not None and not 0 <= require <= 1:
-        raise InputError(f"Expected --require between 0 and 1, got {require}.")
+    shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     from certiforest.cli.certifying import ask
@@ -56,7 +59,8 @@ def certify(
     from certiforest.report import SpreadFacts, gather, render
 
     question = ask(model, data, options)
-    if require is not None and question.rows.y is None:
+    wanted = [(None if text is None else find_label("--require", text, question.ensemble), at) for text, at in shares]
+    if wanted and question.rows.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     for_report = report is not None
     run = question.answer(radius=radius or for_report, witness=witness or for_report, proof=proof is not None)
@@ -83,6 +87,24 @@ def certify(
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
         if report is not None:
             console.say(f"Report: {report}")
-    if require is not None and found.robust_accuracy < require:
-        console.complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
+    is_below = False
+    for label, least in wanted:
+        share = found.robust_accuracy if label is None else found.robust_recall.get(label, 0.0)
+        if not share >= least:
+            what = "Robust accuracy" if label is None else f"Robust recall of {label}"
+            console.complain(f"{what} {share:.4f} is below the required {least}.")
+            is_below = True
+    if is_below:
         raise typer.Exit(BELOW_REQUIRED)
+
+
+def _read_required(text: str) -> tuple[str | None, float]:
+    """Read a share of all rows, or LABEL=SHARE, a share of one label's rows."""
+    label, _, share = text.rpartition("=")
+    try:
+        number = float(share)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise InputError(f"Expected --require between 0 and 1, or LABEL=SHARE, got {shown(text)}.")
+    return label or None, number

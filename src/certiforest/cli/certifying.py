@@ -43,6 +43,7 @@ class Question:
                 radius=radius,
                 witness=witness,
                 proof=proof,
+                attacked=self.options.attacked_labels(self.ensemble),
                 time_limit=self.options.time_limit,
                 n_jobs=self.options.jobs,
                 progress=advance,
@@ -99,7 +100,8 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
     ensemble = open_model(model)
     rows = data.source().load(ensemble, options.part)
-    attacker = options.attacker(options.eps, rows.names, ensemble.n_features, options.domain)
+    attacker = options.whole_attacker(rows, ensemble, data)
+    options.attacked_labels(ensemble)
     if not rows.is_checked:
         console.complain(
             f"warning: {model} does not say which rows it was trained on; the {rows.part} part of {rows.source} is that"
@@ -114,9 +116,13 @@ def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     if attacker.norm == 0:
         return
     n_features = rows.X.shape[1]
+    if attacker.scale is not None:  # whoever gives units has thought of them
+        return
     # Scaled features have a range of 1, whatever part of it these rows fill. Halves cannot overflow.
     half = rows.X.max(axis=0) / 2 - rows.X.min(axis=0) / 2 if rows.scaling is None else np.full(n_features, 0.5)
-    doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & ~attacker.is_frozen(n_features))
+    can_move = np.any(attacker.may_move(n_features), axis=0)
+    can_move[[column for group in attacker.group_columns for column in group]] = False
+    doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & can_move)
     if doubtful.size == 0:
         return
     first = int(doubtful[half[doubtful].argmin()])

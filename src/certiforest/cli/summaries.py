@@ -13,12 +13,15 @@ from certiforest.report.findings import SpreadFacts, count_stability
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
-from certiforest.words import feature_name, finite_or_none, interval, norm_name
+from certiforest.words import cut, feature_name, finite_or_none, interval, listed, norm_name
 
 if TYPE_CHECKING:
     from certiforest.cli.certifying import Run
     from certiforest.data.sources import Sample
     from certiforest.ensemble import TreeEnsemble
+
+
+MOST_CLASSES = 10  # that a table shows
 
 
 def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
@@ -33,6 +36,7 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
             "scaled": rows.scaling is not None,
         },
         "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
+        "attacked": None if run.found.attacked is None else run.found.attacked.tolist(),
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **count_verdicts(run.found),
@@ -61,6 +65,8 @@ def count_verdicts(found: Certificates) -> dict[str, Any]:
         counts["accuracy"] = found.accuracy
         counts["robust_accuracy"] = found.robust_accuracy
         counts["robust_accuracy_bounds"] = list(found.robust_accuracy_bounds)
+        counts["recall"] = {str(label): share for label, share in found.recall.items()}
+        counts["robust_recall"] = {str(label): share for label, share in found.robust_recall.items()}
     if found.radius is not None:
         counts["median_radius"] = finite_or_none(_median(found.radius))
     return counts
@@ -80,8 +86,15 @@ def show_summary(summary: dict[str, Any]) -> None:
         facts.append(("Accuracy", f"{summary['accuracy']:.2%}"))
         facts.append(("Robust accuracy", interval(summary["robust_accuracy_bounds"], ".2%")))
         facts += [(f"  {Verdict[name].words}", str(count)) for name, count in summary["verdicts"].items()]
+        recall = list(summary["recall"].items())
+        for label, share in recall[:MOST_CLASSES]:
+            facts.append((f"Recall of {cut(label, 30)}", f"{share:.2%}, robust {summary['robust_recall'][label]:.2%}"))
+        if len(recall) > MOST_CLASSES:
+            facts.append(("Recall of the others", f"{len(recall) - MOST_CLASSES} classes, in --json"))
     else:
         facts += [(name.capitalize(), str(summary[name])) for name in ("stable", "unstable", "unknown")]
+    if summary["attacked"] is not None:
+        facts.append(("Attacked", f"rows of {listed(summary['attacked'])} only"))
     if "median_radius" in summary:
         median = summary["median_radius"]
         facts.append(("Median radius", f"{'infinite' if median is None else f'{median:.6g}'} (lower bounds counted)"))

@@ -43,6 +43,7 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
+        **({} if c.attacked is None else {"attacked": c.attacked.tolist()}),
         "about": c.about or {},
     }
     for i, stable in enumerate(c.stable.tolist()):
@@ -107,6 +108,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
         rows=rows,
         attacker=Attacker.from_document(header["attacker"]),
+        attacked=None if header.get("attacked") is None else np.array(header["attacked"], classes.dtype),
         margin=float(header["margin"]),
         model_sha256=header["model_sha256"],
         classes=classes,
