@@ -231,7 +231,7 @@ def test_ctrl_c_keeps_finished_rows(run, model, frame, tmp_path, monkeypatch, n_
     assert (tmp_path / "found.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     again, whole = json.loads(report.read_text()), json.loads((tmp_path / "whole.json").read_text())
     for findings in (again, whole):
-        del findings["provenance"]
+        del findings["origin"]
     assert again == whole
 
 
