@@ -10,7 +10,8 @@ one thread; mean and worst of the seeds.
 ordinary        make_classification, 50 features, 20 informative, scaled to [0, 1]; 50,000 rows train, 3,000 test
 cod-rna, ijcnn  as published, in [0, 1]; 20,000 random test rows
 spambase, ClaMP  five folds instead of seeds, each of which chooses its own depth; scaled to [0, 1]
-breast-cancer, diabetes  the split of the record: rows in file order, 80% for training, scaled by these
+breast-cancer, diabetes  the split of the record: rows in file order, 80% for training, scaled by these; as they are
+                small, number of trees, learning rate and leaf size are chosen with the depth, by five folds twice
 
 Fresh tables, named before anything was run on them: digits (ten classes), wdbc, blurred (make_classification, 30
 features, 10 informative, a tenth of the labels wrong). "constant" is the share of the commonest class in the test rows;
@@ -18,6 +19,7 @@ HistGB is the accuracy of scikit-learn's HistGradientBoostingClassifier, which c
 """
 
 import argparse
+import itertools
 import time
 from pathlib import Path
 
@@ -25,7 +27,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold, train_test_split
 
 from certiforest import Attacker, RobustBoostingClassifier, certify
 
@@ -46,6 +48,13 @@ TABLES = {
     "ordinary": (0.01, 0.830),
 }
 FOLDED = ("spambase", "ClaMP")
+FEW_ROWS = ("breast-cancer", "diabetes")
+SMALL = {
+    "max_depth": (1, 2, 3, 5, 8),
+    "n_estimators": (20, 60, 200),
+    "learning_rate": (0.05, 0.2),
+    "min_samples_leaf": (5, 20),
+}
 
 
 def unit_scaled(X, by=None):
@@ -70,7 +79,7 @@ def split_of(directory, name, seed):
         train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[seed]
         X = unit_scaled(X)
         return X[train], X[test], y[train], y[test]
-    if name in ("breast-cancer", "diabetes"):
+    if name in FEW_ROWS:
         X, y = frame_of(directory, name)
         n_train = int(0.8 * len(X))
         X = unit_scaled(X, X[:n_train])
@@ -92,10 +101,10 @@ def split_of(directory, name, seed):
     return train_test_split(unit_scaled(X), y, test_size=0.3, random_state=0, stratify=y)
 
 
-def evaluate(split, eps, seed, depth):
+def evaluate(split, eps, seed, parameters):
     """Return accuracy, certified accuracy, undecided rows, CPU seconds of training and of verification."""
     X_train, X_test, y_train, y_test = split
-    model = RobustBoostingClassifier(eps=eps, max_depth=depth, random_state=seed)
+    model = RobustBoostingClassifier(eps=eps, random_state=seed, **parameters)
     began = time.process_time()
     model.fit(X_train, y_train)
     trained = time.process_time()
@@ -104,13 +113,28 @@ def evaluate(split, eps, seed, depth):
     return found.accuracy, found.robust_accuracy, undecided, trained - began, time.process_time() - trained
 
 
+def best_by_folds(split, eps):
+    X, y = split[0], split[2]
+    folds = list(RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0).split(X, y))
+    grid = [dict(zip(SMALL, values, strict=True)) for values in itertools.product(*SMALL.values())]
+    reached = [
+        np.mean([
+            evaluate((X[train], X[test], y[train], y[test]), eps, seed, chosen)[1]
+            for seed, (train, test) in enumerate(folds)
+        ])
+        for chosen in grid
+    ]  # fmt: skip
+    print(f"  best of {len(grid)} on training rows: {max(reached):.4f}", flush=True)
+    return grid[int(np.argmax(reached))]
+
+
 def best_depth(split, eps):
     X, y = split[0], split[2]
     rows = np.random.default_rng(11).permutation(len(X))[:N_TUNE]
     part = train_test_split(X[rows], y[rows], test_size=0.2, random_state=11, stratify=y[rows])
-    reached = [evaluate(part, eps, 11, depth)[1] for depth in DEPTHS]
+    reached = [evaluate(part, eps, 11, {"max_depth": depth})[1] for depth in DEPTHS]
     print("  depths", DEPTHS, "reach", [round(figure, 4) for figure in reached], "on training rows", flush=True)
-    return DEPTHS[int(np.argmax(reached))]
+    return {"max_depth": DEPTHS[int(np.argmax(reached))]}
 
 
 def main():
@@ -122,17 +146,17 @@ def main():
     print("data eps depth: accuracy (worst) certified (worst), undecided, train s, certify s | constant HistGB record")
     for name in arguments.only:
         eps, record = TABLES[name]
-        depth, runs, constants, plain = None, [], [], []
+        chosen, runs, constants, plain = None, [], [], []
         for seed in range(5) if name in FOLDED else arguments.seeds:
             split = split_of(arguments.data_dir, name, seed)
-            if depth is None or name in FOLDED:
-                depth = best_depth(split, eps)
-            runs.append(evaluate(split, eps, seed, depth))
+            if chosen is None or name in FOLDED:
+                chosen = (best_by_folds if name in FEW_ROWS else best_depth)(split, eps)
+            runs.append(evaluate(split, eps, seed, chosen))
             constants.append(np.bincount(split[3]).max() / len(split[3]))
             plain.append(HistGradientBoostingClassifier(random_state=0).fit(split[0], split[2]).score(*split[1::2]))
         mean, worst = np.mean(runs, axis=0), np.min(runs, axis=0)
         print(
-            f"{name} {eps} {depth}: {mean[0]:.4f} ({worst[0]:.4f}) {mean[1]:.4f} ({worst[1]:.4f}),"
+            f"{name} {eps} {list(chosen.values())}: {mean[0]:.4f} ({worst[0]:.4f}) {mean[1]:.4f} ({worst[1]:.4f}),"
             f" {sum(run[2] for run in runs)}, {mean[3]:.1f}, {mean[4]:.1f} | {np.mean(constants):.3f}"
             f" {np.mean(plain):.3f} {record}",
             flush=True,
