@@ -349,3 +349,12 @@ def test_the_auditor_knows_who_attacks(fraud, tmp_path, capsys):
     capsys.readouterr()
     (tmp_path / "c.jsonl").write_text("\n".join([json.dumps({**without, "attacked": [7]}), *lines]) + "\n")
     assert audit.main(paths) == 2
+
+
+def test_a_change_of_category_turns_two_columns_and_is_one_change():
+    tree = (1, 0.5, 0, (0, 0.5, 1, 0))  # set, and the first one not: another category
+    for norm in NORMS:
+        case = oracle.Case([tree], 2, 2, [1.0, 0.0], norm, 1.0, groups=[[0, 1]])
+        assert referee.judge(case, time_limit=60) == ([], "unstable, radius exact")
+        below = replace(case, eps=0.0 if norm == 0 else math.nextafter(1.0, 0.0))
+        assert referee.judge(below, time_limit=60) == ([], "stable, radius exact")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.columns import AttackerError
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError, Rows
@@ -109,6 +110,11 @@ def explain(
     """
     ensemble = as_ensemble(model)
     x = _one_row(x, ensemble)
+    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
+    if attacker.groups is not None or attacker.menu_columns:
+        raise AttackerError(
+            "Expected an attacker without groups and rules to explain a row by columns, got one with them."
+        )
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
@@ -242,7 +248,7 @@ def _contest(
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     prepared = Prepared(ensemble, attacker)
-    local, leads, y = Local(prepared, x, attacker), prepared.leads, prepared.predict(x)
+    local, leads, y = Local(prepared, x, prepared.attacker), prepared.leads, prepared.predict(x)
     unit, leaf = leads.unit, prepared.ensemble.leaf
 
     def add(value: int, rival: int) -> int:

@@ -63,7 +63,10 @@ def certify(
     if wanted and question.rows.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     for_report = report is not None
-    run = question.answer(radius=radius or for_report, witness=witness or for_report, proof=proof is not None)
+    has_radius = not question.attacker.menu_columns
+    run = question.answer(
+        radius=radius or (for_report and has_radius), witness=witness or for_report, proof=proof is not None
+    )
     found, spread = run.found, SpreadFacts.of(run.ensemble, run.attacker)
     summary = summarise(run, spread)
     if found.is_interrupted:

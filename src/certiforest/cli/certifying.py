@@ -96,6 +96,7 @@ def names_for_report(model: str, rows: Sample) -> dict[str, Any]:
 def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
     """Read a model and rows, and make the attacker."""
     check_work(options.time_limit, options.jobs)
+    options.check_budget()
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
     ensemble = open_model(model)
@@ -113,7 +114,7 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
 
 def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     """Warn where eps is so large that it is likely meant in other units."""
-    if attacker.norm == 0:
+    if attacker.norm == 0 or attacker.menu_columns:
         return
     n_features = rows.X.shape[1]
     if attacker.scale is not None:  # whoever gives units has thought of them

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certiforest.cli import console
+from certiforest.report.attackers import attacker_name, describe_attacker
 from certiforest.report.findings import SpreadFacts, count_stability
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
-from certiforest.words import cut, feature_name, finite_or_none, interval, listed, norm_name
+from certiforest.words import cut, feature_name, finite_or_none, interval, listed
 
 if TYPE_CHECKING:
     from certiforest.cli.certifying import Run
@@ -35,7 +36,7 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
             "n_rows": len(run.found),
             "scaled": rows.scaling is not None,
         },
-        "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
+        "attacker": describe_attacker(attacker),
         "attacked": None if run.found.attacked is None else run.found.attacked.tolist(),
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
@@ -100,7 +101,7 @@ def show_summary(summary: dict[str, Any]) -> None:
         facts.append(("Median radius", f"{'infinite' if median is None else f'{median:.6g}'} (lower bounds counted)"))
     facts.append(("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no"))
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
-    console.show_facts(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}", facts)
+    console.show_facts(f"{summary['model']['path']} against {attacker_name(attacker)}", facts)
 
 
 def rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:

@@ -19,13 +19,27 @@ OPTIONS = {
 }
 
 
-def describe_attacker(attacker: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the whole attacker for JSON: its document, features that cannot change by name."""
+def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the whole attacker for JSON: its document, with features by name if these are given."""
     document = dict(attacker.to_document())
-    if hasattr(attacker, "norm"):
-        document["norm"] = norm_name(attacker.norm)
+    if "norm" not in document:
+        return document
+    document["norm"] = norm_name(attacker.norm)
+    if names is not None:
+        for option in ("frozen", "integer", "groups", "direction"):
+            if document.get(option) is not None:
+                document[option] = _named(document[option], names)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
     return document
+
+
+def _named(entry: Any, names: Sequence[str]) -> Any:
+    """Return columns by name in place of indices, in lists and mappings of any depth."""
+    if isinstance(entry, dict):
+        return {key: _named(value, names) for key, value in entry.items()}
+    if isinstance(entry, list):
+        return [_named(value, names) for value in entry]
+    return names[entry] if isinstance(entry, int) else entry
 
 
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
@@ -51,8 +65,10 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
 
 def attacker_name(attacker: dict[str, Any]) -> str:
     """Return an attacker in a few words: norm, budget, and which options there are."""
+    if "norm" not in attacker:
+        return f"rules, budget {attacker['budget']:g}"
     options = [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
-    start = f"L{attacker['norm']}, eps {attacker['eps']:g}" if "norm" in attacker else "rules"
+    start = f"L{attacker['norm']}, eps {attacker['eps']:g}"
     return start + (f", with {named(options)}" if options else "")
 
 

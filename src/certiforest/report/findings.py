@@ -92,6 +92,7 @@ def gather(
         },
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
         "attacker": describe_attacker(attacker, names),
+        "attacked": None if found.attacked is None else found.attacked.tolist(),
         "stability": count_stability(found),
         **_verdicts(found),
         "certified_curve": curve_of(found) if has_radius else None,
@@ -230,7 +231,8 @@ def _fragile_rows(
         candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []
     for row in candidates[:N_FRAGILE_ROWS]:
-        x, z = found.rows[row], trim(ensemble, found.rows[row], found.witness[row])
+        x = found.rows[row]
+        z = trim(ensemble, x, found.witness[row], found.attacker.group_columns if found.attacker else ())
         changes = list_changes(x, z, names, scaling)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),

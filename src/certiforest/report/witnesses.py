@@ -20,7 +20,12 @@ def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (x != z) & ~(np.isnan(x) & np.isnan(z))
 
 
-def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+def trim(
+    ensemble: TreeEnsemble,
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    groups: tuple[tuple[int, ...], ...] = (),
+) -> NDArray[np.float64]:
     """Take back every change of a row that its changed prediction does not need, the largest first.
 
     Parameters
@@ -28,6 +33,7 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
     ensemble : TreeEnsemble
     x, z : ndarray of shape (n_features,)
         A row, and one that is predicted otherwise.
+    groups : tuples of columns that change together, optional
 
     Returns
     -------
@@ -37,10 +43,12 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
     """
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
-        for feature in _by_size(x, z):
-            kept, z[feature] = z[feature], x[feature]
+        for feature in _by_size(x, z).tolist():
+            columns = next((list(group) for group in groups if feature in group), [feature])
+            kept = z[columns]
+            z[columns] = x[columns]
             if ensemble.class_index(z[None])[0] == before:
-                z[feature] = kept
+                z[columns] = kept
     return z
 
 
