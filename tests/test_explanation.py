@@ -86,7 +86,7 @@ def test_words_for_a_row_that_cannot_be_changed(tmp_path):
     text = str(e)
     assert "No such change alters the prediction: this is proved." in text
     assert "2 of 3 trees cannot be turned against it" in text
-    assert "ham would still win: its lead over spam would be 1 vote" in text
+    assert "Were each of the other 1 at its own worst, it would still win, by 1 vote." in text
     assert "radius) is 0.2." in text
     e.report(tmp_path / "row.html")
     assert "Each feature alone" not in (tmp_path / "row.html").read_text()

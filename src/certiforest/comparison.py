@@ -60,8 +60,8 @@ class Comparison:
             "sides": sides,
             "both": int((proved[0] & proved[1]).sum()),
             "neither": int((~proved[0] & ~proved[1]).sum()),
-            "won": numbers[self.won].tolist(),
-            "lost": numbers[self.lost].tolist(),
+            "won": np.sort(numbers[self.won]).tolist(),
+            "lost": np.sort(numbers[self.lost]).tolist(),
             "p_value": self.p_value,
         }
 

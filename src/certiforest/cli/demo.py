@@ -74,7 +74,8 @@ def demo(
             }
         )
         return
-    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *(verdict.words.capitalize() for verdict in Verdict))
+    verdicts = (verdict.words.capitalize().replace(", ", ",\n").replace(" be ", "\nbe ") for verdict in Verdict)
+    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *verdicts)
     title = f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {EPS}"
     lines = [
         (

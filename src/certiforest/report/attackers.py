@@ -54,6 +54,8 @@ def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
 def attack_in_words(attacker: dict[str, Any]) -> str:
     """Return what a described attacker may do, as the end of a sentence."""
     eps = f"{attacker['eps']:g}" if "eps" in attacker else ""
+    if attacker.get("scale") is not None and attacker["norm"] != "0":
+        eps += " of its scale"
     return {
         None: "a row by the rules below",
         "0": f"any {eps} features of a row by any amount",

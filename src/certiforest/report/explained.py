@@ -56,11 +56,10 @@ def _why_stable(row: dict[str, Any]) -> list[str]:
         f"{n_trees - n_moved:,} of {n_trees:,} trees cannot be turned against it, wherever the attacker goes.",
     ]
     if n_moved:
-        holds = "still" if row["each_at_worst_is_enough"] else "no longer"
-        words.append(
-            f"Were each of the other {n_moved:,} at its own worst, {row['prediction']} would {holds} win: its lead over"
-            f" {row['rival']} would be {_lead(row, 'worst_lead')}."
-        )
+        ends = f"it would still win, by {_lead(row, 'worst_lead')}"
+        if not row["each_at_worst_is_enough"]:
+            ends = f"{row['rival']} would win, by {_lead(row, 'worst_lead')}"
+        words.append(f"Were each of the other {n_moved:,} at its own worst, {ends}.")
     if not row["each_at_worst_is_enough"]:
         size = row["proof"] or {"n_numbers": 0, "n_parts": 0}
         words.append(
@@ -80,10 +79,12 @@ def holding_trees(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _why_unstable(row: dict[str, Any]) -> list[str]:
     n_changed = counted(len(row["changes"]), "feature")
+    after = "what was a lead becomes a tie, which it wins"
+    if row["lead_on_witness"] < 0:
+        after = f"a lead of {_lead(row, 'lead')} becomes one of {_lead(row, 'lead_on_witness')} for the other"
     words = [
         f"A change of {n_changed} makes it {row['changed_prediction']}: it sends"
-        f" {counted(row['n_turned'], 'tree')} of {len(row['trees']):,} to another leaf, and the lead of"
-        f" {row['prediction']} falls from {_lead(row, 'lead')} to {_lead(row, 'lead_on_witness')}.",
+        f" {counted(row['n_turned'], 'tree')} of {len(row['trees']):,} to another leaf, and {after}.",
         "Without any one of these changes the prediction would stay.",
     ]
     if row["freeze"] is not None:
@@ -95,7 +96,7 @@ def _why_unstable(row: dict[str, Any]) -> list[str]:
 
 
 def _lead(row: dict[str, Any], name: str) -> str:
-    lead = row[name]
+    lead = abs(row[name])
     return counted(round(lead), "vote") if row["votes"] else f"{lead:.6g}"
 
 

@@ -365,8 +365,10 @@ def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    libraries = ("certiforest", "numpy", "scipy", "numba")
-    return {**{name: version(name) for name in libraries}, "python": platform.python_version()}
+    from certiforest import __version__
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"certiforest": __version__, **libraries, "python": platform.python_version()}
 
 
 def _equal(a: Any, b: Any) -> bool:
