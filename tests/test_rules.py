@@ -140,7 +140,7 @@ def test_rules_and_model_must_fit():
         with pytest.raises(AttackerError, match=words):
             certify(STUMPS, [[0, 0]], None, RuleAttacker(rules, 10))
     with pytest.raises(AttackerError, match="up to 100,000 values"):
-        certify(STUMPS, [[0, 0]], None, RuleAttacker({"links": [{**ONE_UP, "cost": 1e-9}]}, 10))
+        RuleAttacker({0: [{**ONE_UP, "cost": 1e-9}]}, 10).menu(0, 0.0, 2)
     with pytest.raises(ValueError, match="Expected no radius with rules"):
         certify(STUMPS, [[0, 0]], None, RuleAttacker({"links": [ONE_UP]}, 10), radius=True)
 
