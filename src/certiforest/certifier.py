@@ -153,13 +153,28 @@ class Certifier:
         total_time_limit: float = math.inf,
         progress: Callable[[int], None] | None = None,
     ) -> Certificates:
-        """Return what was found about rows, and their radii: as with ``radius=True``, but after all verdicts."""
+        """Return what was found about rows, and their radii: as with ``radius=True``, but after all verdicts.
+
+        Radii that were found before stay as they are; one between 0 and inf is none. With ``witness``, unstable rows
+        without a witness get one, too. Where Ctrl-C comes in between, radii that are not found yet are between 0 and
+        inf.
+        """
         _check_margin(self.margin, self.ensemble, radius=True)
         rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
-        work = _Work(self, rows, found.prediction if found.label is None else found.label, total_time_limit, progress)
-        work.out.stable[:] = found.stable
+        label = found.prediction if found.label is None else found.label
+        work = _Work(self, rows, label, total_time_limit, progress)
+        out, work.adds_witness = work.out, self.witness
+        out.stable[:] = found.stable
+        if found.radius is not None and found.radius_upper is not None:
+            out.radius[:], out.radius_upper[:] = found.radius, found.radius_upper
+        if found.witness is not None and out.witness is not None:
+            out.witness[:] = found.witness
+        is_new = (out.radius == 0) & (out.radius_upper == math.inf)
         is_interrupted = work.run(work.find_radii, is_last=True)
-        return replace(found, radius=work.out.radius, radius_upper=work.out.radius_upper, is_interrupted=is_interrupted)
+        out.radius[is_new & ~out.is_measured], out.radius_upper[is_new & ~out.is_measured] = 0.0, math.inf
+        added: dict[str, Any] = {"witness": out.witness, "rows": work.all_rows} if self.witness else {}
+        is_interrupted = is_interrupted or found.is_interrupted
+        return replace(found, radius=out.radius, radius_upper=out.radius_upper, is_interrupted=is_interrupted, **added)
 
 
 class _Work:
@@ -180,6 +195,7 @@ class _Work:
         self.total_time_limit = _check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.blocks = list(rows.blocks())
+        self.adds_witness = False
 
     def spared(self, block: slice) -> NDArray[np.bool_]:
         """Return which rows of a block nobody attacks; predictions are known."""
@@ -227,17 +243,31 @@ class _Work:
         proof, attacker = self.certifier.proof, self.certifier.attacker
         prepared, rule, roads = self.certifier.ready
         x, found = self.rows[block], self.out[block]
-        bound_radii(rule, prepared, x, found.radius, found.radius_upper)
+        is_open = (found.radius == 0) & (found.radius_upper == math.inf)
+        lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
+        bound_radii(rule, prepared, x, lower, upper)
         spared = self.spared(block)
-        found.radius[spared] = found.radius_upper[spared] = math.inf
-        is_open = ((found.radius != found.radius_upper) | proof) & ~spared
-        yield int((~is_open).sum())
-        for i in np.flatnonzero(is_open):
-            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features)
-            measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
-            found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
-            if found.radius_proof is not None and found.radius_witness is not None:
-                found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+        lower[spared] = upper[spared] = math.inf
+        found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
+        is_open &= ((lower != upper) | proof) & ~spared
+        found.is_measured[~is_open] = True
+        lacks = np.zeros(len(x), bool)
+        if found.witness is not None and self.adds_witness:
+            lacks = (found.stable == UNSTABLE) & np.isnan(found.witness).all(axis=1)
+        yield int((~is_open & ~lacks).sum())
+        for i in np.flatnonzero(is_open | lacks):
+            if lacks[i] and found.witness is not None:
+                attack = roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                found.witness[i] = np.nan if attack is None else attack
+            if is_open[i]:
+                known = _sharpen(
+                    found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features
+                )
+                measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
+                found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
+                if found.radius_proof is not None and found.radius_witness is not None:
+                    found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+            found.is_measured[i] = True
             yield 1
 
     def run(self, steps: Callable[[VisitOrder, slice], Iterator[int]], *, is_last: bool) -> bool:
@@ -279,11 +309,15 @@ class _Work:
                 raise
         return False
 
+    @property
+    def all_rows(self) -> NDArray[np.float64] | None:
+        """The rows themselves, None if there are none."""
+        return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
+
     def certificates(self, index: Any, is_interrupted: bool) -> Certificates:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
         ensemble, radius, proof = certifier.ensemble, certifier.radius, certifier.proof
-        has_rows = proof or certifier.witness
         if is_interrupted:
             out.forget(~out.is_decided)
             for block in self.blocks:
@@ -300,7 +334,7 @@ class _Work:
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,
             radius_witness=out.radius_witness if radius else None,
-            rows=np.concatenate([rows[block] for block in self.blocks]) if has_rows and self.blocks else None,
+            rows=self.all_rows if proof or certifier.witness else None,
             attacker=certifier.attacker,
             attacked=certifier.attacked,
             margin=certifier.margin,
@@ -326,7 +360,8 @@ class _Columns:
 
     def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
         self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
-        self.method, self.is_decided = np.full(n_rows, Method.NONE, np.int8), np.zeros(n_rows, bool)
+        self.method = np.full(n_rows, Method.NONE, np.int8)
+        self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
         self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
         self.witness = np.full((n_rows, n_features), np.nan) if witness else None
         nothing = np.full(n_rows, None) if proof else None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
@@ -98,7 +99,11 @@ class DataOptions:
 
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, Parquet, npz or LIBSVM file, a pattern of such ('rows-*.parquet', for certify), or a name from"
+            " 'certiforest datasets'.",
+        ),
     ]
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
@@ -216,6 +221,35 @@ class CertifyingOptions(AttackerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How long to work, how many radii to find, and who works."""
+
+    total_time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="For all rows; after it each gets one attempt. Verdicts come first."),
+    ] = math.inf
+    radius_rows: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Find radii and witnesses for the report of N random rows; 0 for none."),
+    ] = None
+    seed: Annotated[int, typer.Option(metavar="N", help="Which rows these are.")] = 0
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes to share the work (needs dask).")] = None
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of dask whose workers share the work.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse numbers that mean nothing."""
+        if not self.total_time_limit >= 0:
+            raise InputError(f"Expected --total-time-limit in seconds >= 0, got {self.total_time_limit}.")
+        check_between("--radius-rows", self.radius_rows, 0, 2**24)
+        check_between("--seed", self.seed, 0, 2**63 - 1)
+        check_between("--workers", self.workers, 1, 10_000)
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("Expected --workers, which are started here, or --scheduler, got both.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutputOptions:
     """Where and how results go."""
 
@@ -243,6 +277,18 @@ class OutputOptions:
                     f"Expected {option} to be a file of its own, got {path}, which is {places[place]} too."
                 )
             places[place] = option
+
+    def check_place(
+        self, option: str, place: Path, outputs: dict[str, Path | None], inputs: Sequence[str | Path]
+    ) -> None:
+        """Refuse a place for one file, or, without a suffix, for several, as `check` does."""
+        others = {os.path.realpath(path): str(path) for path in inputs}
+        others |= {os.path.realpath(path): name for name, path in outputs.items() if path is not None}
+        other = others.get(os.path.realpath(place))
+        if other is not None:
+            raise InputError(f"Expected {option} to be a file of its own, got {place}, which is {other} too.")
+        if (place.suffix or os.path.lexists(place)) and not place.is_dir():
+            check_writable(place, replace=self.force)
 
     def write(self, path: Path, content: str) -> None:
         """Write a file whole, or not at all."""

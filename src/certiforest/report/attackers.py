@@ -56,13 +56,16 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
     eps = f"{attacker['eps']:g}" if "eps" in attacker else ""
     if attacker.get("scale") is not None and attacker["norm"] != "0":
         eps += " of its scale"
-    return {
+    limits = [name for name in OPTIONS if name != "scale" and attacker.get(name) not in (None, [])]
+    within = f", within limits of {named(limits)}" if limits else ""
+    words = {
         None: "a row by the rules below",
         "0": f"any {eps} features of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",
         "2": f"a row by a distance of {eps} (L2)",
         "inf": f"every feature of a row by {eps} at once (L-infinity)",
     }.get(attacker.get("norm"), f"a row by {eps} in the L{attacker.get('norm')} norm")
+    return words + within
 
 
 def attacker_name(attacker: dict[str, Any]) -> str:

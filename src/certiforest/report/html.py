@@ -52,8 +52,10 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
     more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
     if findings["attacked"] is not None:
         more += f" Only rows of {listed(findings['attacked'])} are attacked; the others are as they are."
+    remarks = "".join(f" {remark}" for remark in findings["data"].get("remarks", ()))
     return (
         f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."
+        f"{remarks}"
     )
 
 
