@@ -484,3 +484,79 @@ def test_a_terminal_is_told_once_that_kernels_compile(monkeypatch, capsys):
     log.info("compiling a kernel")
     log.info("compiling another")
     assert capsys.readouterr().err.count("compiling") == 1
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Links and bytes, both whole, as they are; an attacker's file and rows."""
+    ensemble = TreeEnsemble(
+        [0, -1, -1, 1, -1, -1, 0, -1, -1],
+        [2.5, 0, 0, 40, 0, 0, 5.5, 0, 0],
+        [-1, 1, 0, -1, 1, 0, -1, 1, 0],
+        n_features=2,
+        classes=[0, 1],
+        feature_names=["links", "bytes"],
+    )
+    ensemble.save(tmp_path / "model.json")
+    (tmp_path / "rows.csv").write_text("links,bytes,bad\n1,10,1\n2,40,1\n9,90,0\n6,41,0\n")
+    attacker = {"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 2, "integer": ["links", "bytes"]}
+    (tmp_path / "attacker.json").write_text(json.dumps({**attacker, "direction": {"up": ["links", "bytes"]}}))
+    return tmp_path
+
+
+def test_an_attacker_comes_from_a_file_and_attacks_one_class(run, counts):
+    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
+    options = ("--attacker", counts / "attacker.json", "--attacked", "1", "--out", counts / "rows_out.csv", "--witness")
+    code, out, _ = run(*arguments, *options, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["attacked"] == [1]
+    assert summary["recall"] == {"0": 1.0, "1": 1.0}
+    assert summary["robust_recall"] == {"0": 1.0, "1": 0.5}
+    assert summary["attacker"]["direction"] == {"up": [0, 1]}
+    rows = list(csv.DictReader((counts / "rows_out.csv").open()))
+    assert [row["method"] for row in rows][2:] == ["spared", "spared"]
+    assert (float(rows[1]["witness_links"]), float(rows[1]["witness_bytes"])) == (3, 41)
+    assert run(*arguments, *options[:4], "--require", "1=0.5", "--require", "0=1")[0] == 0
+    code, out, err = run(*arguments, *options[:4], "--require", "1=0.8", "--require", "0.5")
+    assert code == 1
+    assert "Robust recall of 1 0.5000 is below the required 0.8" in err
+    assert "Recall of 1" in out
+    assert run("report", *arguments[1:], *options[:4], "--out", counts / "r.html")[0] == 0
+    assert "Only rows of 1 are attacked" in (counts / "r.html").read_text()
+
+
+def test_rules_come_from_a_file(run, counts):
+    rules = {"attacks": [{"links": [{"pre": "(0, np.inf)", "post": 1, "cost": 10, "is_numerical": True}]}]}
+    (counts / "rules.json").write_text(json.dumps(rules))
+    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
+    options = ("--attacker", counts / "rules.json", "--eps", "50", "--report", counts / "r.html", "--json")
+    code, out, _ = run(*arguments, *options)
+    assert code == 0
+    assert json.loads(out)["attacker"]["budget"] == 50
+    assert json.loads(out)["robust_accuracy"] == 0.5
+    assert "by the rules below" in (counts / "r.html").read_text()
+
+
+def test_ranges_of_a_table_are_units(run, counts):
+    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad", "--eps", "0.1", "--json")
+    code, out, _ = run(*arguments, "--scale-from", counts / "rows.csv")
+    assert code == 0
+    assert json.loads(out)["attacker"]["scale"] == [8, 80]
+
+
+def test_bad_attackers_get_one_sentence(refuse, counts):
+    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
+    assert "--eps, or --attacker FILE" in refuse(*arguments)
+    assert "got both" in refuse(*arguments, "--attacker", counts / "attacker.json", "--norm", "2")
+    assert "a budget" in refuse(*arguments, "--attacker", counts / "attacker.json", "--eps", "2")
+    assert "one of the model's labels, 0, 1, got '7'" in refuse(*arguments, "--eps", "1", "--attacked", "7")
+    assert "one of the model's labels, 0, 1, got '7'" in refuse(*arguments, "--eps", "1", "--require", "7=0.5")
+    assert "LABEL=SHARE" in refuse(*arguments, "--eps", "1", "--require", "1=2")
+    assert "does not exist" in refuse(*arguments, "--attacker", counts / "none.json")
+    (counts / "newer.json").write_text('{"format": "certiforest attacker", "version": 2, "norm": 1, "eps": 1}')
+    assert "Expected version 1, got 2" in refuse(*arguments, "--attacker", counts / "newer.json")
+    (counts / "named.json").write_text(
+        '{"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 1, "frozen": ["byte"]}'
+    )
+    assert "got 'byte'" in refuse(*arguments, "--attacker", counts / "named.json")

@@ -349,3 +349,48 @@ def test_the_auditor_knows_who_attacks(fraud, tmp_path, capsys):
     capsys.readouterr()
     (tmp_path / "c.jsonl").write_text("\n".join([json.dumps({**without, "attacked": [7]}), *lines]) + "\n")
     assert audit.main(paths) == 2
+
+
+def test_a_change_of_category_turns_two_columns_and_is_one_change():
+    tree = (1, 0.5, 0, (0, 0.5, 1, 0))  # set, and the first one not: another category
+    for norm in NORMS:
+        case = oracle.Case([tree], 2, 2, [1.0, 0.0], norm, 1.0, groups=[[0, 1]])
+        assert referee.judge(case, time_limit=60) == ([], "unstable, radius exact")
+        below = replace(case, eps=0.0 if norm == 0 else math.nextafter(1.0, 0.0))
+        assert referee.judge(below, time_limit=60) == ([], "stable, radius exact")
+
+
+# ---- Training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["grow", "prune", "boosting", "robust boosting"])
+def test_trainers_know_one_way_attackers(kind):
+    from certiforest import LargeSpreadBoostingClassifier, LargeSpreadForestClassifier, RobustBoostingClassifier
+
+    rng = np.random.default_rng(5)
+    X = rng.uniform(size=(600, 5))
+    y = (X[:, 0] + 0.3 * X[:, 1] > 0.65).astype(int)
+    common = {"eps": 0.08, "random_state": 0}
+
+    def fitted(direction):
+        if kind == "boosting":
+            model = LargeSpreadBoostingClassifier(20, 2, direction=direction, **common)
+        elif kind == "robust boosting":
+            model = RobustBoostingClassifier(20, 3, direction=direction, **common)
+        else:
+            more = {"method": kind, "on_shortfall": "keep", "direction": direction}
+            model = LargeSpreadForestClassifier(15, 3, **more, **common)
+        return model.fit(X[:400], y[:400])
+
+    attacker = Attacker("linf", 0.08, direction="up")
+    one_way, both = fitted("up"), fitted(None)
+    assert one_way.attacker_.direction == "up"
+    found = certify(one_way, X[400:], y[400:], attacker)
+    assert (found.stable >= 0).all()
+    if kind != "robust boosting":
+        assert has_large_spread(one_way.ensemble_, attacker)
+        assert not has_large_spread(one_way.ensemble_, Attacker("linf", 0.08))
+        assert one_way.ensemble_.n_trees >= both.ensemble_.n_trees  # a threshold closes half as much
+    if "boosting" in kind:
+        assert found.robust_accuracy > 0.8

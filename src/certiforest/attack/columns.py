@@ -127,7 +127,7 @@ def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, opt
         else:
             raise AttackerError(f"Expected {option} features between 0 and {n_features - 1}, got {column}.")
     if len(set(found)) < len(found):
-        if option in ("groups", "direction"):
+        if option in ("groups", "direction", "rules"):
             raise AttackerError(f"Expected every column once in {option}, got one by name and by index.")
         return sorted(set(found))
     return found

@@ -98,8 +98,6 @@ class RuleAttacker(Attacker):
         }
         columns = [column for column in self.rules if column not in groups]
         places = find_columns(columns, n_features, names, "rules")
-        if len(set(places)) < len(places):
-            raise AttackerError("Expected every column once in rules, got one by name and by index.")
         rules = {place: self.rules[column] for column, place in zip(columns, places, strict=True)}
         for place, of_column in rules.items():
             for rule in of_column:
@@ -206,6 +204,21 @@ class RuleAttacker(Attacker):
     def budgets(self, n_features: int) -> Budgets:
         """Return budgets without limits where rules allow anything: what they allow depends on the row."""
         return Budgets.of(np.where(self.may_move(n_features), np.inf, -1.0))
+
+
+def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> Attacker:
+    """Read an attacker of any kind from a file; a published file of rules needs a budget."""
+
+    def read(document: Any) -> Attacker:
+        is_published = isinstance(document, dict) and set(document) == {"attacks"}
+        if is_published and budget is not None:
+            return RuleAttacker(document, budget)
+        if is_published or budget is not None:
+            raise AttackerError("Expected a budget (--eps) for a file of rules without one, and for no other file.")
+        entries = without_header(document)
+        return (RuleAttacker if "budget" in entries else Attacker).from_document(entries)
+
+    return read_file(path, read)
 
 
 class Checked(dict):

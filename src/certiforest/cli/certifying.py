@@ -289,6 +289,7 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:
     check_work(options.time_limit, options.jobs)
+    options.check_budget()
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
     ensemble = open_model(model)
@@ -311,7 +312,7 @@ def _attacker(
 
 def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     """Warn where eps is so large that it is likely meant in other units."""
-    if attacker.norm == 0:
+    if attacker.norm == 0 or attacker.menu_columns:
         return
     n_features = rows.X.shape[1]
     if attacker.scale is not None:  # whoever gives units has thought of them

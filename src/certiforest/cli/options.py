@@ -183,18 +183,21 @@ class CertifyingOptions(AttackerOptions):
     ] = 1.0
     jobs: Jobs = 1
 
+    def check_budget(self) -> None:
+        """Refuse an attacker of whom nothing says how far it goes."""
+        if self.attacker_file is None and self.eps is None:
+            raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
+
     def whole_attacker(self, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
         """Return the attacker of some rows: the one in a file, or the one that options describe."""
         if self.attacker_file is None:
-            if self.eps is None:
-                raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
-            attacker = self.attacker(self.eps, rows.names, ensemble.n_features, self.domain)
+            attacker = self.attacker(self.eps or 0.0, rows.names, ensemble.n_features, self.domain)
         else:
-            from certiforest.attack.attacker import Attacker
+            from certiforest.attack.rules import load_attacker
 
-            if (self.eps, self.domain) != (None, None) or self.norm != "inf" or self.frozen:
-                raise InputError("Expected --attacker without --norm, --eps, --domain and --frozen, got both.")
-            attacker = Attacker.load(self.attacker_file)
+            if self.domain is not None or self.norm != "inf" or self.frozen:
+                raise InputError("Expected --attacker without --norm, --domain and --frozen, got both.")
+            attacker = load_attacker(self.attacker_file, self.eps)
         if self.scale_from is not None:
             attacker = attacker.replace(scale=self._ranges(attacker, rows, ensemble, data))
         return attacker.resolve(ensemble.n_features, rows.names)

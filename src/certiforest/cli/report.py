@@ -39,7 +39,7 @@ def report(
     from certiforest.cli.certifying import ask
 
     question = ask(model, data, options)
-    run = question.answer(radius=True, witness=True, title="Certifying for the report")
+    run = question.answer(radius=not question.attacker.menu_columns, witness=True, title="Certifying for the report")
     found = run.found.unless_interrupted()
     findings = gather(found, **run.names_for_report)
     if output.as_json:

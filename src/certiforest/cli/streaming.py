@@ -119,14 +119,19 @@ class Walk:
         rows, found = self.draw.rows, self.draw.found
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
-        measurer = self._with(radius=True, witness=True)
+        has_radii = not self.certifier.attacker.menu_columns  # rules have none
+        measurer = self._with(radius=has_radii, witness=True)
         with console.progress_bar("Radii and witnesses", len(found)) as advance:
-            self.draw.found = measurer.measure(rows.X, found, total_time_limit=self.seconds_left, progress=advance)
+            limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
+            if has_radii:
+                self.draw.found = measurer.measure(rows.X, found, **limits)
+            else:
+                self.draw.found = measurer.certify(rows.X, found.label, **limits)
         self.is_interrupted = self.draw.found.is_interrupted
 
     def _with(self, **asked: bool) -> Certifier:
         certifier = self.certifier
-        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs}
+        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs, "attacked": certifier.attacked}
         return Certifier(certifier.ensemble, certifier.attacker, **asked, **options)  # type: ignore[arg-type]
 
     def _find_verdicts(self, advance: console.Steps) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.cli import console
+from certiforest.report.attackers import attacker_name, describe_attacker
 from certiforest.report.findings import SpreadFacts
 from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
 from certiforest.verification.tally import Tally
-from certiforest.words import cut, finite_or_none, interval, listed, norm_name
+from certiforest.words import cut, finite_or_none, interval, listed
 
 if TYPE_CHECKING:
     from certiforest.cli.certifying import StreamRun
@@ -42,7 +43,7 @@ def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
             "scaled": rows.scaling is not None,
             **({"remarks": run.remarks} if run.remarks else {}),
         },
-        "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
+        "attacker": describe_attacker(attacker),
         "attacked": question.attacked,
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
@@ -112,7 +113,7 @@ def show_summary(summary: dict[str, Any]) -> None:
     facts.append(("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no"))
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
     facts += [("Remark", remark) for remark in data.get("remarks", ())]
-    console.show_facts(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}", facts)
+    console.show_facts(f"{summary['model']['path']} against {attacker_name(attacker)}", facts)
 
 
 def as_csv(header: list[str] | None, rows: Any) -> str:

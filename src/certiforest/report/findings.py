@@ -92,6 +92,7 @@ def gather(
         },
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
         "attacker": describe_attacker(attacker, names),
+        "attacked": None if found.attacked is None else found.attacked.tolist(),
         "stability": count_stability(found),
         **_verdicts(found),
         "certified_curve": curve_of(found) if has_radius else None,

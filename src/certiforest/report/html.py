@@ -16,7 +16,7 @@ from certiforest.report.charts import Chart, curve_chart, placer, stroke, svg, t
 from certiforest.report.page import bars, facts, figure, legend, page, section, shares, table, tiles
 from certiforest.report.text import moved, origin_facts
 from certiforest.verdicts import Verdict
-from certiforest.words import counted, cut, interval
+from certiforest.words import counted, cut, interval, listed
 
 REALITY = (
     "A witness is a row of numbers that the model would answer otherwise. Whether such a row can exist in the world is"
@@ -50,6 +50,8 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
     if findings["data"]["scaled"] and attacker.get("norm") != "0":
         unit = " Features are scaled: 1 is the range of a feature, as saved in the model."
     more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
+    if findings["attacked"] is not None:
+        more += f" Only rows of {listed(findings['attacked'])} are attacked; the others are as they are."
     remarks = "".join(f" {remark}" for remark in findings["data"].get("remarks", ()))
     return (
         f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."

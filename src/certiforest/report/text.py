@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from certiforest.report.attackers import attacker_facts, attacker_name
 from certiforest.report.findings import count_roads, count_stability
 from certiforest.verdicts import Verdict
-from certiforest.words import interval
+from certiforest.words import interval, listed
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -73,6 +73,8 @@ def as_text(findings: dict[str, Any]) -> str:
         lines.append(
             f"  row {row['row']}: {row['prediction']} becomes {row['changed_prediction']}{at} by {changes}{more}"
         )
+    if findings["attacked"] is not None:
+        lines.append(f"Only rows of {listed(findings['attacked'])} are attacked.")
     lines += [f"{name}: {value}" for name, value in [*attacker_facts(attacker), *origin_facts(findings)]]
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ find, and proves that they have large spread for the attacker described by ``nor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change. Trees share them freely.
+    direction : "up", "down", "both" or dict of columns, optional
+        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class. The exponential loss fits hard rows harder.
@@ -141,6 +143,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
+        direction: str | Mapping[int | str, str] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -149,6 +152,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         self.eps = eps
         self.scale = scale
         self.frozen = frozen
+        self.direction = direction
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf

@@ -37,14 +37,14 @@ def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None
 
 
 def check_attacker(
-    norm: float | str, eps: Any, scale: ArrayLike | None, frozen: Iterable[int] | None, without: str
+    norm: float | str, eps: Any, scale: ArrayLike | None, frozen: Iterable[int] | None, direction: Any, without: str
 ) -> Attacker:
     """Return an attacker that can move rows; ``without`` names what to use when there is none."""
     if not isinstance(eps, Real) or not float(eps) > 0:
         raise ValueError(
             f"Expected eps to be a number > 0, got {eps!r}; without an attacker, {without} is the better choice."
         )
-    attacker = Attacker(norm, float(eps), scale, frozen)
+    attacker = Attacker(norm, float(eps), scale, frozen, direction=direction)
     if not attacker.can_move:
         raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {eps!r}.")
     return attacker

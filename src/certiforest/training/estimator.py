@@ -66,8 +66,10 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             If every training row gets the same class.
         """
         self._check_params()
-        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, self.WITHOUT_ATTACKER)
+        direction = getattr(self, "direction", None)  # not every kind has it
+        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, direction, self.WITHOUT_ATTACKER)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
+        attacker = attacker.resolve(X.shape[1], self._names)
         check_finite(X)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -52,6 +52,8 @@ class LargeSpreadForestClassifier(RobustClassifier):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change. Trees share them freely.
+    direction : "up", "down", "both" or dict of columns, optional
+        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
     method : {"grow", "prune"}, default="grow"
         ``"grow"``: grow all trees under the constraint, each split chosen for what the attacker leaves of it.
         ``"prune"``: train a random forest, keep the trees that can be made to have large spread by moving
@@ -152,6 +154,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
+        direction: str | Mapping[int | str, str] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -159,6 +162,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         self.eps = eps
         self.scale = scale
         self.frozen = frozen
+        self.direction = direction
         self.method = method
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features

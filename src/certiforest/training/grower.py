@@ -61,8 +61,8 @@ class Ground(NamedTuple):
     bins : Bins
     centre : ndarray of float64, shape (n_features, max_bins)
         The value that stands for all values of a bin when rows in reach of a threshold are counted.
-    reach : ndarray of float64, shape (n_features,)
-        How far the attacker can move each feature.
+    reach : ndarray of float64, shape (2, n_features)
+        How far the attacker can move each feature, down and up.
     ledger : ThresholdLedger
     """
 
@@ -77,8 +77,8 @@ class Ground(NamedTuple):
         bins, n_features = bin_features(X), X.shape[1]
         with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
             centre = bins.low + (bins.high - bins.low) / 2
-        reach = as_box(attacker).eps * attacker.scale_of(n_features)
-        reach[attacker.is_frozen(n_features)] = 0.0
+        reach = as_box(attacker).eps * attacker.scales(n_features)
+        reach[~attacker.may_move(n_features)] = 0.0
         if not closes:
             attacker = Attacker(frozen=np.ones(n_features, bool))
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))

@@ -65,8 +65,8 @@ def route(
 ):  # fmt: skip
     """Write the rows of the left and right child of each node, one child after the other.
 
-    ``reach`` is how far a value may be moved. A row that can be moved across the threshold goes where
-    ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`.
+    ``reach`` (2, n_features) is how far a value may be moved, down and up. A row that can be moved across the threshold
+    goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`.
     """
     end = 0
     out_start[0] = 0
@@ -75,7 +75,7 @@ def route(
         for side in range(2):
             for i in range(node_start[node[j]], node_start[node[j] + 1]):
                 value = centre[f, code[f, row[i]]]
-                can_left, can_right = value - reach[f] <= v, value + reach[f] > v
+                can_left, can_right = value - reach[0, f] <= v, value + reach[1, f] > v
                 goes = can_left if side == LEFT else can_right
                 if can_left and can_right:
                     goes = near_side[j, class_index[row[i]]] in (side, BOTH)

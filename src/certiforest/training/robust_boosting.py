@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +36,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change.
+    direction : "up", "down", "both" or dict of columns, optional
+        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class.
@@ -121,6 +123,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
+        direction: str | Mapping[int | str, str] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -129,6 +132,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.eps = eps
         self.scale = scale
         self.frozen = frozen
+        self.direction = direction
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf

@@ -122,20 +122,21 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
         threshold    4 ----- 4.3 ------- 4.7 ----- 5
         near rows    2 to 6   |   2 to 7  |   3 to 7
 
-    They change only where the threshold is ``reach`` away from a value. These points cut the gap into parts; each is
-    tried once, at its open threshold nearest to the middle.
+    They change only where the threshold is a reach (down, up) away from a value. These points cut the gap into parts;
+    each is tried once, at its open threshold nearest to the middle.
     """
+    down, up = reach
     n_values = value.shape[0]
     sliver = SLIVER * (high - low)
     start = low
-    n_before = first_value_above(value, n_values, start - reach)
-    n_after = first_value_above(value, n_values, start + reach)
+    n_before = first_value_above(value, n_values, start - up)
+    n_after = first_value_above(value, n_values, start + down)
     while start < high:
         stop = high
         if n_before <= j:
-            stop = min(stop, value[n_before] + reach)
+            stop = min(stop, value[n_before] + up)
         if n_after < n_values:
-            stop = min(stop, value[n_after] - reach)
+            stop = min(stop, value[n_after] - down)
         if stop - start > sliver:
             before, after = summed[min(n_before, j + 1)], summed[max(n_after, j + 1)]
             if is_purer(before, whole, best) and is_purer(after, whole, best):
@@ -145,9 +146,9 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
                     if not np.isnan(threshold):
                         best, best_threshold = purity, threshold
         start = max(start, stop)
-        while n_before <= j and value[n_before] + reach <= start:
+        while n_before <= j and value[n_before] + up <= start:
             n_before += 1
-        while n_after < n_values and value[n_after] - reach <= start:
+        while n_after < n_values and value[n_after] - down <= start:
             n_after += 1
     return best, best_threshold
 
@@ -165,9 +166,9 @@ def mark_worse_sides(
         after[:] = 0.0
         for i in range(node_start[node[j]], node_start[node[j] + 1]):
             value, c = centre[f, code[f, row[i]]], class_index[row[i]]
-            if value + reach[f] <= v:
+            if value + reach[1, f] <= v:
                 before[c] += weight[i]
-            if value - reach[f] <= v:
+            if value - reach[0, f] <= v:
                 after[c] += weight[i]
         left, right = before.sum(), whole[node[j]].sum() - after.sum()
         for c in range(n_classes):
@@ -261,16 +262,17 @@ def search_gini(
                 if not is_purer(left, whole, best):
                     continue
                 gap_low, gap_high = high[f, present[j]], low[f, present[j + 1]]
+                down, up = reach[0, f], reach[1, f]
                 if moves_by_class:
                     best, best_threshold = search_gap(
-                        claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, reach[f], j,
+                        claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, (down, up), j,
                         best, best_threshold,
                     )  # fmt: skip
                     continue
                 threshold = middle_of(gap_low, gap_high)
-                while value[first_near] <= threshold - reach[f]:
+                while value[first_near] <= threshold - up:
                     first_near += 1
-                while last_near < n_present and value[last_near] <= threshold + reach[f]:
+                while last_near < n_present and value[last_near] <= threshold + down:
                     last_near += 1
                 if not is_purer(summed[min(first_near, j + 1)], whole, best):
                     continue
@@ -279,8 +281,8 @@ def search_gini(
                 threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
                 if np.isnan(threshold):
                     continue
-                before = summed[min(first_value_above(value, n_present, threshold - reach[f]), j + 1)]
-                after = summed[max(first_value_above(value, n_present, threshold + reach[f]), j + 1)]
+                before = summed[min(first_value_above(value, n_present, threshold - up), j + 1)]
+                after = summed[max(first_value_above(value, n_present, threshold + down), j + 1)]
                 score = worst_purity(before, left, after, whole, scratch)
                 if score > best:
                     best, best_threshold = score, threshold

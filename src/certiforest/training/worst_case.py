@@ -104,4 +104,4 @@ def as_box(attacker: Attacker) -> Attacker:
         eps = attacker.eps
     else:
         eps = attacker.eps * SHARE_OF_BUDGET ** (1 / attacker.norm)
-    return Attacker(math.inf, eps, attacker.scale, attacker.frozen)
+    return attacker.replace(norm=math.inf, eps=eps)

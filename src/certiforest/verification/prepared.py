@@ -79,7 +79,7 @@ class Prepared:
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
         self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
         self._bounds, whole = attacker.bounds(n_features), attacker.is_integer(n_features)
-        if attacker.domain is not None or whole.any():
+        if attacker.domain is not None or self.groups:
             low, high = (bound.copy() for bound in self._bounds)
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
             low[self._grouped], high[self._grouped] = 0.0, 1.0

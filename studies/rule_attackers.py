@@ -1,0 +1,119 @@
+"""XGBoost against the published rules for malware, census and credit, at several budgets, and who does better.
+
+python studies/rule_attackers.py DIR [--rows N] [--data malware census credit] [--budgets 20 40 60 90 120]
+
+DIR holds the tables and rules published with TREANT: malware.train.csv.bz2, malware.test.csv.bz2, malware.attacks.json
+and so on. Text columns of census become one-hot columns, each a group. Labels are never attacked. The constant class,
+which nobody can attack, stands beside each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas
+from xgboost import XGBClassifier
+
+from certiforest import RuleAttacker, as_ensemble, certify
+
+WHERE = {"malware": (20, 40, 60, 90, 120), "census": (20, 40, 60, 90, 120), "credit": (20, 40, 60, 90, 120)}
+
+
+def load(folder: Path, name: str):
+    """Return rows to train and to test on, both as numbers, labels 0 and 1, and one-hot columns by text column."""
+    parts = [pandas.read_csv(folder / f"{name}.{part}.csv.bz2") for part in ("train", "test")]
+    n_train, both = len(parts[0]), pandas.concat(parts, ignore_index=True)
+    y = (both.iloc[:, -1].to_numpy() > 0).astype(int)
+    X, groups = both.iloc[:, :-1], {}
+    for column in X.columns[[not pandas.api.types.is_numeric_dtype(kind) for kind in X.dtypes]]:
+        categories = sorted(X[column].unique())
+        groups[column] = {category: f"{column}={category}" for category in categories}
+        hot = {f"{column}={category}": (X[column] == category).astype(float) for category in categories}
+        X = pandas.concat([X.drop(columns=column), pandas.DataFrame(hot)], axis=1)
+    X = X.astype(np.float64)
+    return X[:n_train], y[:n_train], X[n_train:], y[n_train:], groups
+
+
+def weakened(X, y, attacker: RuleAttacker, rng: np.random.Generator):
+    """Return rows moved by the rules at random, as far as the budget goes: what anyone would train on as well."""
+    names, rows = list(X.columns), X.to_numpy().copy()
+    resolved = attacker.resolve(len(names), names)
+    groups = resolved.group_columns
+    for i, x in enumerate(rows):
+        left = float(attacker.eps)
+        for variable in rng.permutation([*resolved.menu_columns, *range(len(x), len(x) + len(groups))]).tolist():
+            own = x[variable] if variable < len(x) else float(np.argmax(x[list(groups[variable - len(x)])]))
+            menu = [(value, cost) for value, cost in resolved.menu(variable, float(own), len(x)) if cost <= left]
+            value, cost = menu[rng.integers(len(menu))]
+            left -= float(cost)
+            if variable < len(x):
+                rows[i, variable] = value
+            else:
+                group = list(groups[variable - len(x)])
+                rows[i, group] = 0.0
+                rows[i, group[int(value)]] = 1.0
+    return pandas.DataFrame(rows, columns=names), y
+
+
+def models(X, y, attacker: RuleAttacker):
+    yield "XGBoost", XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, random_state=0).fit(X, y)
+    moved, same = weakened(X, y, attacker, np.random.default_rng(0))
+    more = pandas.concat([X, moved], ignore_index=True), np.concatenate([y, same])
+    yield (
+        "XGBoost, also on moved rows",
+        XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, random_state=0).fit(*more),
+    )
+    columns = [
+        c for c in X.columns if c in attacker.rules or any(c in g.values() for g in attacker.categories.values())
+    ]
+    held = X.drop(columns=columns)
+    if held.shape[1]:
+        yield (
+            "XGBoost without these columns",
+            (
+                XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, random_state=0).fit(held, y),
+                held.columns,
+            ),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1000, help="test rows to certify, the first ones of a shuffle")
+    parser.add_argument("--train-rows", type=int, default=None, help="rows to train on; all if not given")
+    parser.add_argument("--data", nargs="+", default=list(WHERE))
+    parser.add_argument("--budgets", nargs="+", type=float, default=None)
+    options = parser.parse_args()
+    print("data      model                            budget  accuracy  robust  unknown  ms per row")
+    for name in options.data:
+        X, y, X_test, y_test, groups = load(options.folder, name)
+        order = np.random.default_rng(0).permutation(len(X))[: options.train_rows]
+        X, y = X.iloc[order].reset_index(drop=True), y[order]
+        chosen = np.random.default_rng(0).permutation(len(X_test))[: options.rows]
+        X_test, y_test = X_test.iloc[chosen], y_test[chosen]
+        budgets = options.budgets or WHERE[name]
+        constant = max(np.mean(y_test), 1 - np.mean(y_test))
+        print(f"{name:9} the constant class{'':14}   any     {constant:.3f}   {constant:.3f}    0.000")
+        attacker = RuleAttacker.load(options.folder / f"{name}.attacks.json", max(budgets), groups=groups)
+        for kind, model in models(X, y, attacker):
+            rows, rules = X_test, attacker
+            if isinstance(model, tuple):
+                model, columns = model
+                rows, rules = X_test[columns], RuleAttacker({}, 0)
+            ensemble = as_ensemble(model)
+            for budget in budgets if rules.rules else [0]:
+                begin = time.perf_counter()
+                found = certify(ensemble, rows, y_test, rules.with_eps(budget))
+                each = (time.perf_counter() - begin) / len(rows) * 1e3
+                shares = f"{found.accuracy:.3f}   {found.robust_accuracy:.3f}    {np.mean(found.stable == -1):.3f}"
+                print(
+                    f"{name:9} {kind:32} {budget if rules.rules else 'any':>6}     {shares}    {each:8.2f}", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()
