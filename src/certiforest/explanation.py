@@ -131,9 +131,10 @@ def explain(
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
+        "can_freeze": questions.can_freeze,
         "proof": _size_of_proof(found),
     }
-    if image_shape is not None:
+    if image_shape is not None and np.isfinite(x).all():
         facts["original"] = x.reshape(image_shape).tolist()
         facts["witness"] = (x if witness is None else witness).reshape(image_shape).tolist()
     return Explanation(found, witness, freeze, is_smallest, facts)
@@ -168,12 +169,13 @@ class _Questions:
             for column in group:
                 del self.columns[column]
             self.columns[min(group)] = list(group)
+        self.can_freeze = "frozen" in self.attacker.to_document()  # rules are as they are
         self._n_asked, self._end = 0, time.monotonic() + MOST_SECONDS
 
     @property
     def is_over(self) -> bool:
         """Whether enough was asked."""
-        return self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
+        return not self.can_freeze or self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
 
     def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
         """Certify the row while these variables, too, cannot be changed."""
@@ -198,6 +200,7 @@ class _Questions:
     def each_alone(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite."""
         used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
+        used = used if self.can_freeze else set()
         entries = []
         for variable, columns in self.columns.items():
             if used & set(columns):

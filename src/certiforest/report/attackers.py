@@ -16,13 +16,15 @@ OPTIONS = {
     "integer": "Features that stay whole numbers",
     "groups": "Columns that are one variable",
     "missing": "Price of making a value missing",
+    "attacks": "Rules",
+    "budget": "Budget for all uses of rules",
 }
 
 
 def describe_attacker(attacker: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the whole attacker for JSON: its document, features that cannot change by name."""
     document = dict(attacker.to_document())
-    if hasattr(attacker, "norm"):
+    if "norm" in document:
         document["norm"] = norm_name(attacker.norm)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
     for option in ("integer", "groups"):
@@ -40,6 +42,11 @@ def _named(columns: Any, names: Sequence[str]) -> Any:
     return names[columns] if isinstance(columns, int) else columns
 
 
+def budget_of(attacker: dict[str, Any]) -> float:
+    """Return the budget of a described attacker: eps, or what rules may cost."""
+    return attacker["eps"] if "eps" in attacker else attacker["budget"]
+
+
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
     """Return every option of a described attacker as a pair of texts for a table."""
     return [
@@ -51,25 +58,27 @@ def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
 
 def attack_in_words(attacker: dict[str, Any]) -> str:
     """Return what a described attacker may do, as the end of a sentence."""
-    eps = f"{attacker['eps']:g}" if "eps" in attacker else ""
+    eps = f"{budget_of(attacker):g}"
     if attacker.get("scale") is not None and attacker["norm"] != "0":
         eps += " of its scale"
+    if "norm" not in attacker:
+        return f"a row by rules, while a budget of {budget_of(attacker):g} lasts"
     limits = [name for name in OPTIONS if name != "scale" and attacker.get(name) not in (None, [])]
     within = f", within limits of {named(limits)}" if limits else ""
     words = {
-        None: "a row by the rules below",
         "0": f"any {eps} features of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",
         "2": f"a row by a distance of {eps} (L2)",
         "inf": f"every feature of a row by {eps} at once (L-infinity)",
-    }.get(attacker.get("norm"), f"a row by {eps} in the L{attacker.get('norm')} norm")
+    }.get(attacker["norm"], f"a row by {eps} in the L{attacker['norm']} norm")
     return words + within
 
 
 def attacker_name(attacker: dict[str, Any]) -> str:
     """Return an attacker in a few words: norm, budget, and which options there are."""
     options = [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
-    start = f"L{attacker['norm']}, eps {attacker['eps']:g}" if "norm" in attacker else "rules"
+    start = f"L{attacker['norm']}" if "norm" in attacker else "rules"
+    start += f", eps {budget_of(attacker):g}"
     return start + (f", with {named(options)}" if options else "")
 
 

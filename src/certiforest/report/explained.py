@@ -92,7 +92,7 @@ def _why_unstable(row: dict[str, Any]) -> list[str]:
     if row["freeze"] is not None:
         least = ", and no smaller set would do" if row["freeze_is_smallest"] else ""
         words.append(f"Could {named(row['freeze'])} not be changed, the row would be stable{least}.")
-    else:
+    elif row["can_freeze"]:
         words.append("Which features would have to be frozen to make it stable was not found out in time.")
     return words
 

@@ -243,7 +243,7 @@ def _fragile_rows(
             "n_changed": len(changes),
             "changes": changes[:N_FEATURES_SHOWN],
         }
-        if image_shape is not None:
+        if image_shape is not None and np.isfinite([x, z]).all():
             entry["original"] = x.reshape(image_shape).tolist()
             entry["witness"] = z.reshape(image_shape).tolist()
         rows.append(entry)

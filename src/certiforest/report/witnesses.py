@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
+from certiforest.words import finite_or_none
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -57,7 +58,7 @@ def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64
     """Return the features at which two rows differ, the largest change first."""
     changed = np.flatnonzero(differ(x, z))
     with np.errstate(over="ignore"):
-        return changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+        return changed[np.argsort(-np.nan_to_num(np.abs(z - x)[changed], nan=np.inf), kind="stable")]
 
 
 def list_changes(
@@ -72,11 +73,16 @@ def list_changes(
     names : sequence of str
     scaling : Scaling or None
         Gives each change in the units of the data, too, where these are numbers.
+
+    Returns
+    -------
+    list of dict
+        A value that is missing is null.
     """
     raw = None if scaling is None else scaling.invert(np.stack([x, z]))
     changes = []
     for f in _by_size(x, z):
-        change: dict[str, Any] = {"feature": names[f], "from": float(x[f]), "to": float(z[f])}
+        change: dict[str, Any] = {"feature": names[f], "from": finite_or_none(x[f]), "to": finite_or_none(z[f])}
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
         changes.append(change)
@@ -127,4 +133,4 @@ def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scalin
 
 
 def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0)
+    return np.isnan(values) | (np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))
