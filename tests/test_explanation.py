@@ -106,9 +106,10 @@ def test_words_for_a_row_that_cannot_be_changed(tmp_path):
 
 def test_a_page_escapes_and_shows_pictures(tmp_path):
     spiteful = VOTERS.with_columns(["<script>", "b&b", "c"])
-    explain(spiteful, [0.45, 0.45, 0.9], Attacker("inf", 0.1), image_shape=(1, 3)).report(tmp_path / "row.html")
+    e = explain(spiteful, [0.45, 0.45, 0.9], Attacker("inf", 0.1), image_shape=(1, 3))
+    e.report(tmp_path / "row.html")
     page = (tmp_path / "row.html").read_text()
-    assert "<script>" not in page
+    assert "<script>" not in page + e._repr_html_()
     assert page.count("data:image/png") == 3
 
 
@@ -148,7 +149,7 @@ def test_rows_won_and_lost(rows, tmp_path):
     comparison.report(tmp_path / "c.html")
     page = (tmp_path / "c.html").read_text()
     assert page.count("<polyline") == 2
-    assert "<three>" not in page
+    assert "<three>" not in page + comparison._repr_html_()
     assert json.dumps(facts, allow_nan=False)
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Explanation:
         return as_text(self.facts)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{as_text(self.facts)}</pre>"
+        return f"<pre>{escape(as_text(self.facts))}</pre>"
 
     def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the explanation as one HTML page, with pictures."""
