@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -114,10 +115,12 @@ def explain(
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
-    found = questions.ask(radius=True, proof=True)
+    found, measured = questions.ask(proof=True), questions.ask(radius=True, witness=False)
+    found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
     witness, freeze, is_smallest = questions.attack_in(found), None, False
     if witness is not None:
         freeze, is_smallest = _smallest_freeze(questions, witness)
+    alone, is_complete = questions.each_alone(names, frozenset() if witness is None else questions.changed(witness))
     facts: dict[str, Any] = {
         "name": name,
         "attacker": describe_attacker(questions.attacker, names),
@@ -126,7 +129,8 @@ def explain(
         "stable": int(found.stable[0]),
         "method": str(found.method[0]),
         "radius": _bounds(found),
-        "alone": questions.each_alone(names),
+        "alone": alone,
+        "alone_is_complete": is_complete,
         **_contest(ensemble, x, attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
@@ -198,17 +202,26 @@ class _Questions:
         at = differ(self.x, z)
         return frozenset(variable for variable, columns in self.columns.items() if at[columns].any())
 
-    def each_alone(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite."""
+    def each_alone(self, names: Sequence[str], first: frozenset[int]) -> tuple[list[dict[str, Any]], bool]:
+        """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite.
+
+        Also tell whether all variables were tried before time was up; ``first`` come first.
+        """
         used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
         used = used if self.can_freeze else set()
-        entries = []
-        for variable, columns in self.columns.items():
-            if used & set(columns):
-                radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
-                if radius[1] is not None:
-                    entries.append({"feature": _name(columns, names), "radius": radius})
-        return sorted(entries, key=lambda entry: entry["radius"][1])
+        entries, end = [], time.monotonic() + MOST_SECONDS
+        tried = [variable for variable, columns in self.columns.items() if used & set(columns)]
+        for variable in sorted(tried, key=lambda variable: variable not in first):
+            if time.monotonic() > end:
+                break
+            radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
+            if radius[1] is not None:
+                entries.append({"feature": _name(self.columns[variable], names), "radius": radius})
+        else:
+            end = math.inf
+        places = {name: place for place, name in enumerate(names)}
+        entries.sort(key=lambda entry: (entry["radius"][1], places.get(entry["feature"], -1)))
+        return entries, end == math.inf
 
 
 def _name(columns: Sequence[int], names: Sequence[str]) -> str:

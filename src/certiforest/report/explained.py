@@ -24,8 +24,12 @@ def as_text(row: dict[str, Any]) -> str:
         lines.append(f"  and {len(row['changes']) - N_CHANGES_SHOWN} more")
     if row["alone"]:
         alone = [f"{entry['feature']} {_radius(entry['radius'])}" for entry in row["alone"]]
-        lines.append(f"Radius if one feature alone can be changed: {named(alone, N_ALONE_SHOWN)}.")
+        lines.append(f"Radius if one feature alone can be changed{_tried(row)}: {named(alone, N_ALONE_SHOWN)}.")
     return "\n".join(lines)
+
+
+def _tried(row: dict[str, Any]) -> str:
+    return "" if row["alone_is_complete"] else " (time was up before all were tried)"
 
 
 def sentences(row: dict[str, Any]) -> list[str]:
@@ -116,7 +120,7 @@ def as_html(row: dict[str, Any]) -> str:
         title += f" becomes {row['changed_prediction']}"
     changes = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"]]
     alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
-    notes = "Short bars are dangerous: the radius of the row if this feature alone can be changed."
+    notes = f"Short bars are dangerous: the radius of the row if this feature alone can be changed{_tried(row)}."
     may_change = ("May change", attack_in_words(row["attacker"]))
     parts = [
         f"<h1>{escape(title)}</h1>",
