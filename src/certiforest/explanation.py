@@ -216,12 +216,13 @@ class _Questions:
                 break
             radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
             if radius[1] is not None:
-                entries.append({"feature": _name(self.columns[variable], names), "radius": radius})
+                entries.append((radius[1], variable, radius))
         else:
             end = math.inf
-        places = {name: place for place, name in enumerate(names)}
-        entries.sort(key=lambda entry: (entry["radius"][1], places.get(entry["feature"], -1)))
-        return entries, end == math.inf
+        return [
+            {"feature": _name(self.columns[variable], names), "radius": radius}
+            for _, variable, radius in sorted(entries, key=lambda entry: entry[:2])
+        ], end == math.inf
 
 
 def _name(columns: Sequence[int], names: Sequence[str]) -> str:
