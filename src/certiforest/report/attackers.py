@@ -21,25 +21,27 @@ OPTIONS = {
 }
 
 
-def describe_attacker(attacker: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the whole attacker for JSON: its document, features that cannot change by name."""
+def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the whole attacker for JSON: its document, with features by name if these are given."""
     document = dict(attacker.to_document())
-    if "norm" in document:
-        document["norm"] = norm_name(attacker.norm)
+    if "norm" not in document:
+        return document
+    document["norm"] = norm_name(attacker.norm)
+    if names is not None:
+        for option in ("frozen", "integer", "groups", "direction"):
+            if document.get(option) is not None:
+                document[option] = _named(document[option], names)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
-    for option in ("integer", "groups"):
-        if option in document:
-            document[option] = _named(document[option], names)
-    if isinstance(document.get("direction"), dict):
-        document["direction"] = {way: _named(columns, names) for way, columns in document["direction"].items()}
     return document
 
 
-def _named(columns: Any, names: Sequence[str]) -> Any:
-    """Return columns, or lists of them, by name."""
-    if isinstance(columns, list):
-        return [_named(column, names) for column in columns]
-    return names[columns] if isinstance(columns, int) else columns
+def _named(entry: Any, names: Sequence[str]) -> Any:
+    """Return columns by name in place of indices, in lists and mappings of any depth."""
+    if isinstance(entry, dict):
+        return {key: _named(value, names) for key, value in entry.items()}
+    if isinstance(entry, list):
+        return [_named(value, names) for value in entry]
+    return names[entry] if isinstance(entry, int) else entry
 
 
 def budget_of(attacker: dict[str, Any]) -> float:
@@ -76,9 +78,10 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
 
 def attacker_name(attacker: dict[str, Any]) -> str:
     """Return an attacker in a few words: norm, budget, and which options there are."""
+    if "norm" not in attacker:
+        return f"rules, budget {attacker['budget']:g}"
     options = [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
-    start = f"L{attacker['norm']}" if "norm" in attacker else "rules"
-    start += f", eps {budget_of(attacker):g}"
+    start = f"L{attacker['norm']}, eps {attacker['eps']:g}"
     return start + (f", with {named(options)}" if options else "")
 
 

@@ -25,7 +25,7 @@ def trim(
     ensemble: TreeEnsemble,
     x: NDArray[np.float64],
     z: NDArray[np.float64],
-    groups: Sequence[Sequence[int]] = (),
+    groups: tuple[tuple[int, ...], ...] = (),
 ) -> NDArray[np.float64]:
     """Take back every change of a row that its changed prediction does not need, the largest first.
 
@@ -34,8 +34,7 @@ def trim(
     ensemble : TreeEnsemble
     x, z : ndarray of shape (n_features,)
         A row, and one that is predicted otherwise.
-    groups : sequence of sequences of int
-        Columns that change together or not at all.
+    groups : tuples of columns that change together, optional
 
     Returns
     -------
@@ -44,13 +43,13 @@ def trim(
         predicted as ``x`` is.
     """
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
-    together = {column: list(group) for group in groups for column in group}
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
         for feature in _by_size(x, z).tolist():
-            columns, kept = together.get(feature, [feature]), z.copy()
+            columns = next((list(group) for group in groups if feature in group), [feature])
+            kept = z[columns]
             z[columns] = x[columns]
             if ensemble.class_index(z[None])[0] == before:
-                z = kept
+                z[columns] = kept
     return z
 
 
