@@ -44,11 +44,6 @@ def _named(entry: Any, names: Sequence[str]) -> Any:
     return names[entry] if isinstance(entry, int) else entry
 
 
-def budget_of(attacker: dict[str, Any]) -> float:
-    """Return the budget of a described attacker: eps, or what rules may cost."""
-    return attacker["eps"] if "eps" in attacker else attacker["budget"]
-
-
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
     """Return every option of a described attacker as a pair of texts for a table."""
     return [
@@ -56,6 +51,11 @@ def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
         for name, value in attacker.items()
         if name not in ("norm", "eps") and value not in (None, [])
     ]
+
+
+def budget_of(attacker: dict[str, Any]) -> float:
+    """Return the budget of a described attacker: eps, or what rules may cost."""
+    return attacker["eps"] if "eps" in attacker else attacker["budget"]
 
 
 def attack_in_words(attacker: dict[str, Any]) -> str:
