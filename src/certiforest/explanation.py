@@ -32,8 +32,9 @@ from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
 from certiforest.words import finite_or_none
 
-# The smallest set of features to freeze is looked for among sets up to this size; so many rows and seconds are spent.
-LARGEST_SET, MOST_QUESTIONS, MOST_SECONDS = 4, 200, 20.0
+# The smallest set of features to freeze is looked for among sets up to this size, for so many seconds; so many again are
+# spent on each feature alone.
+LARGEST_SET, MOST_SECONDS = 4, 20.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,10 +116,12 @@ def explain(
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
-    found, measured = questions.ask(proof=True), questions.ask(radius=True, witness=False)
-    found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
+    found = questions.ask(proof=True)
+    if questions.has_norm:
+        measured = questions.ask(radius=True, witness=False)
+        found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
     witness, freeze, is_smallest = questions.attack_in(found), None, False
-    if witness is not None:
+    if witness is not None and questions.has_norm:
         freeze, is_smallest = _smallest_freeze(questions, witness)
     alone, is_complete = questions.each_alone(names, frozenset() if witness is None else questions.changed(witness))
     facts: dict[str, Any] = {
@@ -128,7 +131,7 @@ def explain(
         "prediction": str(found.prediction[0]),
         "stable": int(found.stable[0]),
         "method": str(found.method[0]),
-        "radius": _bounds(found),
+        "radius": _bounds(found) if questions.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
         **_contest(ensemble, x, attacker, witness),
@@ -136,7 +139,7 @@ def explain(
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
-        "can_freeze": questions.can_freeze,
+        "can_freeze": questions.has_norm,
         "proof": _size_of_proof(found),
     }
     if image_shape is not None and np.isfinite(x).all():
@@ -174,17 +177,10 @@ class _Questions:
             for column in group:
                 del self.columns[column]
             self.columns[min(group)] = list(group)
-        self.can_freeze = "frozen" in self.attacker.to_document()  # rules are as they are
-        self._n_asked, self._end = 0, time.monotonic() + MOST_SECONDS
-
-    @property
-    def is_over(self) -> bool:
-        """Whether enough was asked."""
-        return not self.can_freeze or self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
+        self.has_norm = "norm" in self.attacker.to_document()  # rules are as they are: no radius, nothing to freeze
 
     def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
         """Certify the row while these variables, too, cannot be changed."""
-        self._n_asked += 1
         attacker, more = self.attacker, {column for variable in frozen for column in self.columns[variable]}
         if more:
             attacker = attacker.replace(frozen=sorted(self._already | more))
@@ -208,7 +204,7 @@ class _Questions:
         Also tell whether all variables were tried before time was up; ``first`` come first.
         """
         used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
-        used = used if self.can_freeze else set()
+        used = used if self.has_norm else set()
         entries, end = [], time.monotonic() + MOST_SECONDS
         tried = [variable for variable, columns in self.columns.items() if used & set(columns)]
         for variable in sorted(tried, key=lambda variable: variable not in first):
@@ -242,8 +238,8 @@ def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tup
     Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
     frozen, and either the row is stable, or there is one more attack to meet.
     """
-    attacks = [questions.changed(witness)]
-    while not questions.is_over:
+    attacks, end = [questions.changed(witness)], time.monotonic() + MOST_SECONDS
+    while time.monotonic() < end:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
         if found.stable[0] == STABLE:

@@ -47,8 +47,9 @@ def sentences(row: dict[str, Any]) -> list[str]:
         words.append("Some such change alters the prediction, but which one was not found out in time.")
     else:
         words.append("Whether that changes the prediction was not decided in time; a longer time limit may help.")
-    low, high = row["radius"]
-    if high is None and low is None:
+    if row["radius"] is None:  # rules have none
+        return words
+    if row["radius"] == [None, None]:
         words.append("No change of this kind, however large, changes the prediction.")
     else:
         words.append(f"The smallest budget that changes it (its radius) is {_radius(row['radius'])}.")
