@@ -32,7 +32,7 @@ from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
 from certiforest.words import finite_or_none
 
-# The smallest set of features to freeze is looked for among sets up to this size, for so many seconds; so many again are
+# A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
 # spent on each feature alone.
 LARGEST_SET, MOST_SECONDS = 4, 20.0
 
