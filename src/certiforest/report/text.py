@@ -51,6 +51,7 @@ def as_text(findings: dict[str, Any]) -> str:
         f"{model['name']} on {data['name']} against {attacker_name(attacker)}",
         f"{model['n_trees']} trees, {model['n_nodes']} nodes, {model['n_features']} features",
         f"{data['n_rows']} rows",
+        *data.get("remarks", ()),
     ]
     if findings["verdicts"] is None:
         lines += [f"{name}: {count}" for name, count in findings["stability"].items()]
