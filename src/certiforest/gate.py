@@ -85,11 +85,10 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
         lines.append(f"{_are(open_)} not decided; a longer time_limit may help.")
     if fragile.size:
         rows = X.iloc[fragile] if hasattr(X, "iloc") else (X if hasattr(X, "dtype") else np.asarray(X))[fragile]
-        asked: dict[str, Any] = {
-            "radius": "norm" in found.attacker.to_document(),
-            "witness": True,
-        }  # rules have no radius
-        closer = certify(model, rows, None, found.attacker, **asked, total_time_limit=SECONDS_TO_EXPLAIN)
+        has_radius = "norm" in found.attacker.to_document()  # rules have none
+        closer = certify(
+            model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
+        )
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
         for entry in closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]:
             changes = [f"{change['feature']} {moved(change, ' -> ')}" for change in entry["changes"]]
