@@ -112,6 +112,30 @@ def test_the_split_is_a_stratified_partition():
         split_rows(np.array([0, 1]))
 
 
+def test_files_as_wide_as_the_published_ones(tmp_path):
+    """REWEMA has 630 columns and a label, Webspam 254 unigrams, few of them in a row, labels -1 and 1."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 5, (60, 630)), rng.integers(0, 2, 60)
+    names = ",".join([f"call_{i}" for i in range(630)] + ["class"])
+    np.savetxt(tmp_path / "REWEMA.csv", np.column_stack([X, y]), delimiter=",", header=names, comments="", fmt="%d")
+    rewema = load_dataset("rewema", data_dir=tmp_path)
+    assert rewema.table.X.shape == (60, 630)
+    np.testing.assert_array_equal(rewema.table.X, X)
+    np.testing.assert_array_equal(rewema.table.y, y)
+    X_train, X_test, _, _ = rewema.scaled_split()
+    assert (len(X_train), len(X_test)) == (42, 18)
+    assert 0 <= X_train.min() <= X_train.max() <= 1
+    lines = []
+    for i in range(80):
+        columns = sorted(rng.choice(254, 20, replace=False) + 1)
+        lines.append(f"{1 if i % 3 else -1} " + " ".join(f"{c}:{rng.random():.6g}" for c in columns))
+    (tmp_path / "webspam_wc_normalized_unigram.svm").write_text("\n".join(lines) + "\n")
+    webspam = load_dataset("webspam", data_dir=tmp_path)
+    assert webspam.table.X.shape == (80, 254)
+    assert set(webspam.table.y.tolist()) == {-1, 1}
+    assert ((webspam.table.X > 0).sum(axis=1) == 20).all()
+
+
 def test_webspam_and_rewema_from_files(tmp_path):
     random = np.random.default_rng(0)
     lines = [

@@ -6,7 +6,17 @@ import re
 import numpy as np
 import pytest
 
-from certiforest import Attacker, Certificates, Scaling, TreeEnsemble, Verdict, assert_robust, certify
+from certiforest import (
+    Attacker,
+    Certificates,
+    RuleAttacker,
+    Scaling,
+    TreeEnsemble,
+    Verdict,
+    assert_robust,
+    certify,
+    explain,
+)
 from certiforest.report import as_html, as_text
 from certiforest.report.witnesses import witnesses_in_data
 
@@ -228,6 +238,21 @@ def test_a_gate_for_each_class(rows):
         assert_robust(VOTERS, *rows, ATTACKER, at_least=90)
     with pytest.raises(ValueError, match="pass y"):
         assert_robust(VOTERS, rows[0], None, ATTACKER)
+
+
+def test_rules_are_explained_reported_and_asserted(tmp_path):
+    rules = {"length": [{"pre": "(0, 1)", "post": 0.1, "cost": 1, "is_numerical": True}]}
+    attacker = RuleAttacker(rules, budget=3)
+    X, y = [[0.3, 0.9], [0.1, 0.1]], ["ham", "ham"]
+    c = certify(VOTERS, X, y, attacker, witness=True)
+    assert c.stable.tolist() == [0, 1]
+    c.report(tmp_path / "r.html")
+    assert "rules, while a budget of 3 lasts" in (tmp_path / "r.html").read_text()
+    json.dumps(c.findings(), allow_nan=False)
+    assert "An attacker may change a row by rules, while a budget of 3 lasts." in str(explain(VOTERS, X[0], attacker))
+    assert "this is proved" in str(explain(VOTERS, X[1], attacker))
+    with pytest.raises(AssertionError, match=r"row 0: ham becomes spam by length 0\.3 -> 0\.[56]"):
+        assert_robust(VOTERS, X, y, attacker)
 
 
 def test_a_gate_takes_frames(rows):

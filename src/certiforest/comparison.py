@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Comparison:
         return as_text(self.facts)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{as_text(self.facts)}</pre>"
+        return f"<pre>{escape(as_text(self.facts))}</pre>"
 
     def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the comparison as one HTML page; with radii, both certified curves are in one picture."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -32,8 +34,9 @@ from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
 from certiforest.words import finite_or_none
 
-# The smallest set of features to freeze is looked for among sets up to this size; so many rows and seconds are spent.
-LARGEST_SET, MOST_QUESTIONS, MOST_SECONDS = 4, 200, 20.0
+# A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
+# spent on each feature alone.
+LARGEST_SET, MOST_SECONDS = 4, 20.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +68,7 @@ class Explanation:
         return as_text(self.facts)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{as_text(self.facts)}</pre>"
+        return f"<pre>{escape(as_text(self.facts))}</pre>"
 
     def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the explanation as one HTML page, with pictures."""
@@ -118,10 +121,14 @@ def explain(
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
-    found = questions.ask(radius=True, proof=True)
+    found = questions.ask(proof=True)
+    if questions.has_norm:
+        measured = questions.ask(radius=True, witness=False)
+        found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
     witness, freeze, is_smallest = questions.attack_in(found), None, False
-    if witness is not None:
+    if witness is not None and questions.has_norm:
         freeze, is_smallest = _smallest_freeze(questions, witness)
+    alone, is_complete = questions.each_alone(names, frozenset() if witness is None else questions.changed(witness))
     facts: dict[str, Any] = {
         "name": name,
         "attacker": describe_attacker(questions.attacker, names),
@@ -129,16 +136,18 @@ def explain(
         "prediction": str(found.prediction[0]),
         "stable": int(found.stable[0]),
         "method": str(found.method[0]),
-        "radius": _bounds(found),
-        "alone": questions.each_alone(names),
+        "radius": _bounds(found) if questions.has_norm else None,
+        "alone": alone,
+        "alone_is_complete": is_complete,
         **_contest(ensemble, x, attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
+        "can_freeze": questions.has_norm,
         "proof": _size_of_proof(found),
     }
-    if image_shape is not None:
+    if image_shape is not None and np.isfinite(x).all():
         facts["original"] = x.reshape(image_shape).tolist()
         facts["witness"] = (x if witness is None else witness).reshape(image_shape).tolist()
     return Explanation(found, witness, freeze, is_smallest, facts)
@@ -173,16 +182,10 @@ class _Questions:
             for column in group:
                 del self.columns[column]
             self.columns[min(group)] = list(group)
-        self._n_asked, self._end = 0, time.monotonic() + MOST_SECONDS
-
-    @property
-    def is_over(self) -> bool:
-        """Whether enough was asked."""
-        return self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
+        self.has_norm = "norm" in self.attacker.to_document()  # rules are as they are: no radius, nothing to freeze
 
     def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
         """Certify the row while these variables, too, cannot be changed."""
-        self._n_asked += 1
         attacker, more = self.attacker, {column for variable in frozen for column in self.columns[variable]}
         if more:
             attacker = attacker.replace(frozen=sorted(self._already | more))
@@ -200,16 +203,27 @@ class _Questions:
         at = differ(self.x, z)
         return frozenset(variable for variable, columns in self.columns.items() if at[columns].any())
 
-    def each_alone(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite."""
+    def each_alone(self, names: Sequence[str], first: frozenset[int]) -> tuple[list[dict[str, Any]], bool]:
+        """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite.
+
+        Also tell whether all variables were tried before time was up; ``first`` come first.
+        """
         used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
-        entries = []
-        for variable, columns in self.columns.items():
-            if used & set(columns):
-                radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
-                if radius[1] is not None:
-                    entries.append({"feature": _name(columns, names), "radius": radius})
-        return sorted(entries, key=lambda entry: entry["radius"][1])
+        used = used if self.has_norm else set()
+        entries, end = [], time.monotonic() + MOST_SECONDS
+        tried = [variable for variable, columns in self.columns.items() if used & set(columns)]
+        for variable in sorted(tried, key=lambda variable: variable not in first):
+            if time.monotonic() > end:
+                break
+            radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
+            if radius[1] is not None:
+                entries.append((radius[1], variable, radius))
+        else:
+            end = math.inf
+        return [
+            {"feature": _name(self.columns[variable], names), "radius": radius}
+            for _, variable, radius in sorted(entries, key=lambda entry: entry[:2])
+        ], end == math.inf
 
 
 def _name(columns: Sequence[int], names: Sequence[str]) -> str:
@@ -229,8 +243,8 @@ def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tup
     Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
     frozen, and either the row is stable, or there is one more attack to meet.
     """
-    attacks = [questions.changed(witness)]
-    while not questions.is_over:
+    attacks, end = [questions.changed(witness)], time.monotonic() + MOST_SECONDS
+    while time.monotonic() < end:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
         if found.stable[0] == STABLE:

@@ -76,6 +76,7 @@ def assert_robust(
 def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
     """Say which rows fail, the most easily changed first, each with a change that does it."""
     wrong, open_ = int((mine & ~found.correct).sum()), int((mine & (found.stable == UNDECIDED)).sum())
+    assert found.attacker is not None
     fragile = np.flatnonzero(mine & found.correct & (found.stable == UNSTABLE))
     lines = []
     if wrong:
@@ -84,16 +85,18 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
         lines.append(f"{_are(open_)} not decided; a longer time_limit may help.")
     if fragile.size:
         rows = X.iloc[fragile] if hasattr(X, "iloc") else (X if hasattr(X, "dtype") else np.asarray(X))[fragile]
+        has_radius = "norm" in found.attacker.to_document()  # rules have none
         closer = certify(
-            model, rows, None, found.attacker, radius=True, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
+            model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
         )
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
         for entry in closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]:
             changes = [f"{change['feature']} {moved(change, ' -> ')}" for change in entry["changes"]]
             more = f" and {len(changes) - N_CHANGES_SHOWN} more" if len(changes) > N_CHANGES_SHOWN else ""
+            at = "" if entry["radius"] is None else f" at eps {entry['radius']:.6g}"
             lines.append(
-                f"  row {entry['row']}: {entry['prediction']} becomes {entry['changed_prediction']} at eps"
-                f" {entry['radius']:.6g} by {', '.join(changes[:N_CHANGES_SHOWN])}{more}"
+                f"  row {entry['row']}: {entry['prediction']} becomes {entry['changed_prediction']}{at} by"
+                f" {', '.join(changes[:N_CHANGES_SHOWN])}{more}"
             )
     return "\n".join(lines)
 

@@ -82,8 +82,8 @@ def counted(number: int, thing: str) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """JSON has no infinity; null stands for it."""
-    return value if math.isfinite(value) else None
+    """JSON has no infinity and no NaN; null stands for them."""
+    return float(value) if math.isfinite(value) else None
 
 
 def feature_name(names: Sequence[str] | None, index: int) -> str:

@@ -16,6 +16,8 @@ OPTIONS = {
     "integer": "Features that stay whole numbers",
     "groups": "Columns that are one variable",
     "missing": "Price of making a value missing",
+    "attacks": "Rules",
+    "budget": "Budget for all uses of rules",
 }
 
 
@@ -51,20 +53,26 @@ def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def budget_of(attacker: dict[str, Any]) -> float:
+    """Return the budget of a described attacker: eps, or what rules may cost."""
+    return attacker["eps"] if "eps" in attacker else attacker["budget"]
+
+
 def attack_in_words(attacker: dict[str, Any]) -> str:
     """Return what a described attacker may do, as the end of a sentence."""
-    eps = f"{attacker['eps']:g}" if "eps" in attacker else ""
+    eps = f"{budget_of(attacker):g}"
     if attacker.get("scale") is not None and attacker["norm"] != "0":
         eps += " of its scale"
+    if "norm" not in attacker:
+        return f"a row by rules, while a budget of {budget_of(attacker):g} lasts"
     limits = [name for name in OPTIONS if name != "scale" and attacker.get(name) not in (None, [])]
     within = f", within limits of {named(limits)}" if limits else ""
     words = {
-        None: "a row by the rules below",
         "0": f"any {eps} features of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",
         "2": f"a row by a distance of {eps} (L2)",
         "inf": f"every feature of a row by {eps} at once (L-infinity)",
-    }.get(attacker.get("norm"), f"a row by {eps} in the L{attacker.get('norm')} norm")
+    }.get(attacker["norm"], f"a row by {eps} in the L{attacker['norm']} norm")
     return words + within
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from certiforest.report.attackers import attack_in_words, attacker_facts
+from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of
 from certiforest.report.charts import curve_chart
 from certiforest.report.page import facts, figure, legend, page, section, shares, table, tiles
 from certiforest.words import counted, interval, named
@@ -108,7 +108,7 @@ def _curves(comparison: dict[str, Any]) -> str:
     if any(side["curve"] is None for side in sides):
         return ""
     curves = [(side["curve"], colour) for side, colour in zip(sides, COLOURS, strict=True)]
-    eps = [side["attacker"]["eps"] for side in sides]
+    eps = [budget_of(side["attacker"]) for side in sides]
     what = "robust accuracy" if comparison["labelled"] else "share of stable rows"
     names = legend([(colour, side["name"]) for side, colour in zip(sides, COLOURS, strict=True)])
     return figure(names + curve_chart(curves, what, eps), f"At each eps, the {what} that is proved.")

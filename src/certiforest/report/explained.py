@@ -24,8 +24,12 @@ def as_text(row: dict[str, Any]) -> str:
         lines.append(f"  and {len(row['changes']) - N_CHANGES_SHOWN} more")
     if row["alone"]:
         alone = [f"{entry['feature']} {_radius(entry['radius'])}" for entry in row["alone"]]
-        lines.append(f"Radius if one feature alone can be changed: {named(alone, N_ALONE_SHOWN)}.")
+        lines.append(f"Radius if one feature alone can be changed{_tried(row)}: {named(alone, N_ALONE_SHOWN)}.")
     return "\n".join(lines)
+
+
+def _tried(row: dict[str, Any]) -> str:
+    return "" if row["alone_is_complete"] else " (time was up before all were tried)"
 
 
 def sentences(row: dict[str, Any]) -> list[str]:
@@ -43,8 +47,9 @@ def sentences(row: dict[str, Any]) -> list[str]:
         words.append("Some such change alters the prediction, but which one was not found out in time.")
     else:
         words.append("Whether that changes the prediction was not decided in time; a longer time limit may help.")
-    low, high = row["radius"]
-    if high is None and low is None:
+    if row["radius"] is None:  # rules have none
+        return words
+    if row["radius"] == [None, None]:
         words.append("No change of this kind, however large, changes the prediction.")
     else:
         words.append(f"The smallest budget that changes it (its radius) is {_radius(row['radius'])}.")
@@ -92,7 +97,7 @@ def _why_unstable(row: dict[str, Any]) -> list[str]:
     if row["freeze"] is not None:
         least = ", and no smaller set would do" if row["freeze_is_smallest"] else ""
         words.append(f"Could {named(row['freeze'])} not be changed, the row would be stable{least}.")
-    else:
+    elif row["can_freeze"]:
         words.append("Which features would have to be frozen to make it stable was not found out in time.")
     return words
 
@@ -116,7 +121,7 @@ def as_html(row: dict[str, Any]) -> str:
         title += f" becomes {row['changed_prediction']}"
     changes = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"]]
     alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
-    notes = "Short bars are dangerous: the radius of the row if this feature alone can be changed."
+    notes = f"Short bars are dangerous: the radius of the row if this feature alone can be changed{_tried(row)}."
     may_change = ("May change", attack_in_words(row["attacker"]))
     parts = [
         f"<h1>{escape(title)}</h1>",

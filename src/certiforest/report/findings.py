@@ -226,13 +226,13 @@ def _fragile_rows(
     """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
     assert found.witness is not None
     assert found.rows is not None
-    groups = getattr(found.attacker, "group_columns", ())
     candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
     if found.radius is not None:
         candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []
     for row in candidates[:N_FRAGILE_ROWS]:
-        x, z = found.rows[row], trim(ensemble, found.rows[row], found.witness[row], groups)
+        x = found.rows[row]
+        z = trim(ensemble, x, found.witness[row], found.attacker.group_columns if found.attacker else ())
         changes = list_changes(x, z, names, scaling)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
@@ -244,7 +244,7 @@ def _fragile_rows(
             "n_changed": len(changes),
             "changes": changes[:N_FEATURES_SHOWN],
         }
-        if image_shape is not None:
+        if image_shape is not None and np.isfinite([x, z]).all():
             entry["original"] = x.reshape(image_shape).tolist()
             entry["witness"] = z.reshape(image_shape).tolist()
         rows.append(entry)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from certiforest.report import png
-from certiforest.report.attackers import attack_in_words, attacker_facts
+from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of
 from certiforest.report.charts import Chart, curve_chart, placer, stroke, svg, tree_colour
 from certiforest.report.page import bars, facts, figure, legend, page, section, shares, table, tiles
 from certiforest.report.text import moved, origin_facts
@@ -115,7 +115,7 @@ def _curve_section(findings: dict[str, Any]) -> str:
     if curve is None:
         return ""
     what = "robust accuracy" if findings["verdicts"] is not None else "share of stable rows"
-    chart = curve_chart([(curve, "var(--ROBUST)")], what, [findings["attacker"]["eps"]], findings["accuracy"])
+    chart = curve_chart([(curve, "var(--ROBUST)")], what, [budget_of(findings["attacker"])], findings["accuracy"])
     is_open = any(high > low for low, high in zip(curve["low"], curve["high"], strict=True))
     note = " The grey band is what radii known only as lower bounds leave open." if is_open else ""
     caption = f"At each eps, the {what} that is proved, read off the radii of all rows.{note}"
@@ -126,7 +126,7 @@ def _histogram_section(findings: dict[str, Any]) -> str:
     histogram = findings["radius_histogram"]
     if histogram is None:
         return ""
-    eps = findings["attacker"]["eps"]
+    eps = budget_of(findings["attacker"])
     edges, exact, at_least = (np.array(histogram[key]) for key in ("edges", "exact", "at_least"))
     top = max(1, int((exact[:-1] + at_least[:-1]).max(initial=0)))
     chart = Chart(220, (0.0, float(edges[-1])), (0.0, float(top)))

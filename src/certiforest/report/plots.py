@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from certiforest.report.attackers import budget_of
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -20,7 +22,7 @@ def plot_curve(findings: dict[str, Any], ax: Axes | None = None) -> Axes:
     if curve["low"] != curve["high"]:
         ax.fill_between(curve["eps"], curve["low"], curve["high"], color=OPEN, alpha=0.4, label="not decided")
         ax.legend()
-    ax.axvline(findings["attacker"]["eps"], color=MARK, linestyle="--", linewidth=1)
+    ax.axvline(budget_of(findings["attacker"]), color=MARK, linestyle="--", linewidth=1)
     what = "share of stable rows" if findings["verdicts"] is None else "robust accuracy"
     ax.set(xlabel="eps", ylabel=what, xlim=(0, curve["eps"][-1]), ylim=(0, 1))
     return ax
@@ -35,7 +37,7 @@ def plot_radii(findings: dict[str, Any], ax: Axes | None = None) -> Axes:
     if at_least.any():
         ax.bar(edges[:-1], at_least[:-1], np.diff(edges), exact[:-1], align="edge", color=OPEN, label="at least")
         ax.legend()
-    ax.axvline(findings["attacker"]["eps"], color=MARK, linestyle="--", linewidth=1)
+    ax.axvline(budget_of(findings["attacker"]), color=MARK, linestyle="--", linewidth=1)
     ax.set(xlabel="radius", ylabel="rows")
     return ax
 

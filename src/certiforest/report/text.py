@@ -83,6 +83,8 @@ def moved(change: dict[str, Any], arrow: str) -> str:
     """Write a change in the units of the data where these are known, with the digits that show it."""
     pair = ("from_in_data", "to_in_data") if "from_in_data" in change else ("from", "to")
     before, after = change[pair[0]], change[pair[1]]
+    if before is None or after is None:
+        return arrow.join("missing" if value is None else _plain(value, 6) for value in (before, after))
     digits = next((d for d in range(4, 16) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
     return f"{_plain(before, digits)}{arrow}{_plain(after, digits)}"
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
+from certiforest.words import finite_or_none
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -24,7 +25,7 @@ def trim(
     ensemble: TreeEnsemble,
     x: NDArray[np.float64],
     z: NDArray[np.float64],
-    groups: Sequence[Sequence[int]] = (),
+    groups: tuple[tuple[int, ...], ...] = (),
 ) -> NDArray[np.float64]:
     """Take back every change of a row that its changed prediction does not need, the largest first.
 
@@ -33,8 +34,7 @@ def trim(
     ensemble : TreeEnsemble
     x, z : ndarray of shape (n_features,)
         A row, and one that is predicted otherwise.
-    groups : sequence of sequences of int
-        Columns that change together or not at all.
+    groups : tuples of columns that change together, optional
 
     Returns
     -------
@@ -43,13 +43,13 @@ def trim(
         predicted as ``x`` is.
     """
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
-    together = {column: list(group) for group in groups for column in group}
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
         for feature in _by_size(x, z).tolist():
-            columns, kept = together.get(feature, [feature]), z.copy()
+            columns = next((list(group) for group in groups if feature in group), [feature])
+            kept = z[columns]
             z[columns] = x[columns]
             if ensemble.class_index(z[None])[0] == before:
-                z = kept
+                z[columns] = kept
     return z
 
 
@@ -57,7 +57,7 @@ def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64
     """Return the features at which two rows differ, the largest change first."""
     changed = np.flatnonzero(differ(x, z))
     with np.errstate(over="ignore"):
-        return changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+        return changed[np.argsort(-np.nan_to_num(np.abs(z - x)[changed], nan=np.inf), kind="stable")]
 
 
 def list_changes(
@@ -72,11 +72,16 @@ def list_changes(
     names : sequence of str
     scaling : Scaling or None
         Gives each change in the units of the data, too, where these are numbers.
+
+    Returns
+    -------
+    list of dict
+        A value that is missing is null.
     """
     raw = None if scaling is None else scaling.invert(np.stack([x, z]))
     changes = []
     for f in _by_size(x, z):
-        change: dict[str, Any] = {"feature": names[f], "from": float(x[f]), "to": float(z[f])}
+        change: dict[str, Any] = {"feature": names[f], "from": finite_or_none(x[f]), "to": finite_or_none(z[f])}
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
         changes.append(change)
@@ -127,4 +132,4 @@ def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scalin
 
 
 def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0)
+    return np.isnan(values) | (np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))
