@@ -24,8 +24,8 @@ from certiforest.data.draw import CONFIDENCE, Draw
 from certiforest.data.parts import Parts, identify
 from certiforest.data.readers import SUFFIXES
 from certiforest.data.sources import Sample, Source, Stream
-from certiforest.data.tables import block_rows
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.blocks import block_rows
 from certiforest.report import SpreadFacts, gather
 from certiforest.verification.certificates import Certificates, about_now
 from certiforest.words import cut, feature_name
