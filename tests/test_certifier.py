@@ -6,11 +6,14 @@ import numpy as np
 import pandas
 import polars
 import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
+from certiforest.ensemble import blocks
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -67,6 +70,41 @@ def test_blocks_of_every_kind(case, make):
     ensemble, X, y = case
     certifier = Certifier(ensemble, ATTACKER)
     pandas.testing.assert_frame_equal(certifier(make(X), y), certifier(X, y))
+
+
+def test_streams_of_every_kind(case, tmp_path, monkeypatch):
+    ensemble, X, y = case
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 9)
+    certifier = Certifier(ensemble, ATTACKER, radius=True)
+    np.save(tmp_path / "rows.npy", X)
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame.assign(label=y).to_parquet(tmp_path / "rows.parquet", index=False)
+    unlabelled = [
+        np.load(tmp_path / "rows.npy", mmap_mode="r"),
+        frame,
+        polars.from_pandas(frame).lazy(),
+        polars.from_pandas(frame),
+        (X[start : start + 7] for start in range(0, 40, 7)),
+        [frame[:30], X[30:]],
+    ]
+    labelled = [
+        polars.scan_parquet(tmp_path / "rows.parquet"),
+        pyarrow.dataset.dataset(tmp_path / "rows.parquet"),
+        pyarrow.parquet.ParquetFile(tmp_path / "rows.parquet"),
+        pyarrow.Table.from_pandas(frame.assign(label=y)).to_reader(max_chunksize=11),
+        [frame.assign(label=y)],
+    ]
+    for source in unlabelled:
+        found = pandas.concat(certifier.stream(source), ignore_index=True)
+        pandas.testing.assert_frame_equal(found, certifier(X))
+    for source in labelled:
+        parts = list(certifier.stream(source, target="label"))
+        pandas.testing.assert_frame_equal(pandas.concat(parts, ignore_index=True), certifier(X, y))
+    pairs = ((X[start : start + 7], y[start : start + 7]) for start in range(0, 40, 7))
+    pandas.testing.assert_frame_equal(pandas.concat(certifier.stream(pairs), ignore_index=True), certifier(X, y))
+    for source, target, word in [(7, None, "a int"), (X, "label", "frames"), (frame, "label", "'label', got none")]:
+        with pytest.raises(RowError, match=word):
+            list(certifier.stream(source, target))
 
 
 def test_it_travels_small_and_says_the_same_there(case):

@@ -24,7 +24,7 @@ LIBRARIES = {
     "numba": ["compiled.py", "kernel_cache.py"],
     "scipy": ["verification/"],
     "sklearn": ["data/", "formats/", "reproduction/", "training/", "tuning.py"],
-    "joblib": ["training/"],
+    "joblib": ["training/", "tuning.py"],
     "xgboost": ["formats/"],
     "lightgbm": ["formats/"],
     "catboost": ["formats/"],

@@ -20,6 +20,7 @@ from certiforest.data import tables
 from certiforest.data.draw import Draw, draw_lots
 from certiforest.data.readers import read_blocks, read_table
 from certiforest.data.sources import Source
+from certiforest.ensemble import blocks
 
 pytest.importorskip("pyarrow")
 NAMES = list("abcd")
@@ -49,7 +50,7 @@ def frame(learned):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
 
 
 @pytest.fixture
@@ -79,16 +80,16 @@ def test_a_table_is_its_blocks(frame, tmp_path, small_blocks, suffix):
     options = {"row_group_size": 3} if suffix == ".parquet" else {}
     path = write(frame, tmp_path / f"rows{suffix}", **options)
     target = None if suffix == ".npz" else "label"
-    blocks = [read() for read in read_blocks(path, target)]
-    assert max(map(len, blocks)) <= 8 + (suffix == ".csv")  # that may be names
-    assert len(blocks) > 4
+    cut = [read() for read in read_blocks(path, target)]
+    assert max(map(len, cut)) <= 8 + (suffix == ".csv")  # that may be names
+    assert len(cut) > 4
     table = read_table(path, target)
     assert np.array_equal(table.X, frame[NAMES].to_numpy())
     assert table.y.tolist() == frame["label"].tolist()
     for wanted in ({3}, {0, 5}, {4, 5, 6}):  # others are passed over
         some = [read() if number in wanted else None for number, read in enumerate(read_blocks(path, target))]
         for number in wanted:
-            assert np.array_equal(some[number].X, blocks[number].X)
+            assert np.array_equal(some[number].X, cut[number].X)
 
 
 def test_quotes_and_line_ends_in_cells(tmp_path, small_blocks):
@@ -116,8 +117,7 @@ def test_libsvm_in_blocks(tmp_path, small_blocks):
     table = read_table(path, n_features=4)
     assert table.first_index == 0
     assert table.X.sum() == sum(range(1, 31))
-    blocks = list(read_blocks(path, n_features=4))
-    assert len(blocks) >= 4
+    assert len(list(read_blocks(path, n_features=4))) >= 4
     path.write_text("".join(f"1 {1 + i % 3}:1\n" for i in range(30)))
     with pytest.raises(tables.TableError, match="both as possible"):
         read_table(path, n_features=4)
@@ -138,7 +138,7 @@ def test_blocks_give_the_same_as_a_table(run, model, frame, expected, tmp_path, 
     more = ["--radius", "--witness", "--out", tmp_path / out]
     assert run(*words(model, data, *more))[0] == 0
     whole = read(tmp_path / out)
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
     assert run(*words(model, data, *more[:-1], tmp_path / f"small_{out}"))[0] == 0
     small = read(tmp_path / f"small_{out}")
     pandas.testing.assert_frame_equal(small, whole)
@@ -306,7 +306,7 @@ def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):
     arguments = words(model, data, "--json", "--force", "--report", report, "--radius-rows")
     summaries = []
     for size in (50, 8):
-        monkeypatch.setattr(tables, "BLOCK_ROWS", size)
+        monkeypatch.setattr(blocks, "BLOCK_ROWS", size)
         code, text, _ = run(*arguments, "10")
         assert code == 0
         summaries.append(json.loads(text))

@@ -2,7 +2,9 @@
 
 import functools
 import json
+from contextlib import nullcontext
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -102,6 +104,18 @@ def test_a_stopped_search_goes_on_where_it_stopped(cancer, tmp_path, monkeypatch
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     whole = search(forest(), *cancer, GRID, journal=tmp_path / "other.json", refit=False)
     assert [(t.params, t.scores) for t in result.trials] == [(t.params, t.scores) for t in whole.trials]
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "dask"])
+def test_a_search_on_every_backend_of_joblib(cancer, tmp_path, backend):
+    alone = search(forest(), *cancer, GRID, journal=tmp_path / "alone.json", refit=False)
+    distributed = pytest.importorskip("distributed") if backend == "dask" else None
+    with (
+        distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) if distributed else nullcontext(),
+        joblib.parallel_config(backend, n_jobs=2),
+    ):
+        together = search(forest(), *cancer, GRID, journal=tmp_path / "together.json", refit=False)
+    assert [(t.params, t.scores) for t in alone.trials] == [(t.params, t.scores) for t in together.trials]
 
 
 def test_a_combination_that_cannot_be_trained_is_written_down(cancer, tmp_path):

@@ -7,7 +7,6 @@ findings about a row depend on that row alone, so that they are the same however
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.rules import RuleAttacker
-from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
-from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import is_number, is_whole, shown
+from certiforest.attack.spread import has_large_spread
+from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
-from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
+from certiforest.verification.asking import check_attacked, check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.prepared import Prepared
@@ -38,8 +36,6 @@ from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
-
-MOST_THREADS = 10_000
 
 
 class SpreadError(ValueError):
@@ -101,11 +97,11 @@ class Certifier:
         self.radius, self.witness, self.proof = radius, witness, proof
         if radius and isinstance(self.attacker, RuleAttacker):
             raise ValueError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
-        self.attacked = _check_attacked(attacked, self.ensemble.classes)
+        self.attacked = check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
-            raise SpreadError(_explain_spread(self.ensemble, attacker))
-        self.time_limit, self.n_jobs = _check_time_limit(time_limit), _check_n_jobs(n_jobs)
-        self.margin = _check_margin(margin, self.ensemble, radius)
+            raise SpreadError(explain_spread(self.ensemble, attacker))
+        self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
+        self.margin = check_margin(margin, self.ensemble, radius)
 
     @cached_property
     def ready(self) -> Ready:
@@ -127,6 +123,19 @@ class Certifier:
         y : array-like of shape (n,), optional
         """
         return self.certify(X, y).unless_interrupted().to_frame()
+
+    def stream(self, source: Any, target: str | None = None) -> Iterator[Any]:
+        """Yield findings about more rows than memory holds, a frame for each block; see `__call__`.
+
+        Parameters
+        ----------
+        source : object
+            An array or memory map, a frame, a polars LazyFrame, an Arrow dataset, reader or Parquet file, or an
+            iterable of blocks, each of them rows or a pair of rows and labels.
+        target : str, optional
+            The column of frames that holds the labels; all others are features.
+        """
+        return (self(X, y) for X, y in blocks_of(source, target, self.ensemble.n_features))
 
     def certify(
         self,
@@ -159,7 +168,7 @@ class Certifier:
         without a witness get one, too. Where Ctrl-C comes in between, radii that are not found yet are between 0 and
         inf.
         """
-        _check_margin(self.margin, self.ensemble, radius=True)
+        check_margin(self.margin, self.ensemble, radius=True)
         rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
         label = found.prediction if found.label is None else found.label
         work = _Work(self, rows, label, total_time_limit, progress)
@@ -192,7 +201,7 @@ class _Work:
         has_witness = certifier.witness or certifier.proof
         self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
-        self.total_time_limit = _check_time_limit(total_time_limit)
+        self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.blocks = list(rows.blocks())
         self.adds_witness = False
@@ -379,61 +388,3 @@ class _Columns:
         self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan
-
-
-def _check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
-    """Return the labels of the classes that are attacked, in the model's order."""
-    if attacked is None:
-        return None
-    if isinstance(attacked, (str, bytes)) or not hasattr(attacked, "__iter__"):
-        raise ValueError(f"Expected attacked to be a list of labels, got {shown(attacked)}.")
-    wanted = list(attacked)
-    for label in wanted:
-        if not any(label == known for known in classes.tolist()):
-            raise ValueError(
-                f"Expected attacked to hold labels of the model, {shown(classes.tolist())}, got {shown(label)}."
-            )
-    return classes[[known in wanted for known in classes.tolist()]]
-
-
-def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
-    if not is_number(margin) or not margin >= 0:
-        raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
-    if margin > 0 and ensemble.combine == "vote":
-        raise ValueError(
-            f"Expected margin=0 for trees that vote, got {shown(margin)}: votes are counted without rounding."
-        )
-    if margin > 0 and radius:
-        raise ValueError(
-            f"Expected margin=0 where a radius is asked for, got {shown(margin)}; ask for them one by one."
-        )
-    rounded = float(margin) if margin <= LARGEST else math.inf
-    return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
-
-
-def _check_time_limit(seconds: Any) -> float:
-    if not is_number(seconds) or not seconds >= 0:
-        raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
-    return float(seconds) if seconds <= LARGEST else math.inf
-
-
-def _check_n_jobs(n_jobs: int | None) -> int:
-    if n_jobs is None:
-        return 1
-    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
-        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
-    cores = os.cpu_count() or 1
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
-
-
-def _explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
-    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain", "direction", "groups")}
-    has = spread(ensemble, attacker.norm, **options)
-    largest = largest_certifiable_eps(ensemble, attacker)
-    can = (
-        f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
-    )
-    return (
-        f"Expected a spread above 2 * eps = {2 * attacker.eps!r}, got an ensemble of spread {has!r}. {can}"
-        " Without require_exact, rows that are undecided come out as UNKNOWN."
-    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
@@ -133,6 +134,7 @@ def search(
     validation_share: float = 0.2,
     random_state: int = 0,
     refit: bool = True,
+    n_jobs: int | None = None,
     progress: Callable[[int, int, Trial], None] | None = None,
 ) -> SearchResult:
     """Try every combination of a grid on a stratified validation set, writing down each result at once.
@@ -158,6 +160,9 @@ def search(
         Which rows those are.
     refit : bool, default=True
         Whether to train the best combination on all rows in the end.
+    n_jobs : int, optional
+        How many trials run at once, by joblib: None means 1, or what ``joblib.parallel_config`` says, whose backend
+        (processes, threads, ``"dask"``) is taken.
     progress : callable, optional
         Called as ``progress(n_done, n_trials, trial)`` after every trial, those from the journal included.
 
@@ -180,10 +185,15 @@ def search(
     known = _read_journal(Path(journal), fingerprint)
     rows = _rows(X, train), _rows(y, train), _rows(X, validate), _rows(y, validate)
     trials = []
+    missing = {key: params for params in combinations if (key := _key(params)) not in known}
+    # Trials come back in their order: what is done is in the journal, but for some that overtook an earlier one.
+    tried = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_try)(clone(estimator).set_params(**params), *rows, attacker) for params in missing.values()
+    )
     for n_done, params in enumerate(combinations, start=1):
         key = _key(params)
         if key not in known:
-            known[key] = _try(clone(estimator).set_params(**params), *rows, attacker)
+            known[key] = next(tried)
             _write_journal(Path(journal), fingerprint, known)
         trials.append(replace(known[key], params=params))
         if progress is not None:

@@ -24,8 +24,8 @@ from certiforest.data.draw import CONFIDENCE, Draw
 from certiforest.data.parts import Parts, identify
 from certiforest.data.readers import SUFFIXES
 from certiforest.data.sources import Sample, Source, Stream
-from certiforest.data.tables import block_rows
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.blocks import block_rows
 from certiforest.report import SpreadFacts, gather
 from certiforest.verification.certificates import Certificates, about_now
 from certiforest.words import cut, feature_name
@@ -139,9 +139,9 @@ class StreamQuestion:
             n_jobs=self.options.jobs,
         )
         parts = None if out is None else Parts(out, self._key(asked), replace=replace)
-        size = block_rows(self.ensemble.n_features)
-        if self.streaming.radius_rows is not None:
-            size = self.streaming.radius_rows
+        size = self.streaming.radius_rows
+        if size is None:  # as many as a block holds, if any are needed
+            size = block_rows(self.ensemble.n_features) if asked.report or asked.radius else 0
         draw = Draw(size, self.streaming.seed)
         with self._workers() as (submit, n_at_once):
             walk = Walk(certifier, self.stream, parts, draw, submit, n_at_once, self.streaming.total_time_limit)

@@ -18,8 +18,9 @@ from certiforest.data.datasets import load_dataset
 from certiforest.data.readers import SUFFIXES, read_block, read_blocks, read_table
 from certiforest.data.readers.parquet_files import count_rows
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
-from certiforest.data.tables import ReadBlock, Table, block_rows
+from certiforest.data.tables import ReadBlock, Table
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.blocks import block_rows
 from certiforest.ensemble.scaling import Scaling
 from certiforest.words import setting, shown
 

@@ -21,7 +21,6 @@ from certiforest.words import listed, setting, shown
 LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
 LONGEST_LABEL = 1000
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
-BLOCK_ROWS, BLOCK_BYTES = 2**16, 2**26  # a block of a file has no more rows, and they take no more bytes
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -116,11 +115,6 @@ class Request:
 
 #: Reads one block of a file: its rows, and its labels as the file has them.
 ReadBlock = Callable[[], "Table"]
-
-
-def block_rows(n_features: int | None) -> int:
-    """Return how many rows a block has."""
-    return BLOCK_ROWS if n_features is None else max(1, min(BLOCK_ROWS, BLOCK_BYTES // (8 * n_features)))
 
 
 @dataclass(frozen=True)

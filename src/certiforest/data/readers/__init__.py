@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, block_rows, check_finite
+from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, check_finite
+from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting
 

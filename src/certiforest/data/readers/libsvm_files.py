@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import ReadBlock, Request, Table, TableError, block_rows
+from certiforest.data.tables import ReadBlock, Request, Table, TableError
+from certiforest.ensemble.blocks import block_rows
 from certiforest.words import reason, setting
 
 UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)  # Python reads 1_0 as 10

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, choose_columns
 from certiforest.words import reason, setting
 
+BUFFER_BYTES = 2**16  # of each column
+
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
     """Read a Parquet file; see `read_blocks`."""
@@ -26,13 +28,17 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
     # An open file, not its path: readers take a path with brackets for a pattern.
     with open(request.path, "rb") as handle:
         try:
-            file = ParquetFile(handle)
+            # Not ahead of what is asked for, or memory holds whole row groups more than once.
+            file = ParquetFile(handle, pre_buffer=False, buffer_size=BUFFER_BYTES)
             names, n_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
         except Exception as error:  # readers raise errors of their own kinds
             raise _no_parquet(request, error) from None
         rows = _Rows(file, request)
-        for start in range(0, max(n_rows, 1), request.n_rows):
-            yield partial(rows.read, names, start, min(request.n_rows, n_rows - start))
+        try:
+            for start in range(0, max(n_rows, 1), request.n_rows):
+                yield partial(rows.read, names, start, min(request.n_rows, n_rows - start))
+        finally:
+            rows.close()
 
 
 def count_rows(path: Any) -> int | None:
@@ -78,20 +84,27 @@ class _Rows:
             raise _no_parquet(self._request, error) from None
         return _as_table(names, list(table.columns), self._request)
 
+    def close(self) -> None:
+        """Let go of what was read: it refers to this reader, and would stay until the next search for cycles."""
+        self._batches, self._left = iter(()), None
+
     def _seek(self, start: int) -> None:
         """Go to the row group of a row, and forward to the row."""
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         ends = np.cumsum(sizes, dtype=np.int64)
         first = int(np.searchsorted(ends, start, side="right"))
-        self._batches = self._file.iter_batches(
-            batch_size=self._request.n_rows, row_groups=range(first, len(sizes)), use_threads=False
-        )
+        self._batches = self._read_groups(first, len(sizes))
         ahead = start - (int(ends[first - 1]) if first else 0)
         self._place, self._left = start, None
         while ahead > 0:
             batch = next(self._batches)
             self._left, ahead = batch.slice(min(ahead, batch.num_rows)), ahead - batch.num_rows
+
+    def _read_groups(self, first: int, end: int) -> Iterator[Any]:
+        """Yield batches of one row group after the other: a reader of all of them keeps what it has read."""
+        for group in range(first, end):
+            yield from self._file.iter_batches(batch_size=self._request.n_rows, row_groups=[group], use_threads=False)
 
 
 def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> Table:

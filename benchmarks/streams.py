@@ -1,0 +1,141 @@
+"""More rows than memory holds: how fast the command line certifies them, in how much memory, and when it is killed.
+
+Rows of a table are repeated with jitter until a Parquet file is as large as wanted. Three questions are asked:
+
+    quick     101 trees of depth 6 with large spread that vote, L-inf: a glance at each tree
+    boosted   500 boosted trees (scikit-learn's histogram boosting), L-inf: bounds, proofs where trees meet
+    hard      the same against L2: nearly every row needs a proof
+
+    python benchmarks/streams.py --gigabytes 0.2                  synthetic rows of 57 columns
+    python benchmarks/streams.py --table spambase.csv --gigabytes 20 --kinds quick --kills 5
+    ... --workers 2                                               processes that share the work
+    ... --folder DIR                                              where the file and the findings go (and stay)
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.preprocessing import minmax_scale
+
+from certiforest import Attacker, Certifier, LargeSpreadForestClassifier, as_ensemble
+from certiforest.data.readers import read_table
+
+GROUP = 200_000  # rows of a row group
+COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"]
+ATTACKERS = {"quick": ("inf", 0.015), "boosted": ("inf", 0.01), "hard": ("2", 0.02)}
+
+
+def load(table):
+    if table is not None:
+        read = read_table(table, -1)
+        return minmax_scale(read.X), read.y
+    X, y = make_classification(4600, 57, n_informative=20, random_state=0)
+    return minmax_scale(X), y
+
+
+def train(kind, X, y):
+    if kind == "quick":
+        settings = {"n_estimators": 101, "max_depth": 6, "eps": ATTACKERS[kind][1], "random_state": 0}
+        return LargeSpreadForestClassifier(**settings).fit(X, y).ensemble_
+    boosted = HistGradientBoostingClassifier(max_iter=500, max_leaf_nodes=16, early_stopping=False, random_state=0)
+    return as_ensemble(boosted.fit(X, y))
+
+
+def write_rows(path, X, y, n_bytes):
+    """Write rows again and again, each time with other jitter, until a file is large enough; return how many."""
+    rng, n_rows = np.random.default_rng(0), 0
+    names = [f"f{i}" for i in range(X.shape[1])]
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in names] + [("label", pyarrow.int64())])
+    with parquet.ParquetWriter(path, schema) as file:
+        while path.stat().st_size < n_bytes:
+            chosen = rng.integers(len(X), size=min(GROUP, max(int(n_bytes / (8 * X.shape[1])) - n_rows, 1000)))
+            rows = X[chosen] + rng.normal(0, 0.01, (len(chosen), X.shape[1]))
+            columns = [*rows.T, y[chosen]]
+            file.write_table(pyarrow.table(dict(zip(schema.names, columns, strict=True)), schema=schema))
+            n_rows += len(chosen)
+    return n_rows
+
+
+def run(words, seconds=None):
+    """Run a command, kill it after some seconds if so asked; return its time, peak memory in MB, whether it ended."""
+    began = time.perf_counter()
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL)
+    if seconds is not None:
+        time.sleep(seconds)
+        process.kill()
+    _, status, usage = os.wait4(process.pid, 0)
+    return time.perf_counter() - began, usage.ru_maxrss / 1024, status == 0
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("part-*"))}
+
+
+def study(kind, folder, rows, n_rows, X, y, options):
+    model, (norm, eps) = folder / f"{kind}.json", ATTACKERS[kind]
+    train(kind, X, y).save(model)
+    certifier = Certifier(model, Attacker(norm, eps))
+    with parquet.ParquetFile(rows) as file:
+        sample = file.read_row_group(0).slice(0, options.sample).to_pandas()
+    X_some, y_some = sample.drop(columns="label").to_numpy(), sample["label"].to_numpy()
+    certifier.certify(X_some[:500], y_some[:500])  # compiles
+    began = time.perf_counter()
+    found = certifier.certify(X_some, y_some)
+    in_memory = len(found) / (time.perf_counter() - began)
+    words = ["certify", model, rows, "--target", "label", "--norm", norm, "--eps", eps, "--out"]
+    workers = ["--workers", options.workers] if options.workers else []
+    seconds, megabytes, ended = run([*words, folder / f"{kind}-whole", *workers])
+    assert ended
+    print(
+        f"{kind}: {n_rows:,} rows in {seconds:.1f} s, {n_rows / seconds:,.0f} rows/s, peak {megabytes:,.0f} MB;"
+        f" in memory {in_memory:,.0f} rows/s, streamed over that {n_rows / seconds / in_memory:.2f};"
+        f" robust accuracy of the sample {found.robust_accuracy:.3f}"
+    )
+    if options.kills:
+        rng, n_killed = np.random.default_rng(0), 0
+        for _ in range(options.kills):
+            _, _, ended = run(
+                [*words, folder / f"{kind}-killed", *workers], rng.uniform(0.1, 1.2) * seconds / options.kills
+            )
+            n_killed += not ended
+        longest, _, ended = run([*words, folder / f"{kind}-killed", *workers])
+        assert ended
+        same = contents(folder / f"{kind}-whole") == contents(folder / f"{kind}-killed")
+        print(
+            f"  killed {n_killed} times, then {longest:.1f} s to the end: {'the same bytes' if same else 'OTHER BYTES'}"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", help="CSV whose last column is the label")
+    parser.add_argument("--gigabytes", type=float, default=0.05)
+    parser.add_argument("--kinds", nargs="+", choices=ATTACKERS, default=["quick"])
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--sample", type=int, default=20_000, help="rows certified in memory, to compare with")
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    X, y = load(options.table)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.folder or Path(scratch)
+        folder.mkdir(exist_ok=True)
+        rows = folder / "rows.parquet"
+        n_rows = write_rows(rows, X, y, options.gigabytes * 1e9)
+        print(f"{rows.stat().st_size / 1e9:.2f} GB of Parquet, {n_rows:,} rows of {X.shape[1]} columns")
+        for kind in options.kinds:
+            study(kind, folder, rows, n_rows, X, y, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What may be asked of certify: limits of time and threads, margins, spread; all else is refused in one sentence."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import largest_certifiable_eps, spread
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import is_number, is_whole, shown
+from certiforest.ensemble.tree_kernels import LARGEST
+
+MOST_THREADS = 10_000
+
+
+def check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
+    """Return the labels of the classes that are attacked, in the model's order."""
+    if attacked is None:
+        return None
+    if isinstance(attacked, (str, bytes)) or not hasattr(attacked, "__iter__"):
+        raise ValueError(f"Expected attacked to be a list of labels, got {shown(attacked)}.")
+    wanted = list(attacked)
+    for label in wanted:
+        if not any(label == known for known in classes.tolist()):
+            raise ValueError(
+                f"Expected attacked to hold labels of the model, {shown(classes.tolist())}, got {shown(label)}."
+            )
+    return classes[[known in wanted for known in classes.tolist()]]
+
+
+def check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
+    """Return a margin as a float that is not smaller, or refuse it."""
+    if not is_number(margin) or not margin >= 0:
+        raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
+    if margin > 0 and ensemble.combine == "vote":
+        raise ValueError(
+            f"Expected margin=0 for trees that vote, got {shown(margin)}: votes are counted without rounding."
+        )
+    if margin > 0 and radius:
+        raise ValueError(
+            f"Expected margin=0 where a radius is asked for, got {shown(margin)}; ask for them one by one."
+        )
+    rounded = float(margin) if margin <= LARGEST else math.inf
+    return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return seconds as a float, or refuse them."""
+    if not is_number(seconds) or not seconds >= 0:
+        raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
+    return float(seconds) if seconds <= LARGEST else math.inf
+
+
+def check_n_jobs(n_jobs: int | None) -> int:
+    """Return a number of threads, or refuse it."""
+    if n_jobs is None:
+        return 1
+    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
+        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
+    cores = os.cpu_count() or 1
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
+def explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
+    """Say why not every row can be certified exactly."""
+    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain", "direction", "groups")}
+    has = spread(ensemble, attacker.norm, **options)
+    largest = largest_certifiable_eps(ensemble, attacker)
+    can = (
+        f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
+    )
+    return (
+        f"Expected a spread above 2 * eps = {2 * attacker.eps!r}, got an ensemble of spread {has!r}. {can}"
+        " Without require_exact, rows that are undecided come out as UNKNOWN."
+    )
