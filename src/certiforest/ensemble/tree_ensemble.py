@@ -45,6 +45,8 @@ from certiforest.ensemble.scores import prepare_scores
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.files import write_atomically
 
+NODES = ("feature", "threshold", "leaf")
+PARAMETERS = (*NODES, "n_features", "classes", "feature_names", "scaling", "scores", "base", "training")
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -235,10 +237,13 @@ class TreeEnsemble(Immutable):
         )
         return other
 
+    def replace(self, **changes: Any) -> TreeEnsemble:
+        """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
+        return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
+
     def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
         other = object.__new__(type(self))
-        kept = "classes", "n_features", "feature_names", "scaling", "scores", "base", "training"
-        other._set(**{name: getattr(self, name) for name in kept})
+        other._set(**{name: getattr(self, name) for name in PARAMETERS if name not in NODES})
         other._trim(*columns_and_box)
         return other
 
@@ -307,7 +312,7 @@ class TreeEnsemble(Immutable):
         -------
         ndarray of float64, shape (n,) for one output, else (n, n_outputs)
         """
-        scores, base = self._need_scores()
+        scores, base = self.summands()
         rows = Rows(X, self.n_features, self.feature_names)
         sums = np.zeros((len(rows), scores.shape[1]))
         value = np.vstack([scores, base])
@@ -361,7 +366,7 @@ class TreeEnsemble(Immutable):
         float
             inf if sums can leave the range of ``dtype``.
         """
-        scores, _ = self._need_scores()
+        scores, _ = self.summands()
         kind = np.finfo(dtype)
         n_terms = self.n_trees + 1
         # One rounding to the type and n_terms - 1 additions; scores too small for it lose up to its smallest number.
@@ -371,7 +376,8 @@ class TreeEnsemble(Immutable):
         bound = error / (1 - error) * self.largest_sum + n_terms * float(kind.smallest_subnormal)
         return float(bound * (1 + 1e-12)) * (1 if scores.shape[1] == 1 else 2)
 
-    def _need_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def summands(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return ``scores`` and ``base``, which trees that vote do not have."""
         if self.scores is None or self.base is None:
             raise ModelError("Expected an ensemble of scores, got one whose trees vote; use votes instead.")
         return self.scores, self.base
@@ -379,7 +385,7 @@ class TreeEnsemble(Immutable):
     @cached_property
     def largest_sum(self) -> float:
         """About the largest absolute sum of one output: the largest score of every tree, and the base."""
-        scores, base = self._need_scores()
+        scores, base = self.summands()
         size = np.abs(scores).max(axis=1, initial=0.0)[self.leaf]
         size[self.feature >= 0] = 0.0
         with np.errstate(over="ignore"):
@@ -388,7 +394,7 @@ class TreeEnsemble(Immutable):
     @cached_property
     def prepared_scores(self) -> score_kernels.Scores:
         """The scores as kernels take them, with exact digits."""
-        scores, base = self._need_scores()
+        scores, base = self.summands()
         return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:

@@ -20,12 +20,13 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
 from certiforest.ensemble.numbers import shown
 from certiforest.formats.float32_rows import deployed_thresholds, singles
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
 CATBOOST_BINARY = b"CBM1"
 LOSSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
+REGRESSION = ("RMSE", "MAE")  # the sum is the prediction
 LABEL_TYPES = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 
 
@@ -40,8 +41,8 @@ def content_of_catboost(model: Any) -> bytes:
     import catboost
 
     name = type(model).__name__
-    if not isinstance(model, catboost.CatBoostClassifier):
-        raise ModelError(f"Expected a CatBoostClassifier, got {name}.")
+    if not isinstance(model, (catboost.CatBoostClassifier, catboost.CatBoostRegressor)):
+        raise ModelError(f"Expected a CatBoostClassifier or CatBoostRegressor, got {name}.")
     if not model.is_fitted():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -55,19 +56,23 @@ def content_of_catboost(model: Any) -> bytes:
         return path.read_bytes()
 
 
-def translate_catboost(model: Any, content: bytes) -> TreeEnsemble:
-    """Translate a model, given its content, and prove the translation."""
-    ensemble = _translate(read_json(content), model.classes_)
-    prove(
-        ensemble,
-        type(model).__name__,
-        predict=lambda rows: np.ravel(model.predict(rows)).astype(ensemble.classes.dtype),
+def open_catboost(model: Any, content: bytes) -> Opened:
+    """Translate a model, given its content."""
+    classes = getattr(model, "classes_", None)
+    opened = _translate(read_json(content), classes if classes is not None and len(classes) else None)
+
+    def score(rows: NDArray) -> NDArray:
+        return model.predict(rows) if opened.is_regressor else model.predict_proba(rows)[:, 1]
+
+    return opened._replace(
+        name=type(model).__name__,
+        predict=lambda rows: np.ravel(model.predict(rows)).astype(opened.ensemble.classes.dtype),
         raw=lambda rows: model.predict(rows, prediction_type="RawFormulaVal"),
+        score=score,
     )
-    return ensemble
 
 
-def parse_catboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
+def parse_catboost(content: bytes, *, source: str = "the content") -> Opened:
     """Read what ``save_model(path, format="json")`` writes; ``source`` names it in errors."""
     with sound(source, "CatBoost classifier"):
         if content.startswith(CATBOOST_BINARY):
@@ -75,18 +80,19 @@ def parse_catboost(content: bytes, *, source: str = "the content") -> TreeEnsemb
         return _translate(read_json(content), None)
 
 
-def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
+def _translate(document: Any, classes: ArrayLike | None) -> Opened:
     loss = string(document, "model_info", "params", "loss_function", "type")
-    if loss not in LOSSES:
-        raise ModelError(f"Expected one of the losses {', '.join(LOSSES)}, got {shown(loss)}.")
+    if loss not in LOSSES + REGRESSION:
+        raise ModelError(f"Expected one of the losses {', '.join(LOSSES + REGRESSION)}, got {shown(loss)}.")
+    is_regressor = loss in REGRESSION
     if str(entry(document, "model_info").get("binclass_probability_threshold", "0.5")) != "0.5":
         raise ModelError("Expected classes to be parted at probability 0.5, got a model with a threshold of its own.")
-    labels = _read_labels(entry(document, "model_info", "class_params"))
+    labels = [0, 1] if is_regressor else _read_labels(entry(document, "model_info", "class_params"))
     scale, *bias = entries(document, "scale_and_bias") or [None]
     if type(scale) not in (int, float) or scale != 1 or len(bias) != 1:
         raise ModelError(f"Expected sums with a bias that are not scaled, got the scale {shown(scale)}.")
     base = numbers({"bias": bias[0]}, "bias")
-    n_outputs = 1 if loss == "Logloss" else len(labels)
+    n_outputs = 1 if loss in ("Logloss", *REGRESSION) else len(labels)
     if len(base) != n_outputs or len(labels) < 2:
         raise ModelError(f"Expected a bias for each of {n_outputs} outputs, got {len(base)}.")
     columns, names = _read_features(document)
@@ -97,13 +103,20 @@ def _translate(document: Any, classes: ArrayLike | None) -> TreeEnsemble:
         trees = [_read_nested(i, t, columns, table) for i, t in enumerate(entries(document, "trees"))]
     else:
         trees = [_read_symmetric(i, t, columns, table) for i, t in enumerate(entries(document, "oblivious_trees"))]
-    return TreeEnsemble.from_trees(
+    ensemble = TreeEnsemble.from_trees(
         trees,
         n_features=int(columns.place.max()) + 1,
         classes=labels if classes is None else classes,
         feature_names=names,
         scores=table.table(),
         base=base,
+    )
+    return Opened(
+        ensemble,
+        "this file of CatBoost",
+        sum_at=float if is_regressor else log_odds if loss == "Logloss" else None,
+        slack=0.0 if is_regressor else LOGISTIC_SLACK,
+        is_regressor=is_regressor,
     )
 
 

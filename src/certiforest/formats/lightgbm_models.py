@@ -20,10 +20,11 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import sound
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
 LIGHTGBM_HEADER = b"tree"
+REGRESSION = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")  # the sum is the prediction
 WITHOUT_VALUE = ("tree", "average_output", "end of trees")
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
@@ -34,7 +35,7 @@ WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
 LARGEST_SIGMOID_SUM = 24.0
-PROBABILITY_SLACK = {"binary": 2.0**-50, "multiclass": 2.0**-50, "multiclassova": 2.0**-16}
+PROBABILITY_SLACK = {"binary": LOGISTIC_SLACK, "multiclass": LOGISTIC_SLACK, "multiclassova": 2.0**-16}
 
 
 def is_lightgbm_model(model: Any) -> bool:
@@ -50,33 +51,34 @@ def content_of_lightgbm(model: Any) -> str:
     name = type(model).__name__
     if isinstance(model, lightgbm.Booster):
         return model.model_to_string()
-    if not isinstance(model, lightgbm.LGBMClassifier):
-        raise ModelError(f"Expected a classifier, got {name}.")
+    if not isinstance(model, (lightgbm.LGBMClassifier, lightgbm.LGBMRegressor)):
+        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
     if not model.__sklearn_is_fitted__():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
     return model.booster_.model_to_string()
 
 
-def translate_lightgbm(model: Any, content: str) -> TreeEnsemble:
-    """Translate a model, given its content, and prove the translation."""
+def open_lightgbm(model: Any, content: str) -> Opened:
+    """Translate a model, given its content."""
     booster, classes = getattr(model, "booster_", model), getattr(model, "classes_", None)
-    parser = _Parser(content)
-    ensemble = parser.parse(classes)
+    opened = _Parser(content).parse(classes)
+
+    def score(rows: NDArray) -> NDArray:
+        return np.asarray(booster.predict(rows))
 
     def predict(rows: NDArray) -> NDArray:
         if classes is not None:
             return model.predict(rows)
-        value = np.asarray(booster.predict(rows))
+        value = score(rows)
         return value.argmax(axis=1) if value.ndim == 2 else (value > 0.5).astype(np.int64)
 
     def raw(rows: NDArray) -> NDArray:
         return np.asarray(booster.predict(rows, raw_score=True))
 
-    prove(ensemble, type(model).__name__, predict, raw, slack=PROBABILITY_SLACK[parser.objective])
-    return ensemble
+    return opened._replace(name=type(model).__name__, predict=predict, raw=raw, score=score)
 
 
-def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEnsemble:
+def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> Opened:
     """Read what ``save_model`` writes; ``source`` names it in errors. Classes are numbered from 0."""
     with sound(source, "LightGBM classifier"):
         try:
@@ -88,8 +90,6 @@ def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEns
 
 class _Parser:
     """Reads a model: a header, then trees, each of lines ``name=values``."""
-
-    objective = ""
 
     def __init__(self, text: str) -> None:
         self._lines: Iterator[str] = iter(text.split("\n"))
@@ -114,13 +114,13 @@ class _Parser:
             section[name] = value.strip()
         return section
 
-    def parse(self, classes: ArrayLike | None) -> TreeEnsemble:
+    def parse(self, classes: ArrayLike | None) -> Opened:
         header = self._section()
         if next(iter(header), "") != "tree":
             raise ModelError("Expected 'tree' in the first line.")
         n_outputs = _integer(header, "num_tree_per_iteration")
         n_features = _integer(header, "max_feature_idx") + 1
-        self.objective, sigmoid = self._read_objective(header, n_outputs)
+        objective, sigmoid = self._read_objective(header, n_outputs)
         names = header.get("feature_names", "").split(" ")
         n_infos = len(header.get("feature_infos", "").split())
         if not len(names) == n_infos == n_features:
@@ -142,30 +142,46 @@ class _Parser:
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
         divisor = len(sections) // n_outputs if "average_output" in header else 1
         largest = sigmoid * _largest_sum(ensemble, n_outputs) / divisor
-        if self.objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
+        if objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
             raise ModelError(
                 "Expected smaller scores from the objective multiclassova, whose probabilities are rounded to one where"
                 " scores are large, so that LightGBM takes classes for equal that are not; fit with the objective"
                 " multiclass instead."
             )
-        return ensemble
+        is_regressor = objective in REGRESSION
+        if is_regressor or objective == "binary":
+            unit = divisor if is_regressor else divisor / sigmoid
+
+            def sum_at(score: float) -> float:
+                return unit * (score if is_regressor else log_odds(score))
+
+        return Opened(
+            ensemble,
+            "this file of LightGBM",
+            sum_at=sum_at if is_regressor or objective == "binary" else None,
+            slack=PROBABILITY_SLACK.get(objective, 0.0) / min(sigmoid, 1.0),
+            is_regressor=is_regressor,
+        )
 
     def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         objective, *options = header.get("objective", "none").split()
         expected = {"binary": n_outputs == 1, "multiclass": n_outputs > 1, "multiclassova": n_outputs > 1}
+        expected |= dict.fromkeys(REGRESSION, n_outputs == 1)
         if not expected.get(objective, False):
             raise ModelError(
-                f"Expected the objective binary, multiclass or multiclassova with one tree per class, got"
-                f" {shown(objective)} with {n_outputs}."
+                "Expected the objective binary or one of regression, or multiclass or multiclassova with one tree per"
+                f" class, got {shown(objective)} with {n_outputs}."
             )
         given = dict(option.partition(":")[::2] for option in options)
-        told = {_integer(header, "num_class"), *([] if objective == "binary" else [_integer(given, "num_class")])}
+        if objective in REGRESSION and options == ["sqrt"]:
+            raise ModelError("Expected a regressor of the values themselves, got one of their roots (reg_sqrt).")
+        told = {_integer(header, "num_class"), *([] if n_outputs == 1 else [_integer(given, "num_class")])}
         if told != {n_outputs} or len(given) < len(options):
             raise ModelError(
                 f"Expected {n_outputs} classes, as num_tree_per_iteration says (1 stands for two), got num_class"
                 f" {' and '.join(str(n) for n in sorted(told))}."
             )
-        sigmoid = 1.0 if objective == "multiclass" else _number(given.get("sigmoid", ""), "sigmoid")
+        sigmoid = 1.0 if objective in ("multiclass", *REGRESSION) else _number(given.get("sigmoid", ""), "sigmoid")
         if not 0 < sigmoid < math.inf:
             raise ModelError(f"Expected sigmoid to be above zero, got {sigmoid}.")
         return objective, sigmoid

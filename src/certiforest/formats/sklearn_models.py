@@ -11,30 +11,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.float32_rows import deployed_thresholds
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
-FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
-BOOSTED = (GradientBoostingClassifier, HistGradientBoostingClassifier)
-CONSTANT = ("prior", "most_frequent", "constant")  # strategies of DummyClassifier that look at no row and draw no lot
+TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
+FORESTS = (RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor)
+BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
+HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+REGRESSORS = (DecisionTreeRegressor, *FORESTS[2:], BOOSTED[1], HISTOGRAM[1])
+# Strategies of dummies that look at no row and draw no lot.
+CONSTANT = ("prior", "most_frequent", "constant", "mean", "median", "quantile")
+IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")  # of histogram boosting: the sum is the prediction
 
 
 def is_sklearn_model(model: Any) -> bool:
-    """Tell whether a model is one that `translate_sklearn` takes."""
-    return isinstance(model, (*FORESTS, *BOOSTED, DecisionTreeClassifier))
+    """Tell whether a model is one that `open_sklearn` takes."""
+    return isinstance(model, (*FORESTS, *BOOSTED, *HISTOGRAM, *TREES))
 
 
 def content_of_sklearn(model: Any) -> list[NDArray]:
@@ -44,21 +53,21 @@ def content_of_sklearn(model: Any) -> list[NDArray]:
         check_is_fitted(model)
     except ValueError:
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
-    if isinstance(model, HistGradientBoostingClassifier):
-        return [*(p.nodes for round_ in model._predictors for p in round_), model._baseline_prediction]
+    if isinstance(model, HISTOGRAM):
+        return [*(p.nodes for round_ in model._predictors for p in round_), np.asarray(model._baseline_prediction)]
     states = [tree.tree_.__getstate__() for tree in _trees_of(model)]
     arrays = [state[column] for state in states for column in ("nodes", "values")]
-    return [*arrays, _base_of(model)] if isinstance(model, GradientBoostingClassifier) else arrays
+    return [*arrays, _base_of(model)] if isinstance(model, BOOSTED) else arrays
 
 
 def _trees_of(model: Any) -> list:
-    return [model] if isinstance(model, DecisionTreeClassifier) else np.ravel(model.estimators_).tolist()
+    return [model] if isinstance(model, TREES) else np.ravel(model.estimators_).tolist()
 
 
 def _base_of(model: Any) -> NDArray[np.float64]:
     """Return where the sums of gradient boosting begin."""
     init = model.init_
-    if init != "zero" and not (isinstance(init, DummyClassifier) and init.strategy in CONSTANT):
+    if init != "zero" and not (isinstance(init, (DummyClassifier, DummyRegressor)) and init.strategy in CONSTANT):
         raise ModelError(
             f"Expected init to be None or 'zero', got {type(init).__name__}: sums that begin with another model's"
             " prediction are not supported."
@@ -66,21 +75,24 @@ def _base_of(model: Any) -> NDArray[np.float64]:
     return model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
 
 
-def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
-    """Translate a fitted classifier and prove the translation. ``voting`` is for forests only."""
+def open_sklearn(model: Any, voting: str | None, threshold: float | None) -> Opened:
+    """Translate a fitted model. ``voting`` is for forests; a single tree has probabilities only for a threshold."""
     name = type(model).__name__
-    if isinstance(model, GradientBoostingClassifier):
-        return _translate_boosting(model, name)
-    if isinstance(model, HistGradientBoostingClassifier):
-        return _translate_histogram_boosting(model, name)
+    if isinstance(model, BOOSTED):
+        trees = _trees_of(model)  # by rounds, within each by outputs
+        nodes = [_translate_tree(tree.tree_) for tree in trees]
+        scores = [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees]
+        return _add_up(model, name, nodes, scores, _base_of(model), second_wins_ties=True)
+    if isinstance(model, HISTOGRAM):
+        return _open_histogram_boosting(model, name)
     if model.n_outputs_ != 1:
         raise ModelError(f"Expected a model with one output, got a {name} with {model.n_outputs_}.")
-    if isinstance(model, FORESTS) and voting != "hard":
-        return _translate_averaging(model, name)
-    return _translate_voting(model, name)
+    if voting != "hard" and (threshold is not None or isinstance(model, FORESTS + REGRESSORS)):
+        return _open_averaging(model, name)
+    return _open_voting(model, name)
 
 
-def _translate_voting(model: Any, name: str) -> TreeEnsemble:
+def _open_voting(model: Any, name: str) -> Opened:
     trees = _trees_of(model)
     ensemble = TreeEnsemble.from_trees(
         [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)) for tree in trees],
@@ -88,38 +100,44 @@ def _translate_voting(model: Any, name: str) -> TreeEnsemble:
         classes=model.classes_,
     )
 
-    def predict(rows: NDArray) -> NDArray:
+    def shares(rows: NDArray) -> NDArray:
         votes = np.zeros((len(rows), len(model.classes_)), np.int64)
         for tree in trees:
             votes[np.arange(len(rows)), tree.predict_proba(rows).argmax(axis=1)] += 1
-        return model.classes_[votes.argmax(axis=1)]
+        return votes / len(trees)
 
-    prove(ensemble, name, predict)
-    return ensemble
-
-
-def _translate_averaging(model: Any, name: str) -> TreeEnsemble:
-    table = ScoreTable(len(model.classes_))
-    nodes = [tree.tree_ for tree in model.estimators_]
-    trees = [_translate_tree(tree, table.add(tree.value[:, 0, :], is_leaf=_is_leaf(tree))) for tree in nodes]
-    ensemble = TreeEnsemble.from_trees(trees, **_columns(model), classes=model.classes_, scores=table.table())
-    prove(ensemble, name, model.predict, lambda rows: model.predict_proba(rows) * len(trees))
-    return ensemble
-
-
-def _translate_boosting(model: Any, name: str) -> TreeEnsemble:
-    trees = _trees_of(model)  # by rounds, within each by outputs
-    return _add_up(
-        model,
+    return Opened(
+        ensemble,
         name,
-        [_translate_tree(tree.tree_) for tree in trees],
-        [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees],
-        _base_of(model),
-        second_wins_ties=True,
+        predict=lambda rows: model.classes_[shares(rows).argmax(axis=1)],
+        score=lambda rows: shares(rows)[:, 1],
     )
 
 
-def _translate_histogram_boosting(model: Any, name: str) -> TreeEnsemble:
+def _open_averaging(model: Any, name: str) -> Opened:
+    """Translate a tree or forest by the mean of what its leaves hold: probabilities, or a regressor's values."""
+    trees = _trees_of(model)
+    is_regressor = isinstance(model, REGRESSORS)
+    table = ScoreTable(1 if is_regressor else len(model.classes_))
+    values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
+    nodes = [
+        _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)))
+        for tree, value in zip(trees, values, strict=True)
+    ]
+    classes = [0, 1] if is_regressor else model.classes_
+    mean = model.predict if is_regressor else model.predict_proba
+    return Opened(
+        TreeEnsemble.from_trees(nodes, **_columns(model), classes=classes, scores=table.table()),
+        name,
+        predict=model.predict,
+        raw=lambda rows: mean(rows) * len(trees),
+        score=lambda rows: mean(rows) if is_regressor else mean(rows)[:, 1],
+        sum_at=lambda score: len(trees) * score,
+        is_regressor=is_regressor,
+    )
+
+
+def _open_histogram_boosting(model: Any, name: str) -> Opened:
     is_categorical = model.is_categorical_
     if is_categorical is not None and is_categorical.any():
         names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
@@ -127,24 +145,21 @@ def _translate_histogram_boosting(model: Any, name: str) -> TreeEnsemble:
             f"Expected thresholds only, got a {name} with the categorical feature {names[is_categorical][0]!s},"
             " which is not supported; fit with one-hot encoded categories instead."
         )
+    if isinstance(model, REGRESSORS) and model.loss not in IDENTITY_LOSSES:
+        raise ModelError(f"Expected one of the losses {', '.join(IDENTITY_LOSSES)}, got {model.loss!r} of {name}.")
     nodes = [predictor.nodes for round_ in model._predictors for predictor in round_]
-    return _add_up(
-        model,
-        name,
-        [_translate_histogram_tree(tree) for tree in nodes],
-        [tree["value"] for tree in nodes],
-        model._baseline_prediction[0],
-        second_wins_ties=False,
-    )
+    trees = [_translate_histogram_tree(tree) for tree in nodes]
+    base = np.ravel(model._baseline_prediction)
+    return _add_up(model, name, trees, [tree["value"] for tree in nodes], base, second_wins_ties=False)
 
 
 def _add_up(
     model: Any, name: str, trees: list[Nodes], scores: list[NDArray], base: NDArray, *, second_wins_ties: bool
-) -> TreeEnsemble:
-    """Make an ensemble of trees that add to the outputs by turns, and prove it."""
-    n_outputs = len(base)
+) -> Opened:
+    """Make an ensemble of trees that add to the outputs by turns."""
+    n_outputs, is_regressor = len(base), isinstance(model, REGRESSORS)
     # With a single output, the first class wins ties here; where the second does in the model, it has to come first.
-    sign, classes = (-1, model.classes_[::-1]) if second_wins_ties and n_outputs == 1 else (1, model.classes_)
+    sign = -1 if second_wins_ties and n_outputs == 1 else 1
     table = ScoreTable(n_outputs)
     ensemble = TreeEnsemble.from_trees(
         [
@@ -152,12 +167,22 @@ def _add_up(
             for i, (tree, score) in enumerate(zip(trees, scores, strict=True))
         ],
         **_columns(model),
-        classes=classes,
+        classes=([0, 1] if is_regressor else model.classes_.tolist())[::sign],
         scores=table.table(),
         base=sign * base,
     )
-    prove(ensemble, name, model.predict, lambda rows: sign * model.decision_function(rows))
-    return ensemble
+    unit = 0.5 if getattr(model, "loss", None) == "exponential" else 1.0  # of log-odds
+    return Opened(
+        ensemble,
+        name,
+        predict=model.predict,
+        raw=lambda rows: sign * (model.predict if is_regressor else model.decision_function)(rows),
+        score=lambda rows: model.predict(rows) if is_regressor else model.predict_proba(rows)[:, 1],
+        sum_at=float if is_regressor else (lambda score: unit * log_odds(score)) if n_outputs == 1 else None,
+        sign=sign,
+        slack=0.0 if is_regressor else LOGISTIC_SLACK,
+        is_regressor=is_regressor,
+    )
 
 
 def _columns(model: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
 
@@ -28,6 +27,7 @@ UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has 
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
+REGRESSION = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror")  # the sum is the prediction
 NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
@@ -47,8 +47,8 @@ def content_of_xgboost(model: Any) -> bytes:
     name = type(model).__name__
     if isinstance(model, xgboost.Booster):
         return bytes(model.save_raw("ubj"))
-    if not isinstance(model, xgboost.XGBClassifier):
-        raise ModelError(f"Expected a classifier, got {name}.")
+    if not isinstance(model, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
+        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
     if not model.__sklearn_is_fitted__():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
     if not (isinstance(model.missing, float) and math.isnan(model.missing)):
@@ -59,41 +59,43 @@ def content_of_xgboost(model: Any) -> bytes:
     return bytes(model.get_booster().save_raw("ubj"))
 
 
-def translate_xgboost(model: Any, content: bytes) -> TreeEnsemble:
-    """Translate a model, given its content, and prove the translation."""
+def open_xgboost(model: Any, content: bytes) -> Opened:
+    """Translate a model, given its content."""
     import xgboost
 
     document = read_ubjson(content)
-    if isinstance(model, xgboost.Booster):
-        ensemble = _translate(document, None)
-        predict, raw = _predictions_of_booster(model, ensemble.n_classes)
-    else:
-        ensemble = _translate(document, _best_round(document))  # predict leaves out the rounds after it
+    is_booster = isinstance(model, xgboost.Booster)
+    # The classes with scikit-learn's names leave out the rounds after the best one in predict.
+    opened = _translate(document, None if is_booster else _best_round(document))
+    n_classes, is_regressor = opened.ensemble.n_classes, opened.is_regressor
 
-        def predict(rows: NDArray) -> NDArray:
-            return model.predict(rows, validate_features=False)
+    def value(rows: NDArray) -> NDArray:
+        if is_booster:
+            return np.asarray(model.inplace_predict(rows, validate_features=False))
+        ask = model.predict if is_regressor else model.predict_proba
+        return ask(rows, validate_features=False)
 
-        def raw(rows: NDArray) -> NDArray:
-            return model.predict(rows, output_margin=True, validate_features=False)
-
-    prove(ensemble, type(model).__name__, predict, raw, dtype=np.float32, slack=PROBABILITY_SLACK)
-    return ensemble
-
-
-def _predictions_of_booster(booster: Any, n_classes: int) -> tuple[Callable, Callable]:
     def predict(rows: NDArray) -> NDArray:
-        value = np.asarray(booster.inplace_predict(rows, validate_features=False))
-        if value.ndim == 2:
-            return value.argmax(axis=1)
-        return (value if n_classes > 2 else value > 0.5).astype(np.int64)  # multi:softmax gives labels
+        if not is_booster:
+            return model.predict(rows, validate_features=False)
+        found = value(rows)
+        if found.ndim == 2:
+            return found.argmax(axis=1)
+        return (found if n_classes > 2 else found > 0.5).astype(np.int64)  # multi:softmax gives labels
 
     def raw(rows: NDArray) -> NDArray:
-        return booster.inplace_predict(rows, predict_type="margin", validate_features=False)
+        if is_booster:
+            return model.inplace_predict(rows, predict_type="margin", validate_features=False)
+        return model.predict(rows, output_margin=True, validate_features=False)
 
-    return predict, raw
+    def score(rows: NDArray) -> NDArray:
+        found = value(rows)
+        return found[:, 1] if found.ndim == 2 else found
+
+    return opened._replace(name=type(model).__name__, predict=predict, raw=raw, score=score)
 
 
-def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
+def parse_xgboost(content: bytes, *, source: str = "the content") -> Opened:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     with sound(source, "XGBoost classifier"):
         is_binary = UBJSON_OBJECT.match(content)
@@ -109,9 +111,10 @@ def _best_round(document: Any) -> int | None:
     return integer(learner, "attributes", "best_iteration") + 1
 
 
-def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> TreeEnsemble:
+def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> Opened:
     learner = entry(document, "learner")
     n_classes, n_outputs = _read_outputs(learner)
+    objective = string(learner, "objective", "name")
     n_features = integer(learner, "learner_model_param", "num_feature")
     trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
@@ -133,13 +136,22 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         _translate_tree(i, trees[i], (n_features, names), (n_outputs, output[i]), weight[i], table)
         for i in range(n_used)
     ]
-    return TreeEnsemble.from_trees(
+    ensemble = TreeEnsemble.from_trees(
         nodes,
         n_features=n_features,
         classes=np.arange(n_classes),
         feature_names=names if names else None,
         scores=table.table(),
         base=_read_base(learner, n_outputs),
+    )
+    is_regressor = objective in REGRESSION
+    return Opened(
+        ensemble,
+        "this file of XGBoost",
+        sum_at=float if is_regressor else log_odds if objective == "binary:logistic" else None,
+        dtype=np.float32,
+        slack=0.0 if is_regressor else PROBABILITY_SLACK,
+        is_regressor=is_regressor,
     )
 
 
@@ -149,14 +161,15 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
     parameters = entry(learner, "learner_model_param")
     if _has(parameters, "num_target") and integer(parameters, "num_target") != 1:
         raise ModelError("Expected one label per row, got a model of several targets.")
-    if objective in TWO_CLASSES:
+    if objective in TWO_CLASSES + REGRESSION:
         n_classes, n_outputs, written = 2, 1, [0, 1]
     elif objective in MANY_CLASSES:
         n_classes = n_outputs = integer(learner, "objective", "softmax_multiclass_param", "num_class")
         written = [n_classes]
     else:
         raise ModelError(
-            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES)}, got {shown(objective)}."
+            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES + REGRESSION)},"
+            f" got {shown(objective)}."
         )
     if integer(parameters, "num_class") not in written:
         raise ModelError(
