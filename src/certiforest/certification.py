@@ -17,7 +17,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_whole, shown
-from certiforest.ensemble.rows import RowError, Rows, labels_of
+from certiforest.ensemble.rows import RowError, labels_of
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats import as_ensemble
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method
@@ -126,7 +126,7 @@ def certify(
     if not isinstance(attacker, Attacker):
         raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
     ensemble = as_ensemble(model)
-    rows = Rows(X, ensemble.n_features, ensemble.feature_names)
+    rows = ensemble.rows(X)
     label = None if y is None else labels_of(y, len(rows), ensemble.classes)
     if require_exact and not has_large_spread(ensemble, attacker):
         raise SpreadError(_explain_spread(ensemble, attacker))

@@ -20,7 +20,7 @@ def other_side_is_near(value, threshold, high, low):
     An infinite budget has no limit at all; a negative one belongs to a frozen feature.
     """
     distance = value - threshold
-    if abs(distance) > high:  # rounding is monotone: if this exceeds the budget, so does the exact difference
+    if not abs(distance) <= high:  # rounding is monotone: if this exceeds the budget, so does the exact difference
         return False
     if high == math.inf:
         return True
@@ -173,13 +173,15 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
 
 @kernel
 def enter_leaf(trees, tree, leaf, z):
-    """Move row ``z`` into the box of a leaf, each feature as little as possible."""
+    """Move row ``z`` into the box of a leaf, each feature as little as possible; NaN is neither moved nor compared."""
     node = trees.tree_start[tree]
     while node != leaf:
         f, v = trees.feature[node], trees.threshold[node]
         if leaf < trees.right[node]:
-            z[f] = min(z[f], v)
+            if z[f] > v:
+                z[f] = v
             node += 1
         else:
-            z[f] = max(z[f], successor(v))
+            if z[f] <= v:
+                z[f] = successor(v)
             node = trees.right[node]

@@ -32,7 +32,7 @@ class RowError(ValueError):
 
 
 class Rows:
-    """Finite float64 rows of a given width, read block by block.
+    """Rows of a given width as float64, finite or missing, read block by block.
 
     Parameters
     ----------
@@ -42,9 +42,13 @@ class Rows:
         Expected width.
     feature_names : sequence of str, optional
         Names the ensemble was trained with; a data frame must have the same ones in the same order.
+    takes_missing : bool, default=False
+        Whether NaN, and what data frames have in its place, stands for a value that is missing; else it is refused.
     """
 
-    def __init__(self, X: Any, n_features: int, feature_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, X: Any, n_features: int, feature_names: Sequence[str] | None = None, *, takes_missing: bool = False
+    ) -> None:
         if hasattr(X, "toarray"):
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
         for call in ("collect", "compute"):  # polars, dask
@@ -70,8 +74,9 @@ class Rows:
             _compare_names(names, feature_names)
         self._X = X
         self._is_frame = names is not None
-        self._long = _check_types(X, names) if names is not None else []
+        self._long = _check_types(X, names, all_long=takes_missing) if names is not None else []
         self.n_features = n_features
+        self._takes_missing = takes_missing
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
@@ -86,7 +91,7 @@ class Rows:
             yield slice(start, min(start + size, len(self)))
 
     def __getitem__(self, block: slice) -> NDArray[np.float64]:
-        """Return the rows of a block, contiguous float64, all finite."""
+        """Return the rows of a block, contiguous float64, all finite, or NaN where values may be missing."""
         try:
             rows = np.ascontiguousarray(self._read(block))
         except InexactError as error:
@@ -94,12 +99,16 @@ class Rows:
         # A sum of finite numbers is finite unless it overflows; only then look at each.
         with np.errstate(over="ignore", invalid="ignore"):
             total = rows.sum()
-        if not np.isfinite(total) and not np.isfinite(rows).all():
-            row, column = np.argwhere(~np.isfinite(rows))[0]
-            raise RowError(
-                f"Expected finite numbers, got {rows[row, column]} in row {block.start + row}, feature {column}."
-                " Remove or impute such rows."
-            )
+        if not np.isfinite(total):
+            is_wrong = np.isinf(rows) if self._takes_missing else ~np.isfinite(rows)
+            if is_wrong.any():
+                row, column = np.argwhere(is_wrong)[0]
+                value = rows[row, column]
+                because = ": this model has no place for missing values" if np.isnan(value) else ""
+                raise RowError(
+                    f"Expected finite numbers, got {value} in row {block.start + row}, feature {column}{because}."
+                    " Remove or impute such rows."
+                )
         return rows
 
     def _read(self, block: slice) -> NDArray[np.float64]:
@@ -108,10 +117,19 @@ class Rows:
         if not self._is_frame:
             return exact_floats(rows)
         if hasattr(rows, "to_numpy"):
-            for columns in self._long:  # before they are put together with floats
-                exact_floats((rows.iloc[:, columns] if hasattr(rows, "iloc") else rows[:, columns]).to_numpy())
-            return exact_floats(rows.to_numpy())
+            for columns in self._long:  # before they are put together with floats, or with NaN for what is missing
+                part = rows.iloc[:, columns] if hasattr(rows, "iloc") else rows[:, columns]
+                self._as_floats(part.fill_null(0) if self._takes_missing and hasattr(part, "fill_null") else part)
+            return self._as_floats(rows)
+        for column in (f for columns in self._long for f in columns if self._takes_missing):
+            exact_floats(rows.columns[column].fill_null(0).to_numpy())
         return np.column_stack([exact_floats(column.to_numpy()) for column in rows.columns])  # pyarrow
+
+    def _as_floats(self, frame: Any) -> NDArray[np.float64]:
+        array = frame.to_numpy()
+        if self._takes_missing and array.dtype == object and hasattr(frame, "isna"):  # pandas: None, NA, NaT
+            array = np.where(frame.isna(), np.nan, array)
+        return exact_floats(array)
 
 
 def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
@@ -171,8 +189,8 @@ def _compare_names(names: list, trained: Sequence[str]) -> None:
             )
 
 
-def _check_types(X: Any, names: list) -> list[list[int]]:
-    """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others, too."""
+def _check_types(X: Any, names: list, *, all_long: bool) -> list[list[int]]:
+    """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others as well."""
     types = list(X.dtypes if hasattr(X, "dtypes") else X.schema.types)
     spelled = {kind: str(kind).lower() for kind in set(types)}
     columns: dict[str, list[int]] = {kind: [] for kind in spelled.values()}
@@ -181,7 +199,11 @@ def _check_types(X: Any, names: list) -> list[list[int]]:
     for kind, places in columns.items():
         if not NUMBERS.fullmatch(kind) and kind != "object":
             raise RowError(f"Expected numbers, got the column {shown(names[places[0]])} of type {kind[:40]}. {ADVICE}")
-    return [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)] if len(columns) > 1 else []
+    return (
+        [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)]
+        if all_long or len(columns) > 1
+        else []
+    )
 
 
 def _not_numbers(error: InexactError, start: int) -> RowError:

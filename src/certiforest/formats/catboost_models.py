@@ -140,6 +140,7 @@ class _Columns(NamedTuple):
     """The columns that trees may test, and all borders that they have; splits point to them by ``split_index``."""
 
     place: NDArray[np.int64]  # of each float feature in a row
+    missing_left: NDArray[np.bool_]  # of each float feature: whether NaN is below all borders, else above
     feature: NDArray[np.int64]  # of each border, its float feature
     border: NDArray[np.float32]
 
@@ -163,14 +164,21 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
     ]
     if not all(np.isfinite(own).all() and (np.diff(own) > 0).all() for own in borders):
         raise ModelError("Expected the borders of each feature to be finite and to rise, got others.")
+    treatment = [string(feature, "nan_value_treatment") for feature in features]
+    if not set(treatment) <= {"AsIs", "AsFalse", "AsTrue"}:
+        raise ModelError(f"Expected nan_value_treatment to be AsIs, AsFalse or AsTrue, got {shown(treatment)}.")
     names = [str(feature.get("feature_id", "")) for feature in features]
     keeps_names = all(names) and place.tolist() == list(range(len(place)))
     of_border = np.repeat(np.arange(len(features)), [len(own) for own in borders])
-    return _Columns(place, of_border, np.concatenate(borders)), names if keeps_names else None
+    missing_left = np.array([word != "AsTrue" for word in treatment])
+    return _Columns(place, missing_left, of_border, np.concatenate(borders)), names if keeps_names else None
 
 
-def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float]:
-    """Return feature and border, which the file gives twice: with the split, and at its index in all borders."""
+def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float, bool]:
+    """Return feature, border and whether NaN goes left.
+
+    The file gives the border twice: with the split, and at its index in all borders.
+    """
     kind = string(split, "split_type")
     if kind != "FloatFeature":
         raise ModelError(f"Expected thresholds only, got a split of the kind {shown(kind)} in tree {index}.")
@@ -181,7 +189,7 @@ def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float]:
             f"Expected a split of tree {index} to have the feature and border that its split_index {place} has in"
             " features_info, got others."
         )
-    return int(columns.place[feature]), float(border)
+    return int(columns.place[feature]), float(border), bool(columns.missing_left[feature])
 
 
 def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
@@ -193,7 +201,8 @@ def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable)
     n_inner, n_leaves = 2**depth - 1, 2**depth
     # Nodes by levels: those of level i are 2**i - 1 to 2**(i+1) - 2, and the last outcome is the last bit of a place.
     level = np.repeat(np.arange(depth), 2 ** np.arange(depth))
-    feature, border = (np.array(column)[level] for column in zip(*splits, strict=True)) if depth else ([], [])
+    columns_of_splits = zip(*splits, strict=True) if depth else ([], [], [])
+    feature, border, missing_left = (np.array(column)[level] for column in columns_of_splits)
     bits = np.arange(n_leaves)[:, None] >> np.arange(depth)[::-1] & 1
     leaf = table.add(value.reshape(n_leaves, -1)[bits @ (1 << np.arange(depth))])
     left = 2 * np.arange(n_inner) + 1
@@ -204,25 +213,26 @@ def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable)
         feature=np.concatenate([np.asarray(feature, np.int64), none]),
         threshold=np.concatenate([deployed_thresholds(np.asarray(border, np.float64)), np.zeros(n_leaves)]),
         leaf=np.concatenate([np.full(n_inner, -1), leaf]),
+        missing_left=np.concatenate([np.asarray(missing_left, bool), np.zeros(n_leaves, bool)]),
     )
 
 
 def _read_nested(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
-    nodes: tuple[list[Any], ...] = ([], [], [], [], [])
-    left, right, feature, border, leaf = nodes
+    nodes: tuple[list[Any], ...] = ([], [], [], [], [], [])
+    left, right, feature, border, leaf, missing_left = nodes
     waiting: list[tuple[Any, list[int] | None, int]] = [(tree, None, 0)]
     while waiting:
         node, children, parent = waiting.pop()
         if children is not None:
             children[parent] = len(left)
         if _has(node, "split"):
-            f, v = _read_split(index, entry(node, "split"), columns)
+            f, v, m = _read_split(index, entry(node, "split"), columns)
             waiting += [(entry(node, "right"), right, len(left)), (entry(node, "left"), left, len(left))]
             row = -1
         else:
             value = entry(node, "value")
             scores = numbers({"value": value if isinstance(value, list) else [value]}, "value", size=table.n_outputs)
-            f, v, row = -1, 0.0, int(table.add(scores[None])[0])
-        for column, number in zip(nodes, (-1, -1, f, v, row), strict=True):
+            f, v, m, row = -1, 0.0, False, int(table.add(scores[None])[0])
+        for column, number in zip(nodes, (-1, -1, f, v, row, m), strict=True):
             column.append(number)
-    return Nodes(left, right, feature, deployed_thresholds(np.array(border)), leaf)
+    return Nodes(left, right, feature, deployed_thresholds(np.array(border)), leaf, missing_left)

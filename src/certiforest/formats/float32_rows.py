@@ -23,8 +23,8 @@ from certiforest.ensemble.tree_kernels import LARGEST
 def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the float64 thresholds that act on float64 rows as the given ones act on rows rounded to float32.
 
-    A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64:
-    rows here are finite, so that nobody goes right.
+    A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64: no
+    number goes right.
     """
     with np.errstate(over="ignore"):
         nearest = threshold.astype(np.float32)

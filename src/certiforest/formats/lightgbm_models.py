@@ -211,7 +211,7 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
     score = _numbers(section, "leaf_value", n_leaves)
     leaf = np.concatenate([np.full(n_splits, -1), table.add(score, output)])
     if n_splits == 0:
-        return Nodes([-1], [-1], [-1], [0.0], leaf)
+        return Nodes([-1], [-1], [-1], [0.0], leaf, [False])
     feature, decision, left, right = (
         _integers(section, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
@@ -234,6 +234,10 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
         feature=np.concatenate([feature, none]),
         threshold=np.concatenate([threshold, np.zeros(n_leaves)]),
         leaf=leaf,
+        # Where NaN is not what training met, it counts as zero.
+        missing_left=np.concatenate(
+            [np.where(decision & IS_MISSING, (decision & GOES_LEFT) != 0, threshold >= 0), np.zeros(n_leaves, bool)]
+        ),
     )
 
 

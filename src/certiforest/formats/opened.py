@@ -60,14 +60,8 @@ class Opened(NamedTuple):
         (scores, base), cut = ensemble.summands(), self.sum_at(threshold)  # type: ignore[misc]  # checked above
         # The first class wins ties, so that the second one, which has a score equal to the threshold, comes first.
         table = np.vstack([-self.sign * scores[:, -1:], [[cut]]])
-        other = ensemble.replace(
-            feature=np.append(ensemble.feature, -1),
-            threshold=np.append(ensemble.threshold, 0.0),
-            leaf=np.append(ensemble.leaf, len(table) - 1),
-            classes=labels[::-1],
-            scores=table,
-            base=-self.sign * base[-1:],
-        )
+        changes = {"classes": labels[::-1], "scores": table, "base": -self.sign * base[-1:]}
+        other = ensemble.with_leaves([len(table) - 1], **changes)
         steepness = 1.0 if self.is_regressor else 4 * threshold * (1 - threshold)  # of the score, against that at 0.5
         return self._replace(ensemble=other, predict=predict, raw=None, sign=-1, slack=self.slack / steepness)
 
@@ -98,8 +92,4 @@ def _with_quorum(ensemble: TreeEnsemble, threshold: float) -> TreeEnsemble:
     quorum = int(np.argmax(np.arange(n + 1) / n >= threshold))
     # It wins iff 2 * votes > n + extra: extra votes for the first class, or, below zero, for the second.
     extra = 2 * quorum - 1 - n
-    return ensemble.replace(
-        feature=np.append(ensemble.feature, np.full(abs(extra), -1)),
-        threshold=np.append(ensemble.threshold, np.zeros(abs(extra))),
-        leaf=np.append(ensemble.leaf, np.full(abs(extra), int(extra < 0))),
-    )
+    return ensemble.with_leaves([int(extra < 0)] * abs(extra))

@@ -7,6 +7,7 @@ is another model, which ``voting="hard"`` asks for.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def open_sklearn(model: Any, voting: str | None, threshold: float | None) -> Ope
     name = type(model).__name__
     if isinstance(model, BOOSTED):
         trees = _trees_of(model)  # by rounds, within each by outputs
-        nodes = [_translate_tree(tree.tree_) for tree in trees]
+        nodes = [_translate_tree(tree.tree_, takes_missing=False) for tree in trees]
         scores = [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees]
         return _add_up(model, name, nodes, scores, _base_of(model), second_wins_ties=True)
     if isinstance(model, HISTOGRAM):
@@ -94,8 +95,9 @@ def open_sklearn(model: Any, voting: str | None, threshold: float | None) -> Ope
 
 def _open_voting(model: Any, name: str) -> Opened:
     trees = _trees_of(model)
+    kind = {"takes_missing": _takes_missing(model)}
     ensemble = TreeEnsemble.from_trees(
-        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)) for tree in trees],
+        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1), **kind) for tree in trees],
         **_columns(model),
         classes=model.classes_,
     )
@@ -120,8 +122,9 @@ def _open_averaging(model: Any, name: str) -> Opened:
     is_regressor = isinstance(model, REGRESSORS)
     table = ScoreTable(1 if is_regressor else len(model.classes_))
     values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
+    kind = {"takes_missing": _takes_missing(model)}
     nodes = [
-        _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)))
+        _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)), **kind)
         for tree, value in zip(trees, values, strict=True)
     ]
     classes = [0, 1] if is_regressor else model.classes_
@@ -190,11 +193,22 @@ def _columns(model: Any) -> dict[str, Any]:
     return {"n_features": model.n_features_in_, "feature_names": None if names is None else names.tolist()}
 
 
+def _takes_missing(model: Any) -> bool:
+    """Tell whether a tree or forest predicts rows with NaN; that depends on its version, splitter and criterion."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the row is without the names of its columns
+        try:
+            model.predict(np.full((1, model.n_features_in_), np.nan))
+        except ValueError:
+            return False
+    return True
+
+
 def _is_leaf(tree: Any) -> NDArray[np.bool_]:
     return tree.children_left == -1
 
 
-def _translate_tree(tree: Any, leaf: NDArray | None = None) -> Nodes:
+def _translate_tree(tree: Any, leaf: NDArray | None = None, *, takes_missing: bool) -> Nodes:
     nodes = tree.__getstate__()["nodes"]
     categorical = [name for name in nodes.dtype.names if "cat" in name]
     if any(np.any(nodes[name]) for name in categorical):
@@ -209,6 +223,7 @@ def _translate_tree(tree: Any, leaf: NDArray | None = None) -> Nodes:
         feature=np.where(is_split, tree.feature, -1),
         threshold=deployed_thresholds(np.where(is_split, tree.threshold, 0.0)),
         leaf=np.full(tree.node_count, -1) if leaf is None else leaf,
+        missing_left=is_split & (nodes["missing_go_to_left"] != 0) if takes_missing else None,
     )
 
 
@@ -219,7 +234,8 @@ def _translate_histogram_tree(nodes: NDArray) -> Nodes:
         left=np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
         right=np.where(is_leaf, -1, nodes["right"].astype(np.int64)),
         feature=np.where(is_leaf, -1, nodes["feature_idx"].astype(np.int64)),
-        # Infinity parts missing values from all others: no finite row goes right.
+        # Infinity parts missing values from all others: no number goes right.
         threshold=np.where(np.isposinf(threshold), LARGEST, threshold),
         leaf=np.full(len(nodes), -1),
+        missing_left=~is_leaf & (nodes["missing_go_to_left"] != 0),
     )

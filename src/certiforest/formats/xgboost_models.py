@@ -235,7 +235,9 @@ def _translate_tree(
 ) -> Nodes:
     (n_features, names), (n_outputs, output) = columns, outputs
     left = integers(tree, "left_children")
-    right, feature = (integers(tree, name, size=len(left)) for name in ("right_children", "split_indices"))
+    right, feature, missing_left = (
+        integers(tree, name, size=len(left)) for name in ("right_children", "split_indices", "default_left")
+    )
     value = singles(tree, "split_conditions", size=len(left))
     _check_sizes(index, tree, len(left), n_features)
     kept = _hanging(index, left, right, integers(tree, "parents", size=len(left)))
@@ -276,6 +278,7 @@ def _translate_tree(
         feature=np.where(is_leaf, -1, feature[kept]),
         threshold=deployed_strict_thresholds(np.where(is_leaf, np.float32(0), value[kept])),
         leaf=leaf,
+        missing_left=np.where(is_leaf, 0, missing_left[kept]),
     )
 
 

@@ -281,7 +281,7 @@ def _attacked_features(
     """In how many of the witnesses each feature is changed."""
     assert found.witness is not None
     attacked = np.flatnonzero(found.stable == UNSTABLE)
-    attacked = attacked[~np.isnan(found.witness[attacked]).any(axis=1)]
+    attacked = attacked[~np.isnan(found.witness[attacked]).all(axis=1)]
     counts = (X[attacked] != found.witness[attacked]).sum(axis=0)
     order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
     result: dict[str, Any] = {

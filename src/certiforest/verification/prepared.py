@@ -6,6 +6,7 @@ Everything here holds for trees that vote and for scores that add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.tree_kernels import Trees
 from certiforest.verification.leads import Leads
 from certiforest.verification.prices import price_move
 
@@ -88,6 +90,10 @@ class Prepared:
                 slack = math.inf
         return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
 
+    def parts(self, X: NDArray[np.float64]) -> Iterator[tuple[slice, Trees]]:
+        """Yield runs of rows for which the same splits are settled, and the trees for them: `TreeEnsemble.settled`."""
+        return self.ensemble.settled(self.ensemble.trees, X)
+
     @cached_property
     def ranks(self) -> Ranks:
         """The thresholds numbered by feature and value."""
@@ -96,7 +102,7 @@ class Prepared:
     @cached_property
     def largest_threshold(self) -> float:
         """The largest size of a threshold."""
-        return float(np.abs(self.ensemble.threshold[self.ensemble.feature >= 0]).max(initial=0.0))
+        return float(np.abs(self.ensemble.threshold[self.ensemble.number_splits]).max(initial=0.0))
 
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row, which is known to be sound."""
@@ -106,7 +112,8 @@ class Prepared:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
         norm = self.attacker.norm
         prices = [
-            price_move(float(x[f]), float(z[f]), float(self.scale[f]), norm) for f in np.flatnonzero(z != x).tolist()
+            price_move(float(x[f]), float(z[f]), float(self.scale[f]), norm)
+            for f in np.flatnonzero((z < x) | (z > x)).tolist()  # what is missing stays so
         ]
         return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
 
@@ -122,7 +129,7 @@ class Ranks:
     """
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
-        split = np.flatnonzero(ensemble.feature >= 0)
+        split = ensemble.number_splits
         feature, value = ensemble.feature[split].astype(np.int64), ensemble.threshold[split]
         order = np.lexsort((value, feature))
         feature, value = feature[order], value[order]

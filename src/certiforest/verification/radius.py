@@ -82,7 +82,7 @@ def bound_radii(
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
     # A cost beyond the floats looks like none at all.
-    largest = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold)
+    largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), prepared.largest_threshold)
     is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
     out_lower[never] = 0.0 if is_far else math.inf
 
@@ -217,7 +217,8 @@ class RadiusSearch:
     def _crossings(self) -> Crossings:
         """List the thresholds that a move can cross."""
         ensemble = self._roads.ensemble
-        split = np.flatnonzero(ensemble.feature >= 0)
+        split = ensemble.number_splits
+        split = split[~np.isnan(self._x[ensemble.feature[split]])]
         split = split[~self._attacker.is_frozen(ensemble.n_features)[ensemble.feature[split]]]
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
         start, unit = self._x[feature], self._roads.prepared.scale[feature]

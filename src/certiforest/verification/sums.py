@@ -59,14 +59,15 @@ class Sums:
         All trees speak for every row, so that their order plays no role.
         """
         prepared, reach = self._prepared, self._prepared.reach
-        trees, watch = self._ensemble.trees, not prepared.has_large_spread
-        results = watch, out_prediction, out_stable
-        if prepared.is_box:
-            kernels.decide_within_box(trees, X, *reach.budgets, *self._scores, self._margin, self._span, *results)
-            return
-        prices = reach.unit, int(prepared.attacker.norm), reach.limit, self._slack
+        prices = reach.unit, int(prepared.attacker.norm if not prepared.is_box else 0), reach.limit, self._slack
         scores = *self._scaled, self._scaled_margin, self._scaled_span
-        kernels.decide_by_price(trees, X, *reach.budgets, *prices, *scores, *results)
+        for part, trees in prepared.parts(X):
+            rows, results = X[part], (not prepared.has_large_spread, out_prediction[part], out_stable[part])
+            if prepared.is_box:
+                box = *reach.budgets, *self._scores, self._margin, self._span
+                kernels.decide_within_box(trees, rows, *box, *results)
+            else:
+                kernels.decide_by_price(trees, rows, *reach.budgets, *prices, *scores, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
         leaves = _Leaves(self._ensemble) if borderline.size else None
         for i in borderline:
@@ -128,8 +129,9 @@ class _Leaves:
 
     def list(self, x: NDArray, high: NDArray, low: NDArray, unit: NDArray, norm: int, limit: float) -> None:
         """List the leaves within a limit, see `reach_kernels.list_leaves`."""
+        ((_, self._trees),) = self._ensemble.settled(self._ensemble.trees, x[None])
         kernels.list_row(
-            self._ensemble.trees, x, high, low, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
+            self._trees, x, high, low, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
         )
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:
@@ -154,13 +156,13 @@ class _Leaves:
         node, cost = self._node[:n], self._cost[:n]
         order = np.argsort(cost, kind="stable")
         return kernels.cheapest_break(
-            self._ensemble.trees, *scores, node, cost, self._start, y, rival, order, self._pick, self._leaf
+            self._trees, *scores, node, cost, self._start, y, rival, order, self._pick, self._leaf
         )
 
     def enter(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the row moved into the leaves of the last break."""
         z = x.copy()
-        kernels.enter_leaves(self._ensemble.trees, self._leaf, z)
+        kernels.enter_leaves(self._trees, self._leaf, z)
         return z
 
 

@@ -35,12 +35,13 @@ class Votes:
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
         watch = not prepared.has_large_spread
-        results = ensemble.n_classes, watch, order.place, order.moved, out_prediction, out_stable
-        if prepared.is_box:
-            kernels.decide_within_box(ensemble.trees, X, *reach.budgets, *results)
-        else:
-            pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-            kernels.decide_by_price(ensemble.trees, X, *reach.budgets, *pricing, *results)
+        for part, trees in prepared.parts(X):
+            results = ensemble.n_classes, watch, order.place, order.moved, out_prediction[part], out_stable[part]
+            if prepared.is_box:
+                kernels.decide_within_box(trees, X[part], *reach.budgets, *results)
+            else:
+                pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
+                kernels.decide_by_price(trees, X[part], *reach.budgets, *pricing, *results)
         order.improve()
 
     def composed_radii(
@@ -52,8 +53,9 @@ class Votes:
         all trees work together.
         """
         prepared = self._prepared
-        ensemble = prepared.ensemble
-        kernels.composed_radii(ensemble.trees, X, movable, prepared.scale, ensemble.n_classes, out_radius, out_works)
+        reach = movable, prepared.scale, prepared.ensemble.n_classes
+        for part, trees in prepared.parts(X):
+            kernels.composed_radii(trees, X[part], *reach, out_radius[part], out_works[part])
 
 
 class VisitOrder:
