@@ -30,7 +30,7 @@ LIBRARIES = {
     "catboost": ["formats/"],
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
-    "pandas": ["data/", "verification/"],
+    "pandas": ["data/", "formats/", "verification/"],
     "polars": ["data/"],
     "pyarrow": ["data/"],
     "dask": [],  # its room is not built yet

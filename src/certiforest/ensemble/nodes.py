@@ -174,8 +174,12 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
     return *columns, *(None if column is None else column[order] for column in more)
 
 
-def cut_to_box(nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool) -> dict[str, NDArray]:
+def cut_to_box(
+    nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
+) -> dict[str, NDArray]:
     """Keep the nodes, given in preorder, that rows in the box ``(low, high]`` reach, and link them.
+
+    ``may_miss`` tells whether values may be missing, of all features or of each.
 
     Returns
     -------
@@ -187,8 +191,9 @@ def cut_to_box(nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_m
     size = len(feature)
     # Bounds of the tested features only: a small file may claim any number of features.
     tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
-    low, high = (
-        np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested] for bound in (low, high)
+    low, high, may_miss = (
+        np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested]
+        for bound in (low, high, may_miss)
     )
     place_of_node = np.full(size, -1, np.int32)
     place_of_node[feature >= 0] = place[:-1]
@@ -200,7 +205,7 @@ def cut_to_box(nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_m
         np.empty(size, np.int32),
     )
     out_box = kernels.Box(np.empty(size), np.empty(size), np.empty(size, bool))
-    box = kernels.Box(low, high, np.full(len(tested), may_miss))
+    box = kernels.Box(low, high, may_miss)
     size = kernels.trim(
         nodes._replace(feature=place_of_node), right, tree_start, box, np.empty(size, np.int64), out, out_box
     )

@@ -169,9 +169,11 @@ class TreeEnsemble(Immutable):
         if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
-    def _trim(self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool) -> None:
+    def _trim(
+        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
+    ) -> None:
         columns: dict[str, Any] = cut_to_box(nodes, low, high, may_miss=may_miss)
-        if not may_miss:
+        if may_miss is False:
             columns["missing_left"] = None
         if self.subsets is None:
             columns["subset"] = None
@@ -272,7 +274,11 @@ class TreeEnsemble(Immutable):
     @cached_property
     def of_numbers(self) -> TreeEnsemble:
         """The ensemble that says the same of rows in which nothing is missing, and has no place for others."""
-        return self._with_nodes(self._columns(), -np.inf, LARGEST, takes_missing=False)
+        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=False)
+
+    def never_missing(self, features: NDArray[np.bool_]) -> TreeEnsemble:
+        """Return the ensemble that says the same of rows in which these features, a mask, are not missing."""
+        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=~features)
 
     def with_columns(
         self,
@@ -310,11 +316,11 @@ class TreeEnsemble(Immutable):
         return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
 
     def _with_nodes(
-        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, takes_missing: bool = True
+        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True
     ) -> TreeEnsemble:
         other = object.__new__(type(self))
         other._set(**{name: getattr(self, name) for name in PARAMETERS if name not in NODES})
-        other._trim(nodes, low, high, may_miss=takes_missing and self.missing_left is not None)
+        other._trim(nodes, low, high, may_miss=False if self.missing_left is None else may_miss)
         return other
 
     @property

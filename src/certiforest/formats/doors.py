@@ -116,31 +116,71 @@ def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | Non
 
 
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
-    if isinstance(model, TreeEnsemble):
-        return model if threshold is None else Opened(model, "a TreeEnsemble").finish(threshold)
+    if isinstance(model, TreeEnsemble) and threshold is None:
+        return model
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model)).finish(threshold)
+    own = getattr(model, "ensemble_", None)
+    if threshold is None and isinstance(own, TreeEnsemble):
+        return own
+    content = _content_of(model)
+    if content is None:
+        return _open(model, voting, None).finish(threshold)
     how = voting, threshold
+    return _translate_once(model, how, content, lambda content: _open(model, voting, threshold, content=content))
+
+
+def _content_of(model: Any) -> Any:
+    """Return all that decides what a fitted model predicts, None if there is no way to tell."""
     if is_xgboost_model(model):
-        return _translate_once(model, how, content_of_xgboost(model), open_xgboost)
+        return content_of_xgboost(model)
     if is_lightgbm_model(model):
-        return _translate_once(model, how, content_of_lightgbm(model), open_lightgbm)
+        return content_of_lightgbm(model)
     if is_catboost_model(model):
-        return _translate_once(model, how, content_of_catboost(model), open_catboost)
+        return content_of_catboost(model)
     if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
-        from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model, open_sklearn
+        from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model
+        from certiforest.formats.wrappers import has_parts, parts_of
 
         if is_sklearn_model(model):
-            content = content_of_sklearn(model)
-            return _translate_once(model, how, content, lambda model, _: open_sklearn(model, *how))
+            return content_of_sklearn(model)
+        if has_parts(model):
+            return b"".join(_state_of(part, _content_of(part) or b"") for part in parts_of(model))
+    own = getattr(model, "ensemble_", None)
+    return own.sha256 if isinstance(own, TreeEnsemble) else None
+
+
+def _open(model: Any, voting: str | None, threshold: float | None, *, content: Any = None) -> Opened:
+    """Translate a model; ``threshold`` is what will be put on it."""
+    if isinstance(model, TreeEnsemble):
+        return Opened(model, "a TreeEnsemble")
+    content = _content_of(model) if content is None else content
+    if is_xgboost_model(model):
+        return open_xgboost(model, content)
+    if is_lightgbm_model(model):
+        return open_lightgbm(model, content)
+    if is_catboost_model(model):
+        return open_catboost(model, content)
+    if "sklearn" in sys.modules:
+        from certiforest.formats.sklearn_models import is_sklearn_model, open_sklearn
+        from certiforest.formats.wrappers import is_wrapper, open_wrapper
+
+        if is_sklearn_model(model):
+            return open_sklearn(model, voting, needs_probability=threshold is not None)
+        if is_wrapper(model):
+
+            def enter(part: Any, *, needs_probability: bool) -> Opened:
+                return _open(part, voting, 0.5 if needs_probability else None)
+
+            return open_wrapper(model, enter, threshold)
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
-        return model.ensemble_ if threshold is None else _open_own(model).finish(threshold)
+        return _open_own(model)
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
         raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
-        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost,"
-        f" got {type(model).__name__}."
+        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost, or a pipeline,"
+        f" search or vote of such, got {type(model).__name__}."
     )
 
 
@@ -167,13 +207,13 @@ How = tuple[str | None, float | None]  # voting and threshold
 _remembered: dict[tuple[int, How], _Translation] = {}
 
 
-def _translate_once(model: Any, how: How, content: Any, open_model: Callable[[Any, Any], Opened]) -> TreeEnsemble:
+def _translate_once(model: Any, how: How, content: Any, open_model: Callable[[Any], Opened]) -> TreeEnsemble:
     """Return the remembered translation of a model that has not changed since, else a new one."""
     key, state = (id(model), how), _state_of(model, content)
     known = _remembered.get(key)
     if known is not None and known.model() is model and known.state == state:
         return known.ensemble
-    ensemble = open_model(model, content).finish(how[1])
+    ensemble = open_model(content).finish(how[1])
 
     def forget(reference: weakref.ref) -> None:
         if key in _remembered and _remembered[key].model is reference:

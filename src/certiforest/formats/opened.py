@@ -35,6 +35,8 @@ class Opened(NamedTuple):
     dtype: DTypeLike = np.float64  # in which the library adds up
     slack: float = 0.0  # how far from a tie, beyond rounding, it may take two sums for equal
     is_regressor: bool = False  # whose classes are "below the threshold" and "not below"
+    n_averaged: int = 0  # how many trees' probabilities the model takes the mean of; 0 if it does something else
+    has_threshold: bool = False  # of its own
 
     def finish(self, threshold: float | None) -> TreeEnsemble:
         """Put a threshold on the model if there is one, prove the translation and return it."""
@@ -68,6 +70,8 @@ class Opened(NamedTuple):
     def _check_threshold(self, threshold: Any) -> None:
         if not is_number(threshold) or not math.isfinite(threshold):
             raise ModelError(f"Expected threshold to be a number, got {shown(threshold)}.")
+        if self.has_threshold:
+            raise ModelError(f"Expected threshold=None for a {self.name}, which has a threshold of its own.")
         if (n_classes := self.ensemble.n_classes) != 2:
             raise ModelError(f"Expected threshold=None for a model of {n_classes} classes, got a threshold.")
         if self.ensemble.combine == "sum" and self.sum_at is None:

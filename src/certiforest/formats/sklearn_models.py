@@ -8,6 +8,7 @@ is another model, which ``voting="hard"`` asks for.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,26 +77,26 @@ def _base_of(model: Any) -> NDArray[np.float64]:
     return model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
 
 
-def open_sklearn(model: Any, voting: str | None, threshold: float | None) -> Opened:
-    """Translate a fitted model. ``voting`` is for forests; a single tree has probabilities only for a threshold."""
+def open_sklearn(model: Any, voting: str | None, *, needs_probability: bool) -> Opened:
+    """Translate a fitted model. ``voting`` is for forests; a single tree has probabilities only if they are needed."""
     name = type(model).__name__
     if isinstance(model, BOOSTED):
         trees = _trees_of(model)  # by rounds, within each by outputs
-        nodes = [_translate_tree(tree.tree_, takes_missing=False) for tree in trees]
+        nodes = [_translate_tree(tree.tree_, may_miss=False) for tree in trees]
         scores = [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees]
         return _add_up(model, name, nodes, scores, _base_of(model), second_wins_ties=True)
     if isinstance(model, HISTOGRAM):
         return _open_histogram_boosting(model, name)
     if model.n_outputs_ != 1:
         raise ModelError(f"Expected a model with one output, got a {name} with {model.n_outputs_}.")
-    if voting != "hard" and (threshold is not None or isinstance(model, FORESTS + REGRESSORS)):
+    if voting != "hard" and (needs_probability or isinstance(model, FORESTS + REGRESSORS)):
         return _open_averaging(model, name)
     return _open_voting(model, name)
 
 
 def _open_voting(model: Any, name: str) -> Opened:
     trees = _trees_of(model)
-    kind = {"takes_missing": _takes_missing(model)}
+    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
     ensemble = TreeEnsemble.from_trees(
         [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1), **kind) for tree in trees],
         **_columns(model),
@@ -122,7 +123,7 @@ def _open_averaging(model: Any, name: str) -> Opened:
     is_regressor = isinstance(model, REGRESSORS)
     table = ScoreTable(1 if is_regressor else len(model.classes_))
     values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
-    kind = {"takes_missing": _takes_missing(model)}
+    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
     nodes = [
         _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)), **kind)
         for tree, value in zip(trees, values, strict=True)
@@ -137,6 +138,7 @@ def _open_averaging(model: Any, name: str) -> Opened:
         score=lambda rows: mean(rows) if is_regressor else mean(rows)[:, 1],
         sum_at=lambda score: len(trees) * score,
         is_regressor=is_regressor,
+        n_averaged=len(trees),
     )
 
 
@@ -193,12 +195,12 @@ def _columns(model: Any) -> dict[str, Any]:
     return {"n_features": model.n_features_in_, "feature_names": None if names is None else names.tolist()}
 
 
-def _takes_missing(model: Any) -> bool:
-    """Tell whether a tree or forest predicts rows with NaN; that depends on its version, splitter and criterion."""
+def takes_missing(predict: Callable[[NDArray], Any], n_features: int) -> bool:
+    """Tell whether a model predicts rows with NaN; that may depend on its version, its options, what is around it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the row is without the names of its columns
         try:
-            model.predict(np.full((1, model.n_features_in_), np.nan))
+            predict(np.full((1, n_features), np.nan))
         except ValueError:
             return False
     return True
@@ -208,7 +210,7 @@ def _is_leaf(tree: Any) -> NDArray[np.bool_]:
     return tree.children_left == -1
 
 
-def _translate_tree(tree: Any, leaf: NDArray | None = None, *, takes_missing: bool) -> Nodes:
+def _translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -> Nodes:
     nodes = tree.__getstate__()["nodes"]
     categorical = [name for name in nodes.dtype.names if "cat" in name]
     if any(np.any(nodes[name]) for name in categorical):
@@ -223,7 +225,7 @@ def _translate_tree(tree: Any, leaf: NDArray | None = None, *, takes_missing: bo
         feature=np.where(is_split, tree.feature, -1),
         threshold=deployed_thresholds(np.where(is_split, tree.threshold, 0.0)),
         leaf=np.full(tree.node_count, -1) if leaf is None else leaf,
-        missing_left=is_split & (nodes["missing_go_to_left"] != 0) if takes_missing else None,
+        missing_left=is_split & (nodes["missing_go_to_left"] != 0) if may_miss else None,
     )
 
 
