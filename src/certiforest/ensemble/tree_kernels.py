@@ -201,11 +201,9 @@ def goes_left(aside, node, value, threshold):
     """Tell where a split sends a value."""
     if aside is None:
         return value <= threshold
-    if value != value:
-        return aside.missing_left[node]
     s = aside.subset[node]
-    if s < 0:
-        return value <= threshold
+    if s < 0 or value != value:  # the processor need not guess whether a value is missing
+        return (value <= threshold) | ((value != value) & aside.missing_left[node])
     low, high = aside.start[s], aside.start[s + 1]
     while low < high:
         middle = (low + high) // 2
