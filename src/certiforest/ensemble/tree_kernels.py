@@ -202,8 +202,10 @@ def goes_left(aside, node, value, threshold):
     if aside is None:
         return value <= threshold
     s = aside.subset[node]
-    if s < 0 or value != value:  # the processor need not guess whether a value is missing
+    if s < 0:  # the processor need not guess whether a value is missing
         return (value <= threshold) | ((value != value) & aside.missing_left[node])
+    if value != value:
+        return aside.missing_left[node]
     low, high = aside.start[s], aside.start[s + 1]
     while low < high:
         middle = (low + high) // 2
