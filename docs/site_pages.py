@@ -1,10 +1,13 @@
-"""Pages of the site that are no files of ``docs/``: the README and its neighbours, and the public names.
+"""Pages of the site that are no Markdown of ``docs/``: the README and its neighbours, public names, notebooks.
 
 A hook of MkDocs. What stands at the top of the repository is shown as it is, with links to ``docs/`` shortened; the
-reference has one entry for every public name, so that none can be forgotten.
+reference has one entry for every public name, so that none can be forgotten; notebooks are shown with their outputs.
 """
 
 import ast
+import base64
+import html
+import json
 import re
 from pathlib import Path
 
@@ -25,7 +28,35 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in TOP.items():
         files.append(File.generated(config, page, content=_with_links_of_the_site((root / source).read_text("utf-8"))))
     files.append(File.generated(config, "reference.md", content=_reference(root / "src" / "certiforest")))
+    for notebook in sorted((root / "docs" / "gallery").glob("*.ipynb")):
+        for name, content in _notebook(notebook).items():
+            files.append(File.generated(config, f"gallery/{name}", content=content))
     return files
+
+
+def _notebook(path: Path) -> dict[str, str | bytes]:
+    """Return a notebook as a page, and the pictures that it shows."""
+    parts, pictures = [], {}
+    for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            text = "".join(output.get("text", data.get("text/plain", ())))
+            if "image/png" in data:
+                name = f"{path.stem}_{number}.png"
+                pictures[name] = base64.b64decode(data["image/png"])
+                parts.append(f"![Figure]({name})")
+            elif "text/html" in data and "<pre>" not in "".join(data["text/html"]):
+                parts.append("".join(data["text/html"]))
+            else:
+                parts.append(f'<pre class="output">{html.escape(text)}</pre>')
+    return {f"{path.stem}.md": "\n\n".join(parts) + "\n", **pictures}
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let links to notebooks lead to their pages."""
+    return markdown.replace(".ipynb)", ".md)")
 
 
 def _with_links_of_the_site(text: str) -> str:

@@ -4,7 +4,8 @@ Thresholds, rows and budgets come from one coarse grid, and then move a float st
 all rows sit on or right beside a threshold, half of all budgets are exactly, or nearly, the price of some attack.
 Scores are few and round, or one float beside that, and the base often brings some sum to a tie, or nearly.
 
-`extreme_case` does the same with numbers from one end of the floats to the other, mixed within one case.
+`extreme_case` does the same with numbers from one end of the floats to the other, mixed within one case, and
+`real_case` with attackers as they are: one way, by whole numbers, by category, dearer one way than the other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from certiforest import Attacker, Nodes, TreeEnsemble
-from oracle import Case, exact_sums, leaf_of, price, splits
+from oracle import Case, exact_sums, group_of, leaf_of, price, splits
 
 NORMS = [0, 1, 2, 3, math.inf]
 LARGEST = 1.7976931348623157e308
@@ -86,6 +87,87 @@ def extreme_case(rng: random.Random, *, norm: float | None = None, combine: str 
     return case if combine == "vote" else _with_scores(rng, case, [min(max(v, -1e306), 1e306) for v in grid])
 
 
+def real_case(
+    rng: random.Random, *, norm: float | None = None, apart: bool | None = None, combine: str = "vote"
+) -> Case:
+    """Draw a case with directions, whole columns, groups and a scale for each direction, any of them."""
+    case = random_case(rng, norm=norm, apart=apart, combine=combine)
+    n_features, trees = case.n_features, case.trees
+    groups = None
+    if rng.random() < 0.5:
+        groups = []
+        for _ in range(rng.choice([1, 1, 2])):
+            size = rng.choice([2, 2, 3])
+            groups.append(list(range(n_features, n_features + size)))
+            n_features += size
+        if rng.random() < 0.3:
+            rng.shuffle(groups[0])
+        cuts = [0.0, 0.5, 0.5, 0.5, math.nextafter(1.0, 0.0), 1.0, -0.5, 5e-324]
+        trees = [_with_columns(rng, tree, [f for group in groups for f in group], cuts) for tree in trees]
+    integer = [f for f in range(case.n_features) if rng.random() < 0.6] if rng.random() < 0.6 else None
+    if integer is not None:
+        factor = rng.choice([1, 4, 8])
+        trees = [_stretched(rng, tree, integer, factor) for tree in trees]
+    x = list(case.x)
+    for f in integer or []:
+        near = [v for tree in trees for g, v in splits(tree) if g == f] or [0.0]
+        x[f] = float(math.floor(rng.choice(near)) + rng.choice([-1, 0, 0, 1, 1, 2]))
+    for group in groups or []:
+        chosen = rng.choice(group)
+        x += [0.0] * len(group)
+        for f in group:
+            x[f] = float(f == chosen)
+    n_more = n_features - case.n_features
+    scale, scale_up = case.scale, None
+    if rng.random() < 0.3:
+        scale = scale or [rng.choice([1.0, 2.0, 0.3]) for _ in range(case.n_features)]
+        scale_up = [rng.choice([s, s, 0.5, 3.0]) for s in scale]
+    if scale is not None:
+        for group in groups or []:
+            unit = rng.choice([1.0, 1.0, 0.5, 0.3, 4.0])
+            scale = scale + [unit] * len(group)
+            scale_up = None if scale_up is None else scale_up + [unit] * len(group)
+    frozen = case.frozen
+    if frozen is not None and groups and rng.random() < 0.3:
+        frozen = frozen + sorted(groups[-1])
+    domain = None
+    if case.domain is not None:
+        low, high = ([*side, *[end] * n_more] for side, end in zip(case.domain, (0.0, 1.0), strict=True))
+        domain = [min(a, v) for a, v in zip(low, x, strict=True)], [max(b, v) for b, v in zip(high, x, strict=True)]
+    direction = None
+    if rng.random() < 0.6:
+        direction = {f: rng.choice(["up", "down", "both"]) for f in range(case.n_features) if rng.random() < 0.7}
+    case = replace(
+        case, trees=trees, n_features=n_features, x=x, scale=scale, scale_up=scale_up, frozen=frozen, domain=domain,
+        direction=direction, integer=integer, groups=groups,
+    )  # fmt: skip
+    if case.norm == 0:
+        return case
+    if integer and rng.random() < 0.4:
+        return replace(case, eps=rng.choice([0.5, 1.0, math.nextafter(1.0, 0.0), 1.5, 2.0, 3.0]))
+    return replace(case, eps=_eps(rng, case) if rng.random() < 0.7 else rng.choice([1.0, 2.0, 1 / 3, 0.25, 3.5]))
+
+
+def _with_columns(rng, tree, columns, cuts):
+    """Let some splits test one-hot columns, and some leaves become such splits."""
+    if not isinstance(tree, tuple):
+        return tree
+    f, v, left, right = tree
+    if rng.random() < 0.6:
+        f, v = rng.choice(columns), rng.choice(cuts)
+    return f, v, _with_columns(rng, left, columns, cuts), _with_columns(rng, right, columns, cuts)
+
+
+def _stretched(rng, tree, integer, factor):
+    """Give thresholds on whole columns room for whole numbers."""
+    if not isinstance(tree, tuple):
+        return tree
+    f, v, left, right = tree
+    if f in integer:
+        v = _step(rng, rng.choice([v * factor, float(round(v * factor)), round(v * factor) + 0.5]), 0.2)
+    return f, v, _stretched(rng, left, integer, factor), _stretched(rng, right, integer, factor)
+
+
 def _extreme(rng):
     size = rng.choice(SIZES) if rng.random() < 0.6 else 10 ** rng.uniform(-323, 308.25)
     return rng.choice([-1, 1, 1]) * _inside(_step(rng, size, 0.2)) * rng.choice([0, 1, 1, 1, 1, 1, 1, 1])
@@ -149,6 +231,10 @@ def _eps(rng, case):
     for tree in case.trees:
         for f, v in splits(tree):
             target = v if case.x[f] > v else math.nextafter(v, math.inf)
+            if case.integer is not None and f in case.integer:
+                target = float(math.floor(target) if case.x[f] > v else math.ceil(target))
+            if group_of(case, f) is not None:
+                target = 1.0 - case.x[f]
             if target <= LARGEST:
                 moves.append(price(case, f, target))
     if not moves:
@@ -196,4 +282,6 @@ def _nodes(tree, scores) -> Nodes:
 
 
 def attacker_of(case: Case) -> Attacker:
-    return Attacker(case.norm, case.eps, case.scale, case.frozen, case.domain)
+    scale = case.scale if case.scale_up is None else (case.scale, case.scale_up)
+    more = {"direction": case.direction, "integer": case.integer, "groups": case.groups}
+    return Attacker(case.norm, case.eps, scale, case.frozen, case.domain, **more)

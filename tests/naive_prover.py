@@ -55,6 +55,15 @@ def header_of(case: Case, document: dict, margin: float = 0.0, radius: bool = Tr
         "norm": "inf" if case.norm == INF else case.norm, "eps": case.eps, "scale": case.scale, "frozen": case.frozen,
         "domain": None if case.domain is None else list(case.domain),
     }  # fmt: skip
+    if case.scale_up is not None:
+        attacker["scale"] = {"down": case.scale, "up": case.scale_up}
+    if case.direction is not None:
+        ways = case.direction.items()
+        attacker["direction"] = {way: [f for f, w in ways if w == way] for way in ("up", "down", "both")}
+    if case.integer is not None:
+        attacker["integer"] = case.integer
+    if case.groups is not None:
+        attacker["groups"] = case.groups
     return {
         "format": "certiforest certificate", "version": 1, "model_sha256": sha_of(document), "attacker": attacker,
         "classes": document["classes"], "margin": margin, "radius": radius, "about": {"made by": "hand"},
@@ -78,11 +87,11 @@ def is_confirmed(document: dict, header: dict, row: dict) -> bool:
 
 def moves(case: Case):
     """Yield the cheapest row of every combination of cells, and its price."""
-    used = sorted({f for tree in case.trees for f, _ in splits(tree)})
-    for choice in itertools.product(*(oracle.reachable_values(case, f) for f in used)):
+    for choice in itertools.product(*oracle.choices(case)):
         z = list(case.x)
-        for f, (value, _) in zip(used, choice, strict=True):
-            z[f] = value
+        for values, _ in choice:
+            for f, value in values.items():
+                z[f] = value
         yield z, (oracle.total(case, [p for _, p in choice]) if choice else Fraction(0))
 
 
@@ -145,7 +154,11 @@ def cuts_of(case: Case) -> dict[int, list[float]]:
     cuts: dict[int, set[float]] = {}
     for tree in case.trees:
         for f, v in splits(tree):
-            cuts.setdefault(f, set()).add(v + 0.0)
+            group = oracle.group_of(case, f)
+            if group is None:
+                cuts.setdefault(f, set()).add(v + 0.0)
+            else:
+                cuts[case.n_features + case.groups.index(group)] = {float(i) for i in range(len(group) - 1)}
     return {f: sorted(values) for f, values in cuts.items()}
 
 
@@ -210,12 +223,26 @@ def swept_proof(case: Case, own: int, rng: random.Random, n_sweeps: int = 4) -> 
 
 
 def _cell_prices(case, f, cuts, budget):
-    """Return the price of each cell that the feature can reach alone."""
+    """Return the price of each cell that the feature, or the group, can reach alone."""
     prices = {}
-    for value, price in oracle.reachable_values(case, f):
+    values = oracle.reachable_values(case, f) if f < case.n_features else _categories(case, f - case.n_features)
+    for value, price in values:
         if price <= budget:
             prices[sum(v < value for v in cuts)] = Fraction(0) if case.norm == INF else price
     return prices
+
+
+def _categories(case, g):
+    """Return the places of a group that can be set, and what that costs."""
+    group = case.groups[g]
+    is_held = any(oracle.is_held(case, f) for f in group)
+    return [(i, oracle.price(case, f, 1.0)) for i, f in enumerate(group) if case.x[f] == 1 or not is_held]
+
+
+def _allowed_places(case, g, box, prices):
+    """Return the places of a group that a leaf's box allows."""
+    held = [(place, box[f]) for place, f in enumerate(case.groups[g]) if f in box]
+    return [i for i in prices if all(low < (i == place) <= high for place, (low, high) in held)]
 
 
 def _leaves(case, tree, rival, own, cuts, prices):
@@ -227,10 +254,16 @@ def _leaves(case, tree, rival, own, cuts, prices):
         else:
             row = [0.0, *value] if len(value) < case.n_classes else value
             gain = row[rival] - row[own]
-        edges = {f: [-INF, *cuts[f], INF] for f in box}
+        plain = {f: bounds for f, bounds in box.items() if oracle.group_of(case, f) is None}
+        edges = {f: [-INF, *cuts[f], INF] for f in plain}
         allowed = {
-            f: [i for i in prices[f] if edges[f][i] < high and low < edges[f][i + 1]] for f, (low, high) in box.items()
+            f: [i for i in prices[f] if edges[f][i] < high and low < edges[f][i + 1]]
+            for f, (low, high) in plain.items()
         }
+        for g, group in enumerate(case.groups or []):
+            if set(group) & set(box):
+                f = case.n_features + g
+                allowed[f] = _allowed_places(case, g, box, prices[f])
         if all(allowed.values()):
             leaves.append((gain, allowed))
     return leaves

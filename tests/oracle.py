@@ -3,7 +3,7 @@
 Nothing here shares code with the package. Trees are nested tuples ``(feature, threshold, left, right)``, and leaves are
 a class index, or a list of scores where a case has a base to add them to. The thresholds of all trees cut each feature
 into intervals on which nothing changes; the best an attacker can do within an interval is to go to its float nearest to
-the row. All combinations of intervals are tried.
+the row. All combinations of intervals are tried. A group of one-hot columns takes one category after the other.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Case:
     frozen: list[int] | None = None
     domain: tuple[list[float], list[float]] | None = None
     base: list[float] | None = None
+    direction: dict[int, str] | None = None
+    integer: list[int] | None = None
+    groups: list[list[int]] | None = None
+    scale_up: list[float] | None = None  # where it differs from that of moves down, which is in scale
 
 
 def leaf_of(tree, x):
@@ -61,18 +65,31 @@ def splits(tree):
         yield from splits(right)
 
 
+def is_held(case: Case, f: int) -> bool:
+    return case.frozen is not None and f in case.frozen
+
+
+def group_of(case: Case, f: int) -> list[int] | None:
+    return next((group for group in case.groups or [] if f in group), None)
+
+
 def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
-    """The nearest float of each interval of feature f, and the price of going there (p-th power of the move)."""
+    """The cheapest float of each interval of feature f, and the price of going there (p-th power of the move)."""
     x = case.x[f]
-    if case.frozen is not None and f in case.frozen:
+    if is_held(case, f):
         return [(x, Fraction(0))]
     low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
     low, high = max(low, -LARGEST), min(high, LARGEST)
+    way = (case.direction or {}).get(f, "both")
+    low, high = x if way == "up" else low, x if way == "down" else high
+    is_whole = case.integer is not None and f in case.integer
     cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f})
     values = []
     for left, right in itertools.pairwise([None, *cuts, None]):
         start = low if left is None else max(low, math.nextafter(left, INF))
         stop = high if right is None else min(high, right)
+        if is_whole and start <= stop:
+            start, stop = float(math.ceil(start)), float(math.floor(stop))
         if start <= stop:
             z = min(max(x, start), stop)
             values.append((z, price(case, f, z)))
@@ -85,8 +102,52 @@ def price(case: Case, f: int, z: float) -> Fraction:
     if case.norm == 0:
         return Fraction(1)
     scale = 1.0 if case.scale is None else case.scale[f]
+    if z > case.x[f] and case.scale_up is not None:
+        scale = case.scale_up[f]
     move = abs(Fraction(z) - Fraction(case.x[f])) / Fraction(scale)
     return move if case.norm == INF else move ** int(case.norm)
+
+
+def choices(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
+    """For each variable, what it can do: new values by feature, and what that costs."""
+    used = {f for tree in case.trees for f, _ in splits(tree)}
+    found = []
+    for f in sorted(used):
+        if group_of(case, f) is None:
+            found.append([({f: z}, cost) for z, cost in reachable_values(case, f)])
+    for group in case.groups or []:
+        if not used & set(group):
+            continue
+        options = [({f: case.x[f] for f in group}, Fraction(0))]
+        for chosen in group if not any(is_held(case, f) for f in group) else []:
+            if case.x[chosen] != 1:
+                options.append(({f: float(f == chosen) for f in group}, price(case, chosen, 1.0)))
+        found.append(options)
+    return found
+
+
+def price_of_row(case: Case, z: list[float]) -> Fraction | None:
+    """The price of another row, None if no attacker could get there, whatever the budget."""
+    prices = []
+    for f, (x, value) in enumerate(zip(case.x, z, strict=True)):
+        group = group_of(case, f)
+        if group is not None:
+            if sorted(z[g] for g in group) != [0.0] * (len(group) - 1) + [1.0]:
+                return None
+            if value == 1 != x:
+                prices.append(price(case, f, value))
+        elif value != x:
+            way = (case.direction or {}).get(f, "both")
+            if (way == "up" and value < x) or (way == "down" and value > x):
+                return None
+            if case.integer is not None and f in case.integer and value != math.floor(value):
+                return None
+            prices.append(price(case, f, value))
+        if value != x and is_held(case, f):
+            return None
+        if case.domain is not None and not case.domain[0][f] <= value <= case.domain[1][f]:
+            return None
+    return total(case, prices or [Fraction(0)])
 
 
 def total(case: Case, prices) -> Fraction:
@@ -100,15 +161,15 @@ def budget(case: Case, eps: float) -> Fraction:
 def cheapest_change(case: Case) -> Fraction | None:
     """The least price (p-th power of a norm) at which the prediction changes, None if it never does."""
     own = predict(case, case.x)
-    used = sorted({f for tree in case.trees for f, _ in splits(tree)})
     best = None
     z = list(case.x)
-    for choice in itertools.product(*(reachable_values(case, f) for f in used)):
+    for choice in itertools.product(*choices(case)):
         cost = total(case, [p for _, p in choice]) if choice else Fraction(0)
         if best is not None and cost >= best:
             continue
-        for f, (value, _) in zip(used, choice, strict=True):
-            z[f] = value
+        for values, _ in choice:
+            for f, value in values.items():
+                z[f] = value
         if predict(case, z) != own:
             best = cost
     return best

@@ -21,7 +21,7 @@ from dataclasses import replace
 from io import BytesIO
 
 import oracle
-from cases import random_case
+from cases import random_case, real_case
 from certiforest import audit
 from naive_prover import (
     certificate_row,
@@ -113,6 +113,12 @@ def _moved(case: Case, rng: random.Random) -> list[float]:
     x = [rng.choice([v, rng.choice(cuts), math.nextafter(rng.choice(cuts), INF)]) for v in case.x]
     if case.domain is not None:
         x = [min(max(v, low), high) for v, low, high in zip(x, *case.domain, strict=True)]
+    for f in case.integer or []:
+        x[f] = case.x[f] if x[f] != math.floor(x[f]) else x[f]
+    for group in case.groups or []:
+        chosen = rng.choice(group)
+        for f in group:
+            x[f] = float(f == chosen)
     return x
 
 
@@ -275,8 +281,19 @@ def alter_model(c: Certificate, rng: random.Random) -> None:
 def alter_header(c: Certificate, rng: random.Random) -> None:
     attacker, n = c.header["attacker"], c.case.n_features
     eps = attacker["eps"]
-    kind = rng.randrange(8)
-    if kind <= 1:
+    kind = rng.randrange(12)
+    if kind == 8:
+        ways = ["up", "down", "both", "sideways", 1, {"up": [0]}, {"down": [0]}, {"up": [0], "down": [0]}, {"up": [n]}]
+        attacker["direction"] = rng.choice([None, *ways, {"up": list(range(n))}, {"down": [rng.randrange(n)]}])
+    elif kind == 9:
+        attacker["integer"] = rng.choice([None, [], [0], [n - 1], [n], [-1], list(range(n)), [0.0], 0])
+    elif kind == 10:
+        groups = [[], [[]], [[0]], [[0, 1]], [[n - 2, n - 1]], [[0, 0]], [[0, 1], [1, 2]], [[0, n]], list(range(n))]
+        attacker["groups"] = rng.choice([None, *groups, [list(range(n))], [[0, -1]]])
+    elif kind == 11:
+        up = rng.choice([0.5, 1, 2, [rng.choice([0.5, 1.0, 1.7]) for _ in range(n)], 0, -1, None, [1.0] * (n + 1)])
+        attacker["scale"] = rng.choice([{"down": 1, "up": up}, {"down": up, "up": 1}, {"up": up}, [up, up]])
+    elif kind <= 1:
         attacker["eps"] = rng.choice([math.nextafter(eps, INF), math.nextafter(eps, 0), 2 * eps, eps / 2, eps + 1, 0])
     elif kind == 2:
         attacker["norm"] = rng.choice([0, 1, 2, 3, 100, 101, "inf", -1, True])
@@ -366,12 +383,23 @@ def cases_of(model: bytes, certificate: bytes):
         for side, end in zip(domain, (-1.7e308, 1.7e308), strict=True)
     )  # fmt: skip
     base = [float(b) for b in document["base"]] if document["combine"] == "sum" else None
+    scales = scale if isinstance(scale, dict) else {"down": scale, "up": None}
+    down, up = (
+        None if s is None else [float(v) for v in (s if isinstance(s, list) else [s] * n)]
+        for s in (scales.get("down"), scales.get("up"))
+    )
+    if up is not None and down is None:
+        down = [1.0] * n
+    if isinstance(scale, dict) and up is None:
+        up = [1.0] * n
+    ways = attacker.get("direction")
+    ways = {ways: range(n)} if isinstance(ways, str) else ways or {}
+    direction = {f: way for way, columns in ways.items() for f in columns or ()} or None
     for line in lines[1:-1]:
         yield document["classes"], header["margin"], line, Case(
             trees, n, len(document["classes"]), [float(v) for v in line["row"]],
             INF if attacker["norm"] == "inf" else attacker["norm"], float(attacker["eps"]),
-            scale if scale is None else [float(s) for s in (scale if isinstance(scale, list) else [scale] * n)],
-            attacker.get("frozen"), sides, base,
+            down, attacker.get("frozen"), sides, base, direction, attacker.get("integer"), attacker.get("groups"), up,
         )  # fmt: skip
 
 
@@ -399,12 +427,8 @@ def find_falsehood(labels: list, margin: float, line: dict, case: Case) -> str |
 
 
 def _is_bad_witness(case, z, own, eps, margin):
-    moved = [f for f in range(case.n_features) if z[f] != case.x[f]]
-    if case.frozen and set(moved) & set(case.frozen):
-        return True
-    if case.domain and not all(a <= v <= b for a, v, b in zip(case.domain[0], z, case.domain[1], strict=True)):
-        return True
-    if moved and oracle.total(case, [oracle.price(case, f, z[f]) for f in moved]) > oracle.budget(case, eps):
+    price = oracle.price_of_row(case, z)
+    if price is None or price > oracle.budget(case, eps):
         return True
     if not margin:
         return oracle.predict(case, z) == own
@@ -449,8 +473,9 @@ def run(n_cases: int, seed: int, report=lambda done: None) -> Counter:
         rng = random.Random(f"{seed}-{number}")
         if number % 20 == 0:
             first = random.Random(f"{seed}-{number}-case")
-            draw = meeting_case if first.random() < 0.4 else lambda r: random_case(r, combine=r.choice(["vote", "sum"]))
-            original = Certificate(draw(first), first)
+            other = real_case if first.random() < 0.5 else random_case
+            case = meeting_case(first) if first.random() < 0.4 else other(first, combine=first.choice(["vote", "sum"]))
+            original = Certificate(case, first)
             known: dict[str, str | None] = {}
             outcome = judge(*original.files(), known)
             assert outcome == "confirmed, and true", f"seed {seed}, case {number}: {outcome}"

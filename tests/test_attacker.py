@@ -68,7 +68,7 @@ def test_norm_0_counts_features():
         ({"scale": [10**400]}, "a number of 1329 bits"),
         ({"scale": ["1"]}, "got text"),
         ({"scale": np.array([1, 2], "m8[s]")}, "got durations"),
-        ({"frozen": 0}, "Expected frozen to list feature indices, or to be a boolean mask, got 0"),
+        ({"frozen": 0}, "Expected frozen to list feature indices or names, or to be a boolean mask, got 0"),
         ({"frozen": "0"}, "Expected frozen to list"),
         ({"frozen": [True, 2]}, "Expected frozen to list"),
         ({"frozen": [[0], [1, 2]]}, "Expected frozen to list"),
@@ -109,7 +109,7 @@ positive = st.floats(min_value=5e-324, max_value=1e150)
 def test_budgets_decide_as_rationals_do(eps, scale, a, b):
     from certiforest.attack.rounding_kernels import is_within
 
-    high, low = Attacker(2, eps, scale=scale).budgets(1)
+    _, (high, _), (low, _) = Attacker(2, eps, scale=scale).budgets(1)
     exact = Fraction(eps) * Fraction(scale)
     assert is_within(a, b, high[0], low[0]) == (Fraction(a) - Fraction(b) <= exact)
     # and right at the budget, where it matters

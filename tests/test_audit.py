@@ -17,8 +17,8 @@ import pytest
 
 import oracle
 import tampering
-from cases import NORMS, random_case
-from certiforest import TreeEnsemble, audit
+from cases import NORMS, attacker_of, ensemble_of, random_case, real_case
+from certiforest import TreeEnsemble, audit, certify
 from naive_prover import (
     certificate_row,
     document_of,
@@ -58,6 +58,27 @@ def test_true_statements_are_confirmed(norm, combine):
     for seed in range(60):
         rng = random.Random(f"{seed}-{norm}-{combine}")
         confirm(random_case(rng, norm=norm, combine=combine), rng=rng)
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_true_statements_about_real_attackers_are_confirmed(norm, combine):
+    rng = random.Random(f"real {norm} {combine}")
+    for _ in range(60):
+        confirm(real_case(rng, norm=norm, combine=combine), rng=rng)
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_what_certify_says_about_real_attackers_is_confirmed(norm, combine, tmp_path):
+    rng = random.Random(f"certified {norm} {combine}")
+    for _ in range(60):
+        case = real_case(rng, norm=norm, combine=combine, apart=False)
+        ensemble = ensemble_of(case)
+        ensemble.save(tmp_path / "m.json")
+        found = certify(ensemble, [case.x], None, attacker_of(case), radius=True, proof=True, time_limit=60)
+        found.save(tmp_path / "c.jsonl")
+        assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0, case
 
 
 def test_true_statements_are_confirmed_where_trees_meet():
@@ -273,7 +294,7 @@ def bad_inputs():
     yield "cut short", model, b"".join(lines[:-1]), "cut short"
     yield "cut within a line", model, good[:-30], "JSON text"
     yield "newer certificate", model, good.replace(b'"version": 1', b'"version": 2'), "not a newer"
-    yield "newer attacker", model, good.replace(b'"norm"', b'"direction": "up", "norm"'), "newer format"
+    yield "newer attacker", model, good.replace(b'"norm"', b'"mood": "up", "norm"'), "newer format"
     yield "newer row", model, good.replace(b'"method"', b'"mood": 1, "method"'), "newer format"
     yield "newer header", model, good.replace(b'"about"', b'"aboot"'), "newer format"
     yield "newer model", model.replace(b'"version": 1', b'"version": 2'), good, "do not belong together"

@@ -15,7 +15,7 @@ import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, as_ensemble, certify, has_large_spread
-from certiforest.certification import SpreadError
+from certiforest.certifier import SpreadError
 from certiforest.ensemble.rows import RowError
 from shared_data import needs_shared, paper_split, shared
 

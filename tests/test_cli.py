@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
+from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
 
@@ -79,7 +81,8 @@ def test_certify_writes_one_line_per_row(run, model, data, tmp_path):
         witness=True,
     )
     assert float(lines[1]["radius"]) == found.radius[0]
-    assert [float(lines[1][f"witness_{name}"]) for name in ("length", "links")] == found.witness[0].tolist()
+    witness = [[float(lines[1][f"witness_{name}"]) for name in ("length", "links")]]  # in the units of the data
+    assert ensemble.scaling.apply(witness).tolist() == found.witness.tolist()
     assert lines[0]["witness_links"] == ""
     # An existing file stays as it is unless --force is given.
     before = out.read_bytes()
@@ -388,7 +391,6 @@ def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_p
         return certify(*arguments, **options)
 
     monkeypatch.setattr("certiforest.cli.certifying.certify", counted)
-    monkeypatch.setattr("certiforest.report.findings.certify", counted)
     report, rows = tmp_path / "report.json", tmp_path / "found.csv"
     arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
     assert run(*arguments)[0] == 0
@@ -470,3 +472,13 @@ def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
     code += "print({'sklearn', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.endswith("set()\n")
+
+
+def test_a_terminal_is_told_once_that_kernels_compile(monkeypatch, capsys):
+    log = logging.getLogger("certiforest.kernel_cache")
+    monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
+    monkeypatch.setattr(log, "level", log.level)
+    console.say_when_kernels_compile()
+    log.info("compiling a kernel")
+    log.info("compiling another")
+    assert capsys.readouterr().err.count("compiling") == 1

@@ -203,7 +203,7 @@ class TestLargestFloats:
         assert code == 0, err
         assert err == ""
         text = out.read_text()
-        assert "nan" not in text.lower().replace("ordinance", "").split("base64")[0]
+        assert "nan" not in text.lower().replace("provenance", "").split("base64")[0]
 
     @pytest.mark.parametrize("eps", ["1e308", "1.7e308", "5e-324", "1e-300"])
     def test_budgets(self, run, question, tmp_path, eps):

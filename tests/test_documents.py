@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import runpy
 from pathlib import Path
@@ -45,3 +46,25 @@ def test_tables_of_the_reproduction_are_replaced_and_nothing_else_is():
     assert changed.count("```\n\nA table.\n\n") == 2
     assert "paper's table 3" not in changed
     assert changed.split("## Table 4")[1] == page.split("## Table 4")[1]
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "gallery").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_from_top_to_bottom(path, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    names: dict = {}
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            if "import xgboost" in "".join(cell["source"]):
+                pytest.importorskip("xgboost")
+            exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
+    assert any(cell.get("outputs") for cell in cells), "kept with its outputs"
+    assert f"gallery/{path.name}" in (ROOT / "docs" / "gallery.md").read_text()
+
+
+def test_the_gallery_is_not_empty():
+    assert len(NOTEBOOKS) >= 2

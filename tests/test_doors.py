@@ -169,6 +169,13 @@ def test_catboost_with_an_object_for_a_name(tmp_path):
         assert "Expected a string at" in refusal(changed("CatBoost", 0, ("model_info", *path), {}), tmp_path)
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "1e400", "-1e999"])
+def test_catboost_with_a_number_that_is_no_float(number, tmp_path):
+    """The library ends its reading there and predicts by the trees before, also where the number means nothing."""
+    content = sources("CatBoost")[0].decode().replace('"model_guid":', f'"weight":{number},"model_guid":')
+    assert "Expected numbers within the range of floats" in refusal(content, tmp_path)
+
+
 def test_ubjson_with_more_after_its_end(tmp_path):
     content = sources("XGBoost UBJSON")[0]
     (tmp_path / "model").write_bytes(content)

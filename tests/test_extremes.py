@@ -75,3 +75,9 @@ def test_a_radius_that_scale_takes_beyond_the_floats_is_bounded():
     case = Case(trees, 2, 2, [0.0, -1.0], 2, 0.0, [1e-5, 1e10])
     c = certify(ensemble_of(case), [case.x], None, attacker_of(case), radius=True)
     assert referee.judge_radius(case, oracle.cheapest_change(case), c.radius[0], c.radius_upper[0]) == []
+
+
+def test_a_distance_beyond_the_floats_may_cost_less_than_one_within_them():
+    trees = [(1, -1.4134115042059252e111, 1, 0), (0, -1.4134115042059252e111, 0, 2), (0, -2.8268230084118503e111, 2, 1)]
+    x, scale = [LARGEST, -1.4134115042059252e111], [1.0716011639105835e147, 1e-162]
+    assert referee.judge(Case(trees, 2, 3, x, math.inf, 8.387883456107925e160, scale), time_limit=60)[0] == []

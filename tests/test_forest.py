@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -22,6 +23,11 @@ EXPECTED_FAILURES = {
         " weighting a row twice and having it twice are equal in distribution only"
     ),
 }
+if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
+    EXPECTED_FAILURES["check_class_weight_classifiers"] = (
+        "RandomForestClassifier, which is pruned here, drew rows without regard to their weights until 1.9 and fails it"
+        " too, unless min_weight_fraction_leaf is set"
+    )
 
 
 @parametrize_with_checks(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
-from certiforest.report import as_html, as_text, find
+from certiforest.report import as_html, as_text
 
 SPITEFUL = "<script>alert('x')</script>"
 
@@ -36,6 +36,10 @@ def rows():
 def findings_of(ensemble, rows, **options):
     settings = {"model": "model.json", "data": "rows.csv", "scaling": ensemble.scaling, **options}
     return find(ensemble, *rows, Attacker("inf", 0.1), **settings)
+
+
+def find(ensemble, X, y, attacker, **settings):
+    return certify(ensemble, X, y, attacker, radius=True, witness=True).findings(**settings)
 
 
 @pytest.fixture(scope="module")

@@ -7,42 +7,54 @@ The house, from the front door down (imports go down only)::
 
     cli/               what people type, and what they see of it
     reproduction/      the paper's tables and figures, with its numbers beside ours
-    report/            findings as plain data, as text and as one HTML page
+    explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
     tuning.py          scorers that certify; a search that can be resumed
     data/              rows and labels: files of every kind, datasets by name, splits
     audit.py           checks certificates alone: imports nothing of the rest
     certification.py   certify(model, X, y, attacker): the one front door
+    dask_rows.py       the same for rows of dask: lazy, block by block
+    certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
     verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, certificates
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
+    report/            findings as plain data, as text, as one HTML page, as figures
     attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
     compiled.py        the one decorator of all kernels; kernel_cache.py: their machine code on disk, never stale
     files.py words.py  files that nobody sees half of; how numbers, norms, shares and lists are worded
+    verdicts.py        what can be said about a row, in the paper's names and in plain words
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers read it; typing takes time to import, in which Ctrl-C is a traceback
 if TYPE_CHECKING:
-    from certiforest.attack.attacker import Attacker, AttackerError
+    from typing import Any
+
+    from certiforest.attack.attacker import Attacker
+    from certiforest.attack.columns import AttackerError
     from certiforest.attack.spread import has_large_spread, overlaps, spread
-    from certiforest.certification import SpreadError, certify
+    from certiforest.certification import certify
+    from certiforest.certifier import Certifier, SpreadError
+    from certiforest.comparison import Comparison, compare
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.split import SplitError
     from certiforest.data.tables import TableError
     from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import Scaling, ScalingError
+    from certiforest.explanation import Explanation, explain
     from certiforest.files import FileError
     from certiforest.formats import as_ensemble, save_onnx, save_silva
+    from certiforest.gate import assert_robust
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
     from certiforest.training.robust_boosting import RobustBoostingClassifier
     from certiforest.tuning import JournalError
+    from certiforest.verdicts import Verdict
     from certiforest.verification.certificate_file import CertificateError
-    from certiforest.verification.certificates import Certificates, Verdict
+    from certiforest.verification.certificates import Certificates
 
 __version__ = "0.2.0.dev0"
 __all__ = [
@@ -50,7 +62,10 @@ __all__ = [
     "AttackerError",
     "CertificateError",
     "Certificates",
+    "Certifier",
+    "Comparison",
     "DatasetError",
+    "Explanation",
     "FileError",
     "JournalError",
     "LargeSpreadAdditiveClassifier",
@@ -69,7 +84,10 @@ __all__ = [
     "TreeEnsemble",
     "Verdict",
     "as_ensemble",
+    "assert_robust",
     "certify",
+    "compare",
+    "explain",
     "has_large_spread",
     "overlaps",
     "save_onnx",
@@ -80,16 +98,21 @@ __all__ = [
 # Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
 # modules when first asked for, so that commands start at once.
 _HOME = {
-    "certiforest.attack.attacker": ("Attacker", "AttackerError"),
+    "certiforest.attack.attacker": ("Attacker",),
+    "certiforest.attack.columns": ("AttackerError",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
-    "certiforest.certification": ("SpreadError", "certify"),
+    "certiforest.certification": ("certify",),
+    "certiforest.certifier": ("Certifier", "SpreadError"),
+    "certiforest.comparison": ("Comparison", "compare"),
     "certiforest.data.catalogue": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
     "certiforest.data.tables": ("TableError",),
     "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),
     "certiforest.ensemble.rows": ("RowError",),
     "certiforest.ensemble.scaling": ("Scaling", "ScalingError"),
+    "certiforest.explanation": ("Explanation", "explain"),
     "certiforest.files": ("FileError",),
+    "certiforest.gate": ("assert_robust",),
     "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),
     "certiforest.training.additive": ("LargeSpreadAdditiveClassifier",),
     "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
@@ -97,12 +120,13 @@ _HOME = {
     "certiforest.training.robust_boosting": ("RobustBoostingClassifier",),
     "certiforest.tuning": ("JournalError",),
     "certiforest.verification.certificate_file": ("CertificateError",),
-    "certiforest.verification.certificates": ("Certificates", "Verdict"),
+    "certiforest.verdicts": ("Verdict",),
+    "certiforest.verification.certificates": ("Certificates",),
 }
 _HOME_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

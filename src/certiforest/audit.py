@@ -10,6 +10,10 @@ docs/proofs.md. Exit code 0: all statements confirmed; 1: something is refuted o
 
 All that decides is arithmetic on whole numbers and fractions. Leads are whole numbers of ``1 / model.unit``. The values
 of a feature are float64 numbers, and a span of them is a pair (lowest, highest), both included.
+
+A group of one-hot columns is one more feature, number n_features + g for group g, whose value says which of the columns
+is set: 0 for the first one. Its columns themselves then count for nothing. All its values are whole, as are those of
+integer columns: the ends of their spans are whole numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import inf, isfinite, nextafter
+from math import ceil, floor, inf, isfinite, nextafter
 from operator import add, lt
 from typing import Any, BinaryIO
 
@@ -38,8 +42,11 @@ MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "clas
          "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
          "missing_left?": [int], "subset?": [int], "subsets?": [[float]]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
-          "radius": bool, "about?": object}  # fmt: skip
-ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object)}
+          "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
+ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
+            "direction?": object, "integer?": [int], "groups?": [[int]]}  # fmt: skip
+BOTH_SCALES = {"down": object, "up": object}
+DIRECTION = {"up?": [int], "down?": [int], "both?": [int]}
 ROW = {"row": [None], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [None],
        "proof?": object}  # fmt: skip
 RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [None], "radius_proof?": object}
@@ -233,13 +240,36 @@ class Attacker:
         expect(norm == "inf" or (type(norm) is int and 0 <= norm <= 100), 'a whole number up to 100 or "inf" as norm')
         self.norm: Any = inf if norm == "inf" else norm
         expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
-        self.frozen = set(entries["frozen"] or ())
-        expect(all(0 <= f < n_features for f in self.frozen), "indices of frozen features")
+        self.frozen, self.groups = set(entries["frozen"] or ()), entries["groups"] or []
         scale, (low, high) = entries["scale"], entries["domain"] or (None, None)
-        self.scale = self._column(1.0 if scale is None else scale, (), 1.0, n_features)
+        scales = read(scale, BOTH_SCALES, "scale") if type(scale) is dict else {"down": scale, "up": scale}
+        self.down, self.up = (
+            self._column(1.0 if scales[way] is None else scales[way], (), 1.0, n_features) for way in BOTH_SCALES
+        )
         self.low = self._column(low, (None, "-inf"), -LARGEST, n_features)
         self.high = self._column(high, (None, "inf"), LARGEST, n_features)
-        expect(min(self.scale) > 0, "scales above 0")
+        expect(min(self.down + self.up) > 0, "scales above 0")
+        way = entries["direction"]
+        ways = {way: range(n_features)} if type(way) is str else read(way or {}, DIRECTION, "direction")
+        expect(set(ways) <= {"up", "down", "both"}, "direction to be up, down or both")
+        self.only_up, self.only_down = set(ways.get("up") or ()), set(ways.get("down") or ())
+        expect(not self.only_up & self.only_down, "one direction for a feature")
+        self.n_features = n_features
+        self.place_in: dict[int, tuple[int, int]] = {}  # column of a group -> the group's feature, and its value there
+        for g, group in enumerate(self.groups):
+            self.place_in |= {f: (n_features + g, place) for place, f in enumerate(group)}
+        grouped = set(self.place_in)
+        self.integer = {*(entries["integer"] or ()), *range(n_features, n_features + len(self.groups))}
+        named = self.frozen | grouped | self.only_up | self.only_down | set(ways.get("both") or ())
+        expect(all(0 <= f < n_features for f in {*named, *(entries["integer"] or ())}), "indices of features")
+        expect(len(grouped) == sum(map(len, self.groups)), "groups that have no column in common")
+        expect(not grouped & (self.only_up | self.only_down), "columns of groups to move both ways")
+        for group in self.groups:
+            expect(len(group) > 1 and len(self.frozen & set(group)) in (0, len(group)), "groups frozen all or none")
+            scales_of = {column[f] if len(column) > 1 else column[0] for column in (self.down, self.up) for f in group}
+            expect(len(scales_of) == 1, "one scale for the columns of a group")
+            expect(self._is_inside(dict.fromkeys(group, 0.0)) and self._is_inside(dict.fromkeys(group, 1.0)),
+                   "a domain that holds 0 and 1 in the columns of groups")  # fmt: skip
 
     @staticmethod
     def _column(value: Any, words: tuple[Any, ...], end: float, n_features: int) -> list[float]:
@@ -250,14 +280,36 @@ class Attacker:
 
     def summary(self) -> str:
         """Return what the attacker may do, in a line."""
-        has_domain = self.low + self.high != [-LARGEST, LARGEST]
-        more = (", scales" * (self.scale != [1.0]), ", frozen features" * bool(self.frozen), ", a domain" * has_domain)
-        return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(more)}."
+        more = {
+            "scales": self.down + self.up != [1.0, 1.0], "frozen features": self.frozen,
+            "a domain": self.low + self.high != [-LARGEST, LARGEST], "one-way features": self.only_up | self.only_down,
+            "integer features": min(self.integer, default=self.n_features) < self.n_features, "groups": self.groups,
+        }  # fmt: skip
+        return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(f', {name}' for name in more if more[name])}."
 
     def allows(self, row: list[float]) -> bool:
-        """Tell whether a row is inside the domain."""
+        """Tell whether a row is inside the domain, whole and one-hot where it should be."""
         low, high = (c if len(c) > 1 else c * len(row) for c in (self.low, self.high))
-        return all(x is None or a <= x <= b for a, x, b in zip(low, row, high, strict=True))
+        is_inside = all(x is None or a <= x <= b for a, x, b in zip(low, row, high, strict=True))
+        is_whole = all(row[f] is None or row[f] % 1 == 0 for f in self.integer if f < len(row))
+        expect(all(row[f] is not None for f in self.place_in), "no column of a group to be missing")
+        is_one_hot = all(sorted(row[f] for f in group) == [0.0] * (len(group) - 1) + [1.0] for group in self.groups)
+        return is_inside and is_whole and is_one_hot
+
+    def _is_inside(self, values: dict[int, float]) -> bool:
+        low, high = (c if len(c) > 1 else c * self.n_features for c in (self.low, self.high))
+        return all(low[f] <= v <= high[f] for f, v in values.items())
+
+    def values(self, row: list[float]) -> list[float]:
+        """Return the values of all features of a row that is allowed, groups last."""
+        return row + [float([row[f] for f in group].index(1.0)) for group in self.groups]
+
+    def scale(self, f: int, upwards: bool) -> float:
+        """Return the scale of a move of a feature."""
+        column = self.up if upwards else self.down
+        if f >= self.n_features:
+            f = self.groups[f - self.n_features][0]
+        return column[f] if len(column) > 1 else column[0]
 
 
 class Reach(dict):
@@ -268,15 +320,16 @@ class Reach(dict):
     """
 
     def __init__(self, attacker: Attacker, row: list[float], eps: float) -> None:
-        self.attacker, self.norm, self.row, self.eps, self.steps = attacker, attacker.norm, row, eps, 0
+        self.attacker, self.norm, self.eps, self.steps = attacker, attacker.norm, eps, 0
+        self.row = attacker.values(row)
         self.has_budget = self.norm < inf and eps < inf
         self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
         self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
         self._steps: dict[float, Fraction] = {}
 
-    def _step(self, f: int) -> Fraction:
+    def _step(self, f: int, upwards: bool) -> Fraction:
         """Return how far a feature can move alone."""
-        scale = self._of(self.attacker.scale, f)
+        scale = self.attacker.scale(f, upwards)
         if scale not in self._steps:
             self._steps[scale] = Fraction(self.eps) * Fraction(scale)
         return self._steps[scale]
@@ -285,13 +338,25 @@ class Reach(dict):
         return column[f] if len(column) > 1 else column[0]
 
     def __missing__(self, f: int) -> Span:
-        x, low, high = self.row[f], self._of(self.attacker.low, f), self._of(self.attacker.high, f)
-        if x is None or f in self.attacker.frozen or (self.norm == 0 and self.eps < 1):
+        x, attacker = self.row[f], self.attacker
+        if f >= attacker.n_features:
+            group, is_free = attacker.groups[f - attacker.n_features], self.norm == 0 or self.eps == inf
+            low, high, is_held = 0.0, len(group) - 1.0, group[0] in attacker.frozen
+            is_held |= not is_free and self._step(f, True) < 1
+        else:
+            low, high, is_held = self._of(attacker.low, f), self._of(attacker.high, f), f in attacker.frozen
+            low, high = x if f in attacker.only_up else low, x if f in attacker.only_down else high
+            if self.norm != 0 and self.eps < inf:
+                low = max(low, -_last_float(-x, self._step(f, False)))
+                high = min(high, _last_float(x, self._step(f, True)))
+        if is_held or (self.norm == 0 and self.eps < 1):
             low = high = x
-        elif self.norm != 0 and self.eps < inf:
-            low, high = max(low, -_last_float(-x, self._step(f))), min(high, _last_float(x, self._step(f)))
-        self[f] = low, high
-        return low, high
+        self[f] = self.narrow(f, low, high)
+        return self[f]
+
+    def narrow(self, f: int, low: float, high: float) -> Span:
+        """Return a span whose ends are values that the feature can have; if they are crossed, nothing is in it."""
+        return (float(ceil(low)), float(floor(high))) if f in self.attacker.integer else (low, high)
 
     def cost(self, f: int, span: Span) -> tuple[int, Any]:
         """Return what share of the budget the cheapest value in a span costs: in 1 / ONE rounded down, and exactly."""
@@ -300,7 +365,9 @@ class Reach(dict):
             return 0, 0
         z = low if x < low else high
         if (f, z) not in self._costs:
-            (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f)
+            (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f, z > x)
+            if f >= self.attacker.n_features:  # another category is a move of 1, whichever it is
+                a, b, c, d = 1, 1, 0, 1
             share: Any = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
             if self.norm == 0:
                 share = Fraction(1, self.budget)
@@ -366,7 +433,9 @@ class Proof:
             self._check_rival(rival, part)
 
     def _feature(self, f: int) -> int:
-        expect(0 <= f < self.model.n_features, "a proof to name features by their indices")
+        attacker, n_features = self.reach.attacker, self.model.n_features
+        is_known = 0 <= f < n_features + len(attacker.groups) and f not in attacker.place_in
+        expect(is_known, "a proof to name features by their indices, and groups instead of their columns")
         expect(self.reach.row[f] is not None, "a proof to name no feature that is missing")
         return f
 
@@ -384,7 +453,8 @@ class Proof:
             expect(depth < DEEPEST_SPLIT, f"up to {DEEPEST_SPLIT} splits inside one another")
             f, v = self._feature(node["split"][0]), node["split"][1]
             low, high = spans.get(f) or self.reach[f]
-            for side, span in (("low", (low, min(high, v))), ("high", (max(low, nextafter(v, inf)), high))):
+            for side, start, end in (("low", low, min(high, v)), ("high", max(low, nextafter(v, inf)), high)):
+                span = self.reach.narrow(f, start, end)
                 inner = {**spans, f: span}
                 if span[0] <= span[1] and self.reach.affords(inner):  # else nobody gets there
                     boxes.append((node[side], inner, depth + 1))
@@ -392,23 +462,40 @@ class Proof:
     def _leaves(self, root: int, spans: Spans) -> Iterator[tuple[int, Spans]]:
         """Yield the values of a tree's leaves in reach within a box, and the spans that box and path leave."""
         model, reach, steps, nodes = self.model, self.reach, 0, [(root, spans)]
-        feature, threshold, right = model.feature, model.threshold, model.right
+        feature, threshold, right, place_in = model.feature, model.threshold, model.right, reach.attacker.place_in
         while nodes:
             node, spans = nodes.pop()
             while (f := feature[node]) >= 0:
                 steps += 1
+                v, left, sides = threshold[node], node + 1, []
                 is_left = model.side(node, reach.row[f])
-                v = threshold[node]
-                low, high = spans.get(f) or reach[f] if is_left is None else (v, v)
-                if is_left or (is_left is None and high <= v):
-                    node += 1
-                elif is_left is False or low > v:
-                    node = right[node]
+                if is_left is not None:
+                    node = left if is_left else right[node]
+                elif f in place_in:
+                    f, place = place_in[f]
+                    low, high = spans.get(f) or reach[f]
+                    if v >= 1 or (v >= 0 and not low <= place <= high):
+                        node = left
+                    elif v < 0 or low == high:
+                        node = right[node]
+                    else:  # set, or not: below its place or above
+                        sides = [(right[node], (place, place)), (left, (low, place - 1)), (left, (place + 1, high))]
                 else:
+                    low, high = spans.get(f) or reach[f]
+                    if high <= v:
+                        node = left
+                    elif low > v:
+                        node = right[node]
+                    else:
+                        sides = [
+                            (right[node], reach.narrow(f, nextafter(v, inf), high)),
+                            (left, reach.narrow(f, low, v)),
+                        ]
+                if sides:
                     steps += len(spans)
-                    for child, span in ((right[node], (nextafter(v, inf), high)), (node + 1, (low, v))):
-                        inner = {**spans, f: span}
-                        if reach.affords(inner):
+                    for child, (start, end) in sides:
+                        inner = {**spans, f: (float(start), float(end))}
+                        if start <= end and reach.affords(inner):
                             nodes.append((child, inner))
                     break
             else:
@@ -485,7 +572,9 @@ class Proof:
         (low, high), first, last = self._range(f, spans)
         for i in range(first, last + 1):
             start = low if i == first else nextafter(self.cuts[f][i - 1], inf)
-            yield i, (start, high if i == last else self.cuts[f][i])
+            span = self.reach.narrow(f, start, high if i == last else self.cuts[f][i])
+            if span[0] <= span[1]:
+                yield i, span
 
 
 class Audit:
@@ -505,6 +594,8 @@ class Audit:
         labels = [*map(type, header["classes"])], header["classes"]
         expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
         self.attacker = Attacker(header["attacker"], self.model.n_features)
+        is_apart = self.model.categories.isdisjoint(self.attacker.place_in)
+        expect(is_apart, "groups of one-hot columns, not of columns that the model takes for categories")
         self.attacker.frozen |= self.model.categories
         self.margin = Fraction(header["margin"]) * self.model.unit
         self.form = ROW | (RADIUS if header["radius"] else {})
@@ -519,7 +610,7 @@ class Audit:
         row, stable = line["row"], line["stable"]
         expect(len(row) == self.model.n_features, f"{self.model.n_features} features in {name}")
         expect(self.model.takes_missing or None not in row, f"no value to be missing in {name}")
-        expect(self.attacker.allows(row), f"{name} inside the attacker's domain")
+        expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
         expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
         try:
             self._check(row, stable, line)
@@ -570,7 +661,9 @@ class Audit:
         reach, other = Reach(self.attacker, row, eps), witness or []
         is_missing = [[x is None for x in values] for values in (row, other)]
         expect(is_missing[0] == is_missing[1], "a witness in which the same values are missing")
-        moved = {f: (z, z) for f, (z, x) in enumerate(zip(other, row, strict=True)) if z != x}
+        expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
+        values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
+        moved = {f: (z, z) for f, (z, x) in values if z != x and f not in self.attacker.place_in}
         in_reach = all(reach[f][0] <= z <= reach[f][1] for f, (z, _) in moved.items())
         expect(in_reach and reach.affords(moved), "a witness within the attacker's reach")
         totals = self.model.totals(other)

@@ -1,41 +1,68 @@
-"""Attacker: how far a row may be moved at test time, and which features may move at all."""
+"""Attacker: how far a row may be moved at test time, which features may move, and which way."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_number, owned, shown
+from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.columns import (
+    AttackerError,
+    Column,
+    check_columns,
+    check_direction,
+    check_groups,
+    documented_direction,
+    find_columns,
+    read_direction,
+)
+from certiforest.attack.parameters import (
+    check_domain,
+    check_eps,
+    check_norm,
+    check_scale,
+    documented,
+    documented_scale,
+    listed,
+    per_feature,
+    read_bound,
+    written,
+)
+from certiforest.ensemble.numbers import Immutable, shown
 
-LARGEST_FINITE_NORM = 100
-OPTIONS = ("scale", "frozen", "domain")
-LONGEST_REPR = 8  # numbers of one option that repr shows
-
-
-class AttackerError(ValueError):
-    """An attacker is described in a way that has no meaning."""
+OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups")
+DOWN, UP = 0, 1
 
 
 class Budgets(NamedTuple):
-    """What one feature alone may spend: exactly ``eps * scale``, as ``high + low`` (see `reach`).
+    """What one feature alone may spend, down and up: exactly ``eps * scale``, as ``high + low`` (see `reach_kernels`).
 
-    ``high`` is the float nearest to the exact product and ``low`` the largest float not above the rest, so that a
-    difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``, is within budget
-    iff ``d < high or (d == high and e <= low)``. A frozen feature has ``high == -1``: no difference is within it.
+    ``high`` (2, n_features) is the float nearest to the exact product and ``low`` the largest float not above the rest,
+    so that a difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``, is within
+    budget iff ``d < high or (d == high and e <= low)``. A move that is not allowed has ``high == -1``: no difference is
+    within it. ``near`` (n_features,) is the larger ``high``, for a first look.
     """
 
+    near: NDArray[np.float64]
     high: NDArray[np.float64]
     low: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, high: NDArray[np.float64], low: NDArray[np.float64] | None = None) -> Budgets:
+        """Return budgets of which one half is known."""
+        return cls(high.max(axis=0), high, np.zeros(high.shape) if low is None else low)
 
 
 class Attacker(Immutable):
     """Someone who may move a row by at most ``eps`` in an L_p norm.
+
+    A column is an index or a name; names are those of the model that is attacked.
 
     Parameters
     ----------
@@ -43,12 +70,21 @@ class Attacker(Immutable):
         p: 0, 1, 2, 3, ... or ``np.inf``; also ``"l0"``, ``"l1"``, ``"l2"``, ``"linf"``, ``"inf"``.
     eps : float
         Largest norm of the change, >= 0. For norm 0 it counts changed features.
-    scale : float or array-like of shape (n_features,), optional
-        Unit of each feature: a change of ``scale[f]`` in feature ``f`` costs 1. All ones if not given.
-    frozen : iterable of int, or boolean mask of shape (n_features,), optional
+    scale : float or array-like of shape (n_features,), or a pair of these, optional
+        Unit of each feature: a change of ``scale[f]`` in feature ``f`` costs 1. All ones if not given. A tuple of two
+        is a pair (down, up): the unit of moves down, and that of moves up.
+    frozen : iterable of columns, or boolean mask of shape (n_features,), optional
         Features that cannot be changed.
     domain : pair of float or array-like of shape (n_features,), optional
         Smallest and largest value of the features. The attacker stays inside, and so must the rows.
+    direction : "up", "down", "both" or mapping of columns to these, optional
+        Which way features can be moved; those that a mapping does not name, both ways.
+    integer : iterable of columns, or boolean mask of shape (n_features,), optional
+        Features whose values are whole numbers and stay whole.
+    groups : iterable of lists of columns, optional
+        One-hot columns that are one variable: exactly one is 1 and the others are 0, in rows and after the attack. A
+        change of category is a move of 1 (norm 0: a change of one feature). The columns have one scale, and are frozen
+        all or none.
 
     Examples
     --------
@@ -56,106 +92,243 @@ class Attacker(Immutable):
     Attacker(norm=inf, eps=0.1)
     >>> Attacker(2, 0.5, frozen=[0, 3], domain=(0, 1))
     Attacker(norm=2, eps=0.5, frozen=[0, 3], domain=(0, 1))
+    >>> Attacker(1, 4096, direction={"SizeOfImage": "up"}, integer=["SizeOfImage"], groups=[["dll", "exe"]])
+    Attacker(norm=1, eps=4096.0, direction={'SizeOfImage': 'up'}, integer=['SizeOfImage'], groups=[['dll', 'exe']])
     """
 
     norm: float
     eps: float
-    scale: NDArray[np.float64] | None
-    frozen: NDArray | None
+    scale: NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    frozen: NDArray | tuple[Column, ...] | None
     domain: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    direction: str | dict[Column, str] | None
+    integer: NDArray | tuple[Column, ...] | None
+    groups: tuple[tuple[Column, ...], ...] | None
 
     def __init__(
         self,
         norm: float | str = np.inf,
         eps: float = 0.0,
-        scale: ArrayLike | None = None,
-        frozen: Iterable[int] | None = None,
+        scale: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+        frozen: Iterable[Column] | None = None,
         domain: tuple[ArrayLike, ArrayLike] | None = None,
+        *,
+        direction: str | Mapping[Column, str] | None = None,
+        integer: Iterable[Column] | None = None,
+        groups: Iterable[Iterable[Column]] | None = None,
     ) -> None:
-        norm = _check_norm(norm)
+        norm = check_norm(norm)
         self._set(
             norm=norm,
-            eps=_check_eps(eps, norm),
-            scale=_check_scale(scale),
-            frozen=_check_frozen(frozen),
-            domain=_check_domain(domain),
+            eps=check_eps(eps, norm),
+            scale=check_scale(scale),
+            frozen=check_columns(frozen, "frozen"),
+            domain=check_domain(domain),
+            direction=check_direction(direction),
+            integer=check_columns(integer, "integer"),
+            groups=check_groups(groups),
         )
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
-        parts += [f"{name}={_listed(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None]
+        parts += [f"{name}={listed(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None]
         return f"Attacker({', '.join(parts)})"
 
     def with_eps(self, eps: float) -> Attacker:
         """Return the same attacker with another budget."""
-        return Attacker(self.norm, eps, self.scale, self.frozen, self.domain)
+        return self.replace(eps=eps)
+
+    def replace(self, **changes: Any) -> Attacker:
+        """Return the same attacker with other parameters."""
+        same = {name: getattr(self, name) for name in ("norm", "eps", *OPTIONS)}
+        return Attacker(**(same | changes))
+
+    def resolve(self, n_features: int, names: Sequence[str] | None = None) -> Attacker:
+        """Return the attacker of rows that have so many features, of these names: all columns by index, all checked."""
+        groups = None
+        if self.groups is not None:
+            groups = [find_columns(group, n_features, names, "groups") for group in self.groups]
+        direction = self.direction
+        if isinstance(direction, dict):
+            places = find_columns(list(direction), n_features, names, "direction")
+            direction = dict(zip(places, direction.values(), strict=True))
+        found = self.replace(
+            frozen=self._found("frozen", n_features, names),
+            integer=self._found("integer", n_features, names),
+            direction=direction,
+            groups=groups,
+        )
+        found._check_groups(n_features)
+        return found
+
+    def _found(self, option: str, n_features: int, names: Sequence[str] | None) -> Any:
+        columns = getattr(self, option)
+        if columns is None or (isinstance(columns, np.ndarray) and columns.dtype == bool):
+            return None if columns is None else np.flatnonzero(per_feature(columns, n_features, option)).tolist()
+        return find_columns(columns, n_features, names, option)
+
+    def _check_groups(self, n_features: int) -> None:
+        """Refuse groups whose columns are treated differently."""
+        scale, (low, high) = self.scales(n_features), self.bounds(n_features)
+        frozen, may_move = self.is_frozen(n_features), self.may_move(n_features)
+        for number, group in enumerate(self.group_columns):
+            columns = list(group)
+            if np.unique(scale[:, columns]).size > 1:
+                raise AttackerError(f"Expected one scale for all columns of group {number}, got several.")
+            if frozen[columns].any() != frozen[columns].all():
+                raise AttackerError(f"Expected all columns of group {number} to be frozen, or none, got some of them.")
+            if not (may_move[:, columns] | frozen[columns]).all():
+                raise AttackerError(
+                    f"Expected columns of group {number} to move both ways, since a change of category moves one up and"
+                    " one down, got a direction; give directions by column, or freeze the group."
+                )
+            if (low[columns] > 0).any() or (high[columns] < 1).any():
+                raise AttackerError(f"Expected a domain that holds 0 and 1 for columns of group {number}, got another.")
 
     def to_document(self) -> dict[str, Any]:
         """Return the attacker as it is written to files: plain lists, numbers and text, infinities as text."""
         document: dict[str, Any] = {"norm": "inf" if self.norm == math.inf else int(self.norm), "eps": self.eps}
-        document["scale"] = None if self.scale is None else self.scale.tolist()
-        frozen = self.frozen if self.frozen is None or self.frozen.dtype != bool else np.flatnonzero(self.frozen)
-        document["frozen"] = None if frozen is None else frozen.tolist()
-        document["domain"] = None if self.domain is None else [_written(bound.tolist()) for bound in self.domain]
+        document["scale"] = None if self.scale is None else documented_scale(self.scale)
+        document["frozen"] = documented(self.frozen)
+        document["domain"] = None if self.domain is None else [written(bound.tolist()) for bound in self.domain]
+        if self.direction is not None:
+            document["direction"] = documented_direction(self.direction)
+        if self.integer is not None:
+            document["integer"] = documented(self.integer)
+        if self.groups is not None:
+            document["groups"] = [list(group) for group in self.groups]
         return document
 
     @classmethod
     def from_document(cls, document: Any) -> Attacker:
-        """Read what `to_document` returns."""
-        entries = {"norm", "eps", *OPTIONS}
-        if not isinstance(document, dict) or set(document) != entries:
-            raise AttackerError(f"Expected an attacker with the entries {', '.join(sorted(entries))}.")
-        domain = document["domain"]
+        """Read what `to_document` returns; all entries but norm and eps may be missing."""
+        known = {"norm", "eps", *OPTIONS}
+        if not isinstance(document, dict) or not {"norm", "eps"} <= set(document) <= known:
+            raise AttackerError(
+                f"Expected an attacker with norm, eps and, if you like, {', '.join(OPTIONS)}, got "
+                + (f"the entries {shown(sorted(document))}." if isinstance(document, dict) else f"{shown(document)}.")
+            )
+        options = {name: document.get(name) for name in OPTIONS}
+        scale, domain = options["scale"], options["domain"]
+        if isinstance(scale, dict):
+            if set(scale) != {"down", "up"}:
+                raise AttackerError(f"Expected scale by down and up, got {shown(sorted(scale))}.")
+            options["scale"] = scale["down"], scale["up"]
         if isinstance(domain, list):
-            domain = tuple(np.array(bound, np.float64) for bound in domain)
-        return cls(document["norm"], document["eps"], document["scale"], document["frozen"], domain)
+            options["domain"] = tuple(
+                read_bound(bound, end) for bound, end in zip(domain, (-np.inf, np.inf), strict=False)
+            )
+        options["direction"] = read_direction(options["direction"])
+        return cls(document["norm"], document["eps"], **options)
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the attacker as JSON text, to be edited and loaded; the file appears whole or not at all."""
+        write_file(path, self.to_document(), replace=replace)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Attacker:
+        """Read an attacker that `save` wrote, or that was written by hand (``docs/choosing.md``)."""
+        return read_file(path, lambda document: cls.from_document(without_header(document)))
 
     @property
     def can_move(self) -> bool:
         """Whether any change at all is within the budget."""
         return self.eps >= 1 if self.norm == 0 else self.eps > 0
 
+    @property
+    def group_columns(self) -> tuple[tuple[int, ...], ...]:
+        """The columns of each group, by index; see `resolve`."""
+        return () if self.groups is None else tuple(tuple(map(int, group)) for group in self.groups)
+
+    def can_move_group(self, number: int) -> bool:
+        """Tell whether a change of category in a group is within the budget."""
+        if not self.can_move or (self.frozen is not None and self.group_columns[number][0] in self.frozen):
+            return False
+        return self.norm == 0 or Fraction(self.eps) * self.group_scale(number) >= 1
+
+    def group_scale(self, number: int) -> Fraction:
+        """Return the scale of a group's columns, exactly."""
+        scale = self.scale[0] if isinstance(self.scale, tuple) else self.scale
+        if scale is None or scale.ndim == 0:
+            return Fraction(1 if scale is None else float(scale))
+        return Fraction(float(scale[self.group_columns[number][0]]))
+
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """Return the unit of each feature, of moves down and of moves up, shape (2, n_features)."""
+        if not isinstance(self.scale, tuple):
+            scale = np.ones(()) if self.scale is None else self.scale
+            return np.stack([per_feature(scale, n_features, "scale")] * 2)
+        down, up = self.scale
+        if n_features == 2 and down.ndim == up.ndim == 0:
+            raise AttackerError(
+                "Expected a scale that can be read one way only, got a pair of numbers for two features; give a list"
+                " for one number per feature, or a pair of lists (down, up)."
+            )
+        return np.stack([per_feature(half, n_features, "scale") for half in (down, up)])
+
     def scale_of(self, n_features: int) -> NDArray[np.float64]:
-        """Return the unit of each feature, shape (n_features,)."""
-        scale = np.ones(()) if self.scale is None else self.scale
-        return _per_feature(scale, n_features, "scale")
+        """Return the unit of each feature, the larger one where those of two directions differ, shape (n_features,)."""
+        return self.scales(n_features).max(axis=0)
 
     def is_frozen(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features cannot be changed, shape (n_features,)."""
-        mask = np.zeros(n_features, bool)
-        if self.frozen is None:
-            return mask
-        if self.frozen.dtype == bool:
-            return _per_feature(self.frozen, n_features, "frozen")
-        if self.frozen.size and self.frozen.max() >= n_features:
-            raise AttackerError(f"Expected frozen features between 0 and {n_features - 1}, got {self.frozen.max()}.")
-        mask[self.frozen] = True
+        return self._mask("frozen", n_features)
+
+    def is_integer(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which features are whole numbers, those of groups included, shape (n_features,)."""
+        mask = self._mask("integer", n_features)
+        for group in self.group_columns:
+            mask[list(group)] = True
+        return mask
+
+    def may_move(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which features can be moved down, and which up, shape (2, n_features)."""
+        may_move = np.tile(~self.is_frozen(n_features), (2, 1))
+        if isinstance(self.direction, dict):
+            for column, way in self.direction.items():
+                place = find_columns([column], n_features, None, "direction")
+                may_move[DOWN, place] &= way != "up"
+                may_move[UP, place] &= way != "down"
+        elif self.direction is not None:
+            may_move[DOWN] &= self.direction != "up"
+            may_move[UP] &= self.direction != "down"
+        return may_move
+
+    def _mask(self, option: str, n_features: int) -> NDArray[np.bool_]:
+        mask, columns = np.zeros(n_features, bool), getattr(self, option)
+        if isinstance(columns, np.ndarray) and columns.dtype == bool:
+            return per_feature(columns, n_features, option)
+        if columns is not None:
+            mask[find_columns(columns, n_features, None, option)] = True
         return mask
 
     def bounds(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the smallest and largest value of each feature, each of shape (n_features,)."""
         if self.domain is None:
             return np.full(n_features, -np.inf), np.full(n_features, np.inf)
-        low, high = (_per_feature(bound, n_features, "domain") for bound in self.domain)
+        low, high = (per_feature(bound, n_features, "domain") for bound in self.domain)
         return low, high
 
     def budgets(self, n_features: int) -> Budgets:
-        """Return what each feature alone may spend, shape (n_features,) each; nothing that matters for norm 0."""
-        scale, frozen = self.scale_of(n_features), self.is_frozen(n_features)
-        if self.norm == 0:
-            scale = np.ones(n_features)
-        units, place = np.unique(scale, return_inverse=True)
-        pairs = [_split(Fraction(self.eps) * Fraction(float(unit))) for unit in units]
-        high, low = (np.array(column)[place] for column in zip(*pairs, strict=True))
-        high[frozen], low[frozen] = -1.0, 0.0
-        return Budgets(high, low)
+        """Return what each feature alone may spend; nothing that matters for norm 0.
+
+        Columns of groups have no limit if the budget allows another category.
+        """
+        scale = self.scales(n_features) if self.norm != 0 else np.ones((2, n_features))
+        high, low = split_budgets(Fraction(self.eps), scale)
+        is_held = ~self.may_move(n_features)
+        high[is_held], low[is_held] = -1.0, 0.0
+        for number, group in enumerate(self.group_columns):
+            high[:, list(group)], low[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
+        return Budgets.of(high, low)
 
 
-def _written(bound: Any) -> Any:
-    """Return a bound, or a list of them, with infinities as text."""
-    if isinstance(bound, list):
-        return [_written(value) for value in bound]
-    return str(bound) if math.isinf(bound) else bound
+def split_budgets(eps: Fraction, *scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return ``eps`` times the sum of some scales of one shape as ``high + low``, see `Budgets`."""
+    units, place = np.unique(np.stack([scale.ravel() for scale in scales]), axis=1, return_inverse=True)
+    pairs = [_split(eps * sum(map(Fraction, unit))) for unit in units.T.tolist()]
+    high, low = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))
+    return high, low
 
 
 def _split(value: Fraction) -> tuple[float, float]:
@@ -169,98 +342,3 @@ def _split(value: Fraction) -> tuple[float, float]:
     if Fraction(low) > rest:
         low = math.nextafter(low, -math.inf)
     return high, low
-
-
-def _check_norm(norm: Any) -> float:
-    if isinstance(norm, str):
-        match = re.fullmatch(r"(?:l[_-]?)?([0-9]{1,9}|inf)", norm.strip().lower())
-        number: Any = float(match.group(1)) if match else norm
-    else:
-        number = norm
-    if is_number(number) and number == math.inf:
-        return math.inf
-    if not is_number(number) or number != number or number < 0 or number != int(number):
-        raise AttackerError(f"Expected norm to be 0, 1, 2, 3, ... or inf, got {shown(norm)}.")
-    if number > LARGEST_FINITE_NORM:
-        raise AttackerError(
-            f"Expected a norm up to {LARGEST_FINITE_NORM}, or inf, got {shown(norm)}; use norm=inf instead."
-        )
-    return int(number)
-
-
-def _check_eps(eps: Any, norm: float) -> float:
-    try:
-        number = float(exact_floats(eps)) if not isinstance(eps, (bool, np.bool_)) and np.ndim(eps) == 0 else math.nan
-    except InexactError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise AttackerError(f"Expected eps to be a finite number >= 0, got {shown(eps)}.")
-    if norm == 0 and number >= 1 and number != int(number):
-        raise AttackerError(f"Expected eps to be a whole number of features with norm 0, got {shown(eps)}.")
-    return number
-
-
-def _check_scale(scale: Any) -> NDArray[np.float64] | None:
-    if scale is None:
-        return None
-    numbers = _numbers(scale, "scale")
-    if not ((numbers > 0) & np.isfinite(numbers)).all():
-        worst = numbers[~((numbers > 0) & np.isfinite(numbers))][0]
-        raise AttackerError(
-            f"Expected every scale to be a finite number > 0, got {worst}. To forbid a change, use frozen."
-        )
-    return numbers
-
-
-def _check_frozen(frozen: Any) -> NDArray | None:
-    if frozen is None:
-        return None
-    indices = np.empty((), object)
-    if hasattr(frozen, "__iter__") and not isinstance(frozen, (str, bytes, dict)):
-        given = list(frozen)
-        if not given:
-            return owned(np.empty(0, np.int64))
-        if len({isinstance(index, (bool, np.bool_)) for index in given}) == 1 and not any(map(np.ndim, given)):
-            indices = np.array(given)
-    if indices.ndim != 1 or indices.dtype.kind not in "iub":
-        raise AttackerError(f"Expected frozen to list feature indices, or to be a boolean mask, got {shown(frozen)}.")
-    if indices.dtype != bool and indices.min() < 0:
-        raise AttackerError(f"Expected frozen feature indices >= 0, got {indices.min()}.")
-    return owned(indices)
-
-
-def _check_domain(domain: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    if domain is None:
-        return None
-    is_list = isinstance(domain, (tuple, list)) or (isinstance(domain, np.ndarray) and domain.ndim > 0)
-    if not is_list or len(domain) != 2:
-        raise AttackerError(f"Expected domain to be a pair (low, high), got {shown(domain)}.")
-    low, high = (_numbers(bound, "domain") for bound in domain)
-    if low.ndim == high.ndim == 1 and low.shape != high.shape:
-        raise AttackerError(f"Expected domain bounds of one length, got {len(low)} and {len(high)}.")
-    if not (low <= high).all():  # NaN fails here, too
-        raise AttackerError("Expected every domain to have low <= high, got one that has not.")
-    return low, high
-
-
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
-    try:
-        numbers = exact_floats(values)
-    except InexactError as error:
-        raise AttackerError(f"Expected {name} to hold numbers, got {error}.") from None
-    if numbers.ndim > 1 or numbers.size == 0:
-        raise AttackerError(f"Expected {name} to be a number or one per feature, got shape {numbers.shape}.")
-    return owned(numbers)
-
-
-def _per_feature(values: NDArray, n_features: int, name: str) -> NDArray:
-    if values.ndim == 1 and len(values) != n_features:
-        raise AttackerError(f"Expected {name} for {n_features} features, got {len(values)} values.")
-    return np.broadcast_to(values, n_features).copy()
-
-
-def _listed(option: NDArray | tuple) -> str:
-    if isinstance(option, tuple):
-        return f"({', '.join(_listed(bound) for bound in option)})"
-    words = [str(value).removesuffix(".0") for value in np.ravel(option)[:LONGEST_REPR].tolist()]
-    return f"[{', '.join(words)}{', ...' if option.size > LONGEST_REPR else ''}]" if option.ndim else words[0]

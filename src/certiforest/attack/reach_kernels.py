@@ -8,37 +8,41 @@ pairs meet in one point. So L-inf needs no state, and other norms only the cost 
 
 import math
 
-from certiforest.attack.rounding_kernels import ceil_difference, is_within, successor
+from certiforest.attack.rounding_kernels import ceil_difference, is_within
 from certiforest.compiled import kernel
 
 
 @kernel
-def other_side_is_near(value, threshold, high, low):
-    """Tell whether a feature may be moved across a threshold within its budget ``high + low``, exactly.
+def other_side_is_near(value, threshold, above, budgets, f):
+    """Tell whether a feature may be moved across a threshold within its budget (see `Budgets`), exactly.
 
-    From the left side the target is the next float above the threshold, from the right the threshold itself.
-    An infinite budget has no limit at all; a negative one belongs to a frozen feature.
+    From the left side the target is ``above``, the smallest value on the right side, from the right the threshold
+    itself. An infinite budget has no limit at all; a negative one belongs to a move that is not allowed.
     """
     distance = value - threshold
-    if not abs(distance) <= high:  # rounding is monotone: if this exceeds the budget, so does the exact difference
+    # Rounding is monotone: if this exceeds the budget, so does the exact difference. Nothing is near to NaN.
+    if not abs(distance) <= budgets.near[f]:
         return False
-    if high == math.inf:
-        return True
     if distance <= 0.0:
-        return is_within(successor(threshold), value, high, low)
-    return is_within(value, threshold, high, low)
+        high = budgets.high[1, f]
+        return high == math.inf or is_within(above, value, high, budgets.low[1, f])
+    high = budgets.high[0, f]
+    return high == math.inf or is_within(value, threshold, high, budgets.low[0, f])
 
 
 @kernel
 def claim(owner, feature, tree):
-    """Note that ``tree`` has a split on ``feature`` that the attacker can turn; True if another one has, too."""
+    """Note that ``tree`` has a split on ``feature`` that the attacker can turn; True if another one has, too.
+
+    A feature that nobody has claimed has owner -1; one that no tree may have for itself has -2.
+    """
     if owner[feature] == -1:
         owner[feature] = tree
     return owner[feature] != tree
 
 
 @kernel
-def descend(trees, node, stride, x, high, stack, depth):
+def descend(trees, node, stride, x, near, stack, depth):
     """Go down to the leaf of row ``x`` below a node and put every split near the path on the stack.
 
     Return the leaf and the new height of the stack. Nearness is judged by rounded numbers here and may be granted too
@@ -48,7 +52,7 @@ def descend(trees, node, stride, x, high, stack, depth):
         for _ in range(stride):
             value, v = x[trees.feature[node]], trees.threshold[node]
             stack[depth] = node
-            depth += abs(value - v) <= high[trees.feature[node]]
+            depth += abs(value - v) <= near[trees.feature[node]]
             node = node + 1 if value <= v else trees.right[node]
     return node, depth
 
@@ -67,30 +71,32 @@ def raised_cost(cost, x, bound, target, unit, norm):
     """Return the cost of a path after one of its features has to move on from ``bound`` to ``target``.
 
     ``bound`` is where the path so far makes the feature go (``x`` itself if nowhere). ``norm`` is -1 for L-inf,
-    whose cost is the largest move (rounded up, exact for a unit of 1); otherwise costs are sums of p-th powers.
+    whose cost is the largest move (rounded up, exact for a unit of 1); otherwise costs are sums of p-th powers. A
+    feature whose moves are counted elsewhere has an infinite unit, and costs nothing here.
     """
     if norm == -1:
         step = ceil_difference(max(x, target), min(x, target))
         return max(cost, step / unit)
     if norm == 0:
-        return cost + 1.0 if bound == x else cost
+        return cost + 1.0 / unit if bound == x else cost
     moved = power(abs(target - x) / unit, norm)
     return cost + moved if bound == x else cost + (moved - power(abs(bound - x) / unit, norm))
 
 
 @kernel
-def crossing_cost(cost, x, v, low, high, unit, norm):
+def crossing_cost(cost, x, v, above, first, last, unit, norm):
     """Return the cost of a path after crossing a threshold ``v`` to the side on which ``x`` is not.
 
-    ``cost`` is that of the path so far, which leaves ``(low, high]`` to the feature.
+    ``above`` is the smallest value on the right side. ``cost`` is that of the path so far, which leaves the values from
+    ``first`` to ``last`` to the feature. ``unit`` is that of a move to this side.
     """
     if x > v:
-        return raised_cost(cost, x, min(x, high), v, unit, norm)
-    return raised_cost(cost, x, x if x > low else successor(low), successor(v), unit, norm)
+        return raised_cost(cost, x, min(x, last), v, unit, norm)
+    return raised_cost(cost, x, max(x, first), above, unit, norm)
 
 
 @kernel
-def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
+def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
     """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
 
     Return the new number of leaves listed, and whether trees meet; arguments as in `visit_priced`.
@@ -98,7 +104,7 @@ def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stac
     watch = owner.shape[0] > 0
     meets = False
     stride = trees.stride[tree]
-    node, depth = descend(trees, trees.tree_start[tree], stride, x, high, stack, 0)
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack, 0)
     out_leaf[n], out_cost[n] = node, 0.0
     n += 1
     stack_cost[:depth] = 0.0
@@ -107,16 +113,17 @@ def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stac
         split, cost = stack[depth], stack_cost[depth]
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
-        if not other_side_is_near(value, v, high[f], low[f]):
+        if not other_side_is_near(value, v, trees.above[split], budgets, f):
             continue
         other = split + 1 if value > v else trees.right[split]
-        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
+        price = unit[0 if value > v else 1, f]
+        cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
         if cost > limit:
             continue
         if watch and claim(owner, f, tree):
             meets = True
         height = depth
-        node, depth = descend(trees, other, stride, x, high, stack, depth)
+        node, depth = descend(trees, other, stride, x, budgets.near, stack, depth)
         stack_cost[height:depth] = cost
         out_leaf[n], out_cost[n] = node, cost
         n += 1
@@ -124,20 +131,20 @@ def list_leaves(trees, tree, x, high, low, unit, norm, limit, owner, stack, stac
 
 
 @kernel
-def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
+def visit_priced(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
     """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
 
     Fills ``out_cost`` (n_classes,), inf where there is none, and ``out_leaf`` (n_classes,). Costs are powers of
-    norms in units of ``unit``, see `raised_cost`. Return how many classes the tree can be made to vote for, and
-    whether it has a split in reach on a feature that another tree has one on. ``owner`` (n_features,) starts at -1
-    for each row; with length 0 the trees are not compared.
+    norms in units of ``unit`` (2, n_features), down and up, see `raised_cost`. Return how many classes the tree can be
+    made to vote for, and whether it has a split in reach on a feature that another tree has one on. ``owner``
+    (n_features,) is for `claim`; with length 0 the trees are not compared.
     """
     watch = owner.shape[0] > 0
     meets = False
     out_cost[:] = math.inf
     out_leaf[:] = -1
     stride = trees.stride[tree]
-    node, depth = descend(trees, trees.tree_start[tree], stride, x, high, stack, 0)
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack, 0)
     vote = trees.leaf[node]
     out_cost[vote] = 0.0
     out_leaf[vote] = node
@@ -149,16 +156,17 @@ def visit_priced(trees, tree, x, high, low, unit, norm, limit, owner, stack, sta
         split, cost = stack[depth], stack_cost[depth]
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
-        if not other_side_is_near(value, v, high[f], low[f]):
+        if not other_side_is_near(value, v, trees.above[split], budgets, f):
             continue
         other = split + 1 if value > v else trees.right[split]
-        cost = crossing_cost(cost, value, v, trees.low[split], trees.high[split], unit[f], norm)
+        price = unit[0 if value > v else 1, f]
+        cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
         if cost > limit or (cost >= dearest and not watch):
             continue
         if watch and claim(owner, f, tree):
             meets = True
         height = depth
-        node, depth = descend(trees, other, stride, x, high, stack, depth)
+        node, depth = descend(trees, other, stride, x, budgets.near, stack, depth)
         stack_cost[height:depth] = cost
         c = trees.leaf[node]
         if cost < out_cost[c]:
@@ -183,5 +191,5 @@ def enter_leaf(trees, tree, leaf, z):
             node += 1
         else:
             if z[f] <= v:
-                z[f] = successor(v)
+                z[f] = trees.above[node]
             node = trees.right[node]

@@ -2,13 +2,14 @@
 
 Large spread is what makes verification exact in polynomial time: if thresholds on one feature in different trees
 are more than ``2 * eps`` apart, no change of that feature crosses both, so attacks on different trees touch
-different features and their costs simply add up (the paper's theorem, ``docs/how_it_works.md``).
+different features and their costs simply add up (the paper's theorem, ``docs/how_it_works.md``). Where a feature moves
+one way only, ``eps`` is enough; where its units differ, what the budget allows down and up, added up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack import spread_kernels as kernels
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker, split_budgets
+from certiforest.attack.columns import Column
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -44,15 +46,21 @@ class Overlaps(NamedTuple):
 def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) -> Thresholds:
     """Return the splits of an ensemble sorted by feature and threshold.
 
-    With an attacker, only the splits that it could turn: not on frozen features, not outside its domain.
+    With an attacker, only the splits that it could turn: not on frozen features, not outside its domain. Splits on
+    columns of one group stand together, as if on the first of them, all at 0.
     """
     node = ensemble.number_splits
     feature, value = ensemble.feature[node], ensemble.threshold[node]
     if attacker is not None:
         low, high = attacker.bounds(ensemble.n_features)
-        frozen = attacker.is_frozen(ensemble.n_features)
-        keep = ~frozen[feature] & (low[feature] <= value) & (value < high[feature])
+        low, high, standing = low.copy(), high.copy(), np.arange(ensemble.n_features, dtype=feature.dtype)
+        for group in attacker.group_columns:
+            low[list(group)], high[list(group)], standing[list(group)] = 0.0, 1.0, group[0]
+        can_move = np.any(attacker.may_move(ensemble.n_features), axis=0)
+        keep = np.flatnonzero(can_move[feature] & (low[feature] <= value) & (value < high[feature]))
         node, feature, value = node[keep], feature[keep], value[keep]
+        in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
+        feature, value = standing[feature], np.where(in_group, 0.0, value)
     order = np.lexsort((value, feature))
     node = node[order]
     return Thresholds(feature[order], value[order], ensemble.tree_of_node[node], node)
@@ -61,40 +69,52 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
 def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     """Return the spread as an exact rational, None if no two trees share an attackable feature.
 
-    The budget of the attacker plays no role, only its norm, scale, frozen features and domain.
+    The budget of the attacker plays no role. Distances are in shares of what a budget of 1/2 allows a feature down and
+    up together: large spread means more than ``2 * eps``. Two trees that test one group are twice as far apart as a
+    budget has to be for a change of category. Features that are whole are measured as if they were not.
     """
+    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
     feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
     # The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
         return None
+    shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
+    near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
-    scale = attacker.scale_of(ensemble.n_features)[feature[near]]
+    by_group = min((2 / attacker.group_scale(g) for g in shared), default=None)
+    if near.size == 0:
+        return by_group
+    down, up = (attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features))[:, feature[near]]
+    scale = down / 2 + up / 2
     distance, error = np.empty(len(near)), np.empty(len(near))
     kernels.list_differences(value[near + 1], value[near], distance, error)
     with np.errstate(over="ignore"):
         gap = distance / scale
         # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
         is_small = gap <= gap.min() * (1 + 1e-12)
-    near, distance, error, scale = near[is_small], distance[is_small], error[is_small], scale[is_small]
+    near, distance, error, down, up = (column[is_small] for column in (near, distance, error, down, up))
     # With one scale, the smallest exact distance is the smallest gap. Those that overflow are left to rationals.
-    order = np.lexsort((error, distance, scale))
-    is_first = np.append(True, scale[order[1:]] != scale[order[:-1]])
+    order = np.lexsort((error, distance, up, down))
+    is_first = np.append(True, (down[order[1:]] != down[order[:-1]]) | (up[order[1:]] != up[order[:-1]]))
     chosen = order[is_first | np.isinf(distance[order])]
-    return min(
-        (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / Fraction(unit)
-        for i, unit in zip(near[chosen].tolist(), scale[chosen].tolist(), strict=True)
-    )
+    gaps = [
+        2 * (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / (Fraction(d) + Fraction(u))
+        for i, d, u in zip(near[chosen].tolist(), down[chosen].tolist(), up[chosen].tolist(), strict=True)
+    ]
+    return min(gaps if by_group is None else [*gaps, by_group])
 
 
 def spread(
     ensemble: TreeEnsemble,
     norm: float | str = np.inf,
     *,
-    scale: ArrayLike | None = None,
-    frozen: Iterable[int] | None = None,
+    scale: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    frozen: Iterable[Column] | None = None,
     domain: tuple[ArrayLike, ArrayLike] | None = None,
+    direction: str | Mapping[Column, str] | None = None,
+    groups: Iterable[Iterable[Column]] | None = None,
 ) -> float:
     """Return the smallest distance between two thresholds on one feature in different trees.
 
@@ -103,9 +123,9 @@ def spread(
     ensemble : TreeEnsemble
     norm : int, float or str, default=inf
         The same for every norm but 0, where two thresholds are 0 (equal) or 1 (different) apart.
-    scale, frozen, domain : optional
+    scale, frozen, domain, direction, groups : optional
         As in `Attacker`: distances are in units of ``scale``; frozen features and thresholds outside the domain
-        do not count.
+        do not count. On a feature that moves one way only distances count twice, since half of them is enough.
 
     Returns
     -------
@@ -120,12 +140,13 @@ def spread(
     >>> spread(trees)
     0.25
     """
-    exact = exact_spread(ensemble, Attacker(norm, 0, scale, frozen, domain))
+    attacker = Attacker(norm, 0, scale, frozen, domain, direction=direction, groups=groups)
+    exact = exact_spread(ensemble, attacker)
     return math.inf if exact is None else _floor(exact)
 
 
 def has_large_spread(ensemble: TreeEnsemble, attacker: Attacker) -> bool:
-    """Tell whether every two thresholds of different trees are more than ``2 * eps`` apart, exactly."""
+    """Tell whether every two thresholds of different trees are more than ``2 * eps`` apart, exactly; see `spread`."""
     exact = exact_spread(ensemble, attacker)
     return exact is None or exact > 2 * Fraction(attacker.eps)
 
@@ -141,16 +162,30 @@ def largest_certifiable_eps(ensemble: TreeEnsemble, attacker: Attacker) -> float
     return eps if Fraction(eps) < exact / 2 else math.nextafter(eps, -math.inf)
 
 
-def closing_distances(attacker: Attacker, n_features: int) -> Budgets:
+class Distances(NamedTuple):
+    """Exact distances by feature, as ``high + low`` (see `Budgets`), each of shape (n_features,)."""
+
+    high: NDArray[np.float64]
+    low: NDArray[np.float64]
+
+
+def closing_distances(attacker: Attacker, n_features: int) -> Distances:
     """Return per feature the exact distance, ``2 * eps``, up to which thresholds of two trees are too close.
 
-    Frozen features have -1: no two thresholds are too close there.
+    That is what the budget allows down and up, added up. Frozen features have -1: no two thresholds are too close
+    there.
     """
+    may_move = attacker.may_move(n_features)
+    is_held = ~may_move.any(axis=0)
     if attacker.norm == 0:
         # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
-        high = np.where(attacker.is_frozen(n_features), -1.0, np.inf if attacker.eps >= 0.5 else 0.0)
-        return Budgets(high, np.zeros(n_features))
-    return attacker.with_eps(2 * attacker.eps).budgets(n_features)
+        high, low = np.full(n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(n_features)
+    else:
+        high, low = split_budgets(Fraction(attacker.eps), *(attacker.scales(n_features) * may_move))
+        for number, group in enumerate(attacker.group_columns):
+            high[list(group)], low[list(group)] = (np.inf if attacker.can_move_group(number) else -1.0), 0.0
+    high[is_held], low[is_held] = -1.0, 0.0
+    return Distances(high, low)
 
 
 def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
@@ -158,6 +193,7 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
 
     Costs O(N log N) for N splits, plus the number of pairs.
     """
+    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
     thresholds = sorted_thresholds(ensemble, attacker)
     columns = thresholds.feature, thresholds.value, thresholds.tree
     budget = closing_distances(attacker, ensemble.n_features)

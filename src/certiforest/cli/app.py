@@ -17,9 +17,11 @@ import typer
 from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.audit import audit
 from certiforest.cli.certify import certify
+from certiforest.cli.compare import compare
 from certiforest.cli.convert import convert
 from certiforest.cli.datasets import datasets
 from certiforest.cli.demo import demo
+from certiforest.cli.explain import explain
 from certiforest.cli.options import InputError, command
 from certiforest.cli.report import report
 from certiforest.cli.reproduce import reproduce
@@ -39,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _function in (demo, train, certify, audit, spread, report, convert, datasets, reproduce):
+for _function in (demo, train, certify, report, explain, compare, audit, spread, convert, datasets, reproduce):
     app.command()(command(_function))
 
 
@@ -51,9 +53,8 @@ def _front(
     """Tree ensembles whose robustness against evasion attacks is proved.
 
     An attacker may move a row by eps. Verdicts are proved, not sampled:
-    ROBUST (right, and no attack changes it), FRAGILE (right, an attack
-    changes it), VULNERABLE (wrong, stable), BROKEN (wrong, unstable), and
-    UNKNOWN where neither was proved.
+    a row is predicted right or wrong, and an attack can change that or
+    cannot; where neither was proved in time, it is not decided.
 
     [bold]From a CSV file to a report[/bold]
 
@@ -82,6 +83,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         console.open_missing_streams()
         console.say_warnings_in_one_line()
+        console.say_when_kernels_compile()
     try:
         code = _run(argv)
     except Exception as error:
@@ -131,8 +133,8 @@ def _explain(error: Exception) -> tuple[int, str]:
 
 def _errors_of_the_library() -> tuple[type[Exception], ...]:
     """Return the errors by which the library says that input is not what it should be; importing them takes time."""
-    from certiforest.attack.attacker import AttackerError
-    from certiforest.certification import SpreadError
+    from certiforest.attack.columns import AttackerError
+    from certiforest.certifier import SpreadError
     from certiforest.data.catalogue import DatasetError
     from certiforest.data.sources import SourceError
     from certiforest.data.split import SplitError

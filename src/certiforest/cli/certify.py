@@ -41,10 +41,10 @@ def certify(
       certiforest certify m.json digits --eps 0.015 --require 0.9 --json
 
     Rows are scaled by the scaling inside the model file, if it has one;
-    eps, radius and witness are in scaled units. Without --target there
-    are predictions and stability but no verdicts. What --proof writes is
-    checked by certiforest audit, for a model that is a file of certiforest
-    (convert writes one).
+    eps and radius are in scaled units, witnesses in those of the data.
+    Without --target there are predictions and stability but no verdicts.
+    What --proof writes is checked by certiforest audit, for a model that
+    is a file of certiforest (convert writes one).
     """
     output.check({"--out": out, "--report": report, "--proof": proof}, [model, data.data])
     if require is not None and not 0 <= require <= 1:
@@ -71,7 +71,7 @@ def certify(
     if proof is not None:
         found.save(proof, replace=output.force)
     if report is not None:
-        findings = gather(run.ensemble, run.rows.X, found, run.attacker, spread=spread, **run.names_for_report)
+        findings = gather(found, spread=spread, **run.names_for_report)
         output.write(report, render(findings, report.suffix))
     if output.as_json:
         console.say_json(summary)

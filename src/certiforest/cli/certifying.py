@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Question:
                 n_jobs=self.options.jobs,
                 progress=advance,
             )
+        found = replace(found, about={**(found.about or {}), **_origin(self.model, self.rows)})
         return Run(self.model, self.ensemble, self.rows, self.attacker, found, time.perf_counter() - start)
 
 
@@ -64,6 +66,18 @@ class Run:
     def names_for_report(self) -> dict[str, Any]:
         """What a report calls the model, the data, its rows and features."""
         return names_for_report(self.model, self.rows)
+
+
+def _origin(model: str, rows: Sample) -> dict[str, Any]:
+    """Return where a model and rows come from: files with their digests, and how many rows of them are left out."""
+    origin: dict[str, Any] = {}
+    for name, path in (("model_file", model), ("data_file", rows.source)):
+        origin[name] = Path(path).name
+        if Path(path).is_file():
+            with open(path, "rb") as file:
+                origin[f"{name}_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    origin["rows_left_out"] = rows.n_left_out
+    return origin
 
 
 def names_for_report(model: str, rows: Sample) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import sys
 import warnings
@@ -117,6 +118,20 @@ def open_missing_streams() -> None:
 def say_warnings_in_one_line() -> None:
     """Let warnings of libraries look like those of ours."""
     warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+
+
+def say_when_kernels_compile() -> None:
+    """Say once, on a terminal, why the first run waits: compiled code is kept, and this does not happen again."""
+
+    class Notice(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log.removeHandler(self)
+            complain("compiling what this version runs for the first time; it is kept for the next time")
+
+    log = logging.getLogger("certiforest.kernel_cache")
+    if _is_terminal(sys.stderr):
+        log.setLevel(logging.INFO)
+        log.addHandler(Notice())
 
 
 def close_broken_streams() -> None:

@@ -58,8 +58,7 @@ def demo(
             found[norm] = certificates.unless_interrupted()
             advance(1)
     rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
-    attacker = Attacker(REPORTED_NORM, EPS)
-    findings = gather(ensemble, X_test, found[REPORTED_NORM], attacker, **names_for_report("demo model", rows))
+    findings = gather(found[REPORTED_NORM], **names_for_report("demo model", rows))
     output.write(out, render(findings, out.suffix))
     if output.as_json:
         console.say_json(
@@ -75,7 +74,8 @@ def demo(
             }
         )
         return
-    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *(verdict.name.capitalize() for verdict in Verdict))
+    verdicts = (verdict.words.capitalize().replace(", ", ",\n").replace(" be ", "\nbe ") for verdict in Verdict)
+    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *verdicts)
     title = f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {EPS}"
     lines = [
         (

@@ -41,7 +41,7 @@ def report(
     question = ask(model, data, options)
     run = question.answer(radius=True, witness=True, title="Certifying for the report")
     found = run.found.unless_interrupted()
-    findings = gather(run.ensemble, run.rows.X, found, run.attacker, **run.names_for_report)
+    findings = gather(found, **run.names_for_report)
     if output.as_json:
         console.say_json(findings)
         return

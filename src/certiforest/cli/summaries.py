@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certiforest.cli import console
-from certiforest.report.findings import SpreadFacts
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
+from certiforest.report.findings import SpreadFacts, count_stability
+from certiforest.report.witnesses import witnesses_in_data
+from certiforest.verdicts import Verdict
+from certiforest.verification.certificates import Certificates
 from certiforest.words import feature_name, finite_or_none, interval, norm_name
 
 if TYPE_CHECKING:
@@ -30,14 +32,11 @@ def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
             "n_rows": len(run.found),
             "scaled": rows.scaling is not None,
         },
-        "attacker": {
-            "norm": norm_name(attacker.norm),
-            "eps": attacker.eps,
-            "frozen": None if attacker.frozen is None else attacker.frozen.tolist(),
-        },
+        "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **count_verdicts(run.found),
+        "provenance": run.found.about,
         "seconds": round(run.seconds, 4),
     }
 
@@ -56,11 +55,7 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    counts: dict[str, Any] = {
-        "stable": int((found.stable == STABLE).sum()),
-        "unstable": int((found.stable == UNSTABLE).sum()),
-        "unknown": int((found.stable == UNDECIDED).sum()),
-    }
+    counts: dict[str, Any] = dict(count_stability(found))
     if found.label is not None:
         counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
         counts["accuracy"] = found.accuracy
@@ -84,7 +79,7 @@ def show_summary(summary: dict[str, Any]) -> None:
     if "verdicts" in summary:
         facts.append(("Accuracy", f"{summary['accuracy']:.2%}"))
         facts.append(("Robust accuracy", interval(summary["robust_accuracy_bounds"], ".2%")))
-        facts += [(f"  {name}", str(count)) for name, count in summary["verdicts"].items()]
+        facts += [(f"  {Verdict[name].words}", str(count)) for name, count in summary["verdicts"].items()]
     else:
         facts += [(name.capitalize(), str(summary[name])) for name in ("stable", "unstable", "unknown")]
     if "median_radius" in summary:
@@ -110,7 +105,7 @@ def rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: boo
         columns.append(("radius_is_exact", found.radius_is_exact.tolist()))
         columns.append(("radius_upper", found.radius_upper.tolist()))
     if witness and found.witness is not None:
-        for index, column in enumerate(found.witness.T):
+        for index, column in enumerate(witnesses_in_data(found, rows.scaling).T):
             name = f"witness_{feature_name(rows.names, index)}"
             columns.append((name, ["" if value != value else repr(value) for value in column.tolist()]))
     return as_csv([name for name, _ in columns], zip(*(column for _, column in columns), strict=True))

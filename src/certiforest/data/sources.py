@@ -28,7 +28,8 @@ class SourceError(ValueError):
 class Sample:
     """Rows as a model sees them, and where they come from: which rows of which file, counted from 0.
 
-    ``is_checked`` tells that the part of the rows is known to be the one that the model did, or did not, learn.
+    ``is_checked`` tells that the part of the rows is known to be the one that the model did, or did not, learn;
+    ``n_left_out`` counts the rows of the other part.
     """
 
     X: NDArray[np.float64]
@@ -40,6 +41,7 @@ class Sample:
     scaling: Scaling | None
     image_shape: tuple[int, int] | None
     is_checked: bool = True
+    n_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class Source:
             scaling,
             dataset_info(self.data).image_shape if self.is_named else None,
             is_checked=part == "all" or record is not None or self.is_named,
+            n_left_out=len(table.X) - len(row_numbers),
         )
 
 

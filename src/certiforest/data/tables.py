@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from certiforest.words import listed, setting, shown
 LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
 LONGEST_LABEL = 1000
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
+BLOCK_ROWS, BLOCK_BYTES = 2**16, 2**26  # a block of a file has no more rows, and they take no more bytes
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -37,7 +38,7 @@ class Table:
     X : ndarray of float64, shape (n, n_features)
         Finite numbers, in the units of the file.
     y : ndarray, shape (n,), or None
-        Labels: integers if all are whole numbers, else strings.
+        Labels: integers if all are whole numbers, else strings. Of a block, what the file has.
     feature_names : tuple of str, or None
         Names of the columns of ``X``, if the file has names.
     source : str
@@ -49,7 +50,7 @@ class Table:
     """
 
     X: NDArray[np.float64]
-    y: NDArray | None
+    y: Any
     feature_names: tuple[str, ...] | None
     source: str
     target_name: str | None = None
@@ -102,7 +103,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a file; see `read_table`."""
+    """What is asked of a file; see `read_blocks`."""
 
     path: str | os.PathLike[str]
     target: str | int | None
@@ -110,6 +111,16 @@ class Request:
     header: bool | None
     n_features: int | None
     first_index: int | None
+    n_rows: int  # in a block
+
+
+#: Reads one block of a file: its rows, and its labels as the file has them.
+ReadBlock = Callable[[], "Table"]
+
+
+def block_rows(n_features: int | None) -> int:
+    """Return how many rows a block has."""
+    return BLOCK_ROWS if n_features is None else max(1, min(BLOCK_ROWS, BLOCK_BYTES // (8 * n_features)))
 
 
 @dataclass(frozen=True)
@@ -200,8 +211,19 @@ def as_floats(column: NDArray, where: str) -> NDArray[np.float64]:
     return floats
 
 
-def as_labels(values: NDArray | Sequence[str], path: Any) -> NDArray:
+def as_labels(values: Any, path: Any, start: int = 0, classes: NDArray | None = None) -> NDArray:
     """Return labels as integers if all are whole numbers, else as strings.
+
+    Parameters
+    ----------
+    values : ndarray or sequence of str
+    path : path
+        Where they stand, for messages.
+    start : int
+        Number of the first row.
+    classes : ndarray, optional
+        Labels that a model knows. A block of a file does not tell what the others look like: where the classes are
+        strings, each label is the one that it would be among such as these, ``1`` beside ``0.5`` the text ``1.0``.
 
     Raises
     ------
@@ -215,17 +237,19 @@ def as_labels(values: NDArray | Sequence[str], path: Any) -> NDArray:
     if kind == "f":
         if not np.isfinite(values).all():
             raise TableError(f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}.")
+        if classes is not None and classes.dtype.kind == "U":
+            return values.astype(str)
         is_whole = (values == np.round(values)).all() and np.abs(values).max(initial=0) < LARGEST_WHOLE
         return values.astype(np.int64) if is_whole else values.astype(str)
     if kind not in "OUSTu":
         raise TableError(f"Expected labels that are numbers or texts, got {values.dtype} in {path}.")
-    return _as_text_labels([_as_text(value, path) for value in values.tolist()], path)
+    return _as_text_labels([_as_text(value, path) for value in values.tolist()], path, start, classes)
 
 
-def _as_text_labels(texts: list[str], path: Any) -> NDArray:
+def _as_text_labels(texts: list[str], path: Any, start: int, classes: NDArray | None) -> NDArray:
     if not texts:
         raise TableError(f"Expected rows, got none in {path}.")
-    for row, text in enumerate(texts):
+    for row, text in enumerate(texts, start):
         if text in MISSING:
             raise TableError(
                 f"Expected a label in every row, got {text!r} in row {row} of {path}, counted from 0. Remove such rows,"
@@ -238,6 +262,9 @@ def _as_text_labels(texts: list[str], path: Any) -> NDArray:
                 f"Expected labels of up to {LONGEST_LABEL} characters, got one of {len(text)} in row {row} of {path},"
                 f" counted from 0. Does {setting('target')} name the label?"
             )
+    if classes is not None and classes.dtype.kind == "U":
+        known = set(classes.tolist())
+        return np.array([text if text in known or not is_number(text) else str(float(text)) for text in texts])
     if all(map(WHOLE_NUMBER.fullmatch, texts)):
         whole = list(map(int, texts))
         return np.array(whole, np.int64) if max(map(abs, whole)) < 2**63 else np.array(texts)
@@ -269,14 +296,14 @@ def is_number(cell: str) -> bool:
     return "_" not in cell and cell.isascii()
 
 
-def check_finite(table: Table) -> Table:
-    """Refuse tables that hold NaN or infinity, and say where."""
+def check_finite(table: Table, start: int = 0) -> Table:
+    """Refuse tables that hold NaN or infinity, and say where; ``start`` is the number of the first row."""
     finite = np.isfinite(table.X)
     if finite.all():
         return table
     row, column = np.argwhere(~finite)[0]
     name = f"column {column}" if table.feature_names is None else f"column {shown(table.feature_names[column])}"
     raise TableError(
-        f"Expected finite numbers, got {table.X[row, column]} in row {row}, {name} of {table.source}, counted from 0."
-        " Remove or fill such rows first."
+        f"Expected finite numbers, got {table.X[row, column]} in row {start + row}, {name} of {table.source}, counted"
+        " from 0. Remove or fill such rows first."
     )

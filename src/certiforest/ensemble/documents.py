@@ -26,11 +26,23 @@ def sound(source: str, kind: str) -> Iterator[None]:
         raise ModelError(f"{source} is not a sound {kind}. {error}") from None
 
 
-def read_json(content: str | bytes, parse_float: Callable[[str], float] = float, *, allows_nan: bool = False) -> Any:
-    """Read JSON text in which every name stands once. ``parse_float`` turns the text of a number into a float."""
+def read_json(
+    content: str | bytes,
+    parse_float: Callable[[str], float] = float,
+    parse_int: Callable[[str], int] = int,
+    *,
+    allows_nan: bool = False,
+) -> Any:
+    """Read JSON text in which every name stands once; ``parse_float`` and ``parse_int`` read the text of numbers."""
     constant = float if allows_nan else _refuse_constant
     try:
-        return json.loads(content, parse_float=parse_float, parse_constant=constant, object_pairs_hook=named_once)
+        return json.loads(
+            content,
+            parse_float=parse_float,
+            parse_int=parse_int,
+            parse_constant=constant,
+            object_pairs_hook=named_once,
+        )
     except RecursionError:
         raise ModelError("Expected a model, got JSON that nests too deep.") from None
     except ModelError:

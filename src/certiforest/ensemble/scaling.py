@@ -8,6 +8,7 @@ feature's range. The scaling travels inside the model file, so that this stays t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
 from certiforest.ensemble.rows import RowError, Rows
+
+# Numbers of so many digits are tried to undo a scaling, then so many floats to either side.
+FEW_DIGITS, NEIGHBOURS = (6, 9, 12, 15, 16, 17), 8
 
 
 class ScalingError(ValueError):
@@ -69,8 +73,39 @@ class Scaling(Immutable):
         return (_rows(X, self.n_features) - self.offset) / self.range
 
     def invert(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return scaled rows in the units of the data, to the nearest few float64: for people to read."""
-        return _rows(X, self.n_features) * self.range + self.offset
+        """Return rows in the units of the data that `apply` takes to these scaled ones, shape (n, n_features).
+
+        Of the numbers that do, the one with the fewest digits is chosen, so that data comes back as it was written;
+        where no float64 does, the nearest.
+        """
+        X = _rows(X, self.n_features)
+        raw = np.empty_like(X)
+        for f in range(self.n_features):
+            value, place = np.unique(X[:, f], return_inverse=True)
+            raw[:, f] = self._invert_feature(f, value)[place]
+        return raw
+
+    def _invert_feature(self, f: int, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = scaled * self.range[f] + self.offset[f]
+            raw, is_open = near.copy(), np.isfinite(near)
+            for guess in self._guesses(near):
+                fits = is_open & ((guess - self.offset[f]) / self.range[f] == scaled)
+                raw[fits], is_open = guess[fits], is_open & ~fits
+                if not is_open.any():
+                    break
+        return raw
+
+    @staticmethod
+    def _guesses(near: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """Yield numbers near some: with few digits, then the floats around them."""
+        for digits in FEW_DIGITS:
+            yield np.array([float(f"{value:.{digits}g}") for value in near.tolist()])
+        below = above = near
+        for _ in range(NEIGHBOURS):
+            below, above = np.nextafter(below, -np.inf), np.nextafter(above, np.inf)
+            yield below
+            yield above
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scaling):

@@ -188,7 +188,8 @@ class TreeEnsemble(Immutable):
             threshold=np.where(is_leaf, np.nan, self.threshold),
             right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
             leaf=self.leaf,
-            low=self.low,
+            above=np.nextafter(self.threshold, np.inf),
+            first=np.nextafter(self.low, np.inf),
             high=self.high,
             tree_start=self.tree_start,
             stride=np.clip(depth, 1, LONGEST_STRIDE),
@@ -255,6 +256,11 @@ class TreeEnsemble(Immutable):
             )
         return kernels.Columns(self.feature, self.threshold, self.leaf, aside.missing_left, aside.subset)
 
+    def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
+        """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
+        threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
+        return self._with_nodes(self._columns()._replace(threshold=threshold), -np.inf, LARGEST)
+
     @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
         """The ensemble that says the same and has no split below which all leaves agree."""
@@ -288,8 +294,6 @@ class TreeEnsemble(Immutable):
     ) -> TreeEnsemble:
         """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
-        for name in ("without_idle_splits", "sha256"):  # they have the names and the scaling of this one
-            vars(other).pop(name, None)
         other._set(
             feature_names=check_feature_names(feature_names, self.n_features),
             scaling=check_scaling(scaling, self.n_features),
@@ -314,6 +318,18 @@ class TreeEnsemble(Immutable):
     def replace(self, **changes: Any) -> TreeEnsemble:
         """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
         return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made from the rest: it neither travels to other processes nor is copied."""
+        made = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in made and name != "trees"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self._set(**state)
+        self._set(trees=self._as_trees())
 
     def _with_nodes(
         self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True

@@ -39,6 +39,9 @@ class Trees(NamedTuple):
     row may take ``stride[tree]`` steps at a time without asking whether it has arrived: that question, wrongly
     guessed by the processor, costs more than the steps.
 
+    ``above`` is the smallest value that goes right. The path above a split leaves the values from ``first`` to ``high``
+    to the feature that it tests.
+
     ``aside`` is an `Aside`, or None where all values are numbers. Only predictions look at it. Verification takes trees
     that were made for its row by `settle`, in which a split that the row's missing values or categories decide has no
     threshold (NaN: near to no value) and leads where the row goes, by ``right``.
@@ -48,7 +51,8 @@ class Trees(NamedTuple):
     threshold: ndarray
     right: ndarray
     leaf: ndarray
-    low: ndarray
+    above: ndarray
+    first: ndarray
     high: ndarray
     tree_start: ndarray
     stride: ndarray

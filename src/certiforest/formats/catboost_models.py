@@ -7,6 +7,7 @@ first split the lowest.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import tempfile
@@ -59,7 +60,7 @@ def content_of_catboost(model: Any) -> bytes:
 def open_catboost(model: Any, content: bytes) -> Opened:
     """Translate a model, given its content."""
     classes = getattr(model, "classes_", None)
-    opened = _translate(read_json(content), classes if classes is not None and len(classes) else None)
+    opened = _translate(_read(content), classes if classes is not None and len(classes) else None)
 
     def score(rows: NDArray) -> NDArray:
         return model.predict(rows) if opened.is_regressor else model.predict_proba(rows)[:, 1]
@@ -77,7 +78,23 @@ def parse_catboost(content: bytes, *, source: str = "the content") -> Opened:
     with sound(source, "CatBoost classifier"):
         if content.startswith(CATBOOST_BINARY):
             raise ModelError("Expected JSON, got CatBoost's binary format; save with save_model(path, format='json').")
-        return _translate(read_json(content), None)
+        return _translate(_read(content), None)
+
+
+def _read(content: bytes) -> Any:
+    """Read JSON in which every number is a float: at another one CatBoost stops, and knows only the trees before it."""
+
+    def whole(text: str) -> int:
+        finite(text)
+        return int(text)
+
+    def finite(text: str) -> float:
+        value = float(text)
+        if math.isinf(value):
+            raise ModelError(f"Expected numbers within the range of floats, got {shown(text)}.")
+        return value
+
+    return read_json(content, finite, whole)
 
 
 def _translate(document: Any, classes: ArrayLike | None) -> Opened:

@@ -1,17 +1,20 @@
-"""Findings as plain data, as text and as one HTML page."""
+"""Findings as plain data, as text, as one HTML page and as figures."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from certiforest.report.findings import find, gather
+from certiforest.files import write_atomically
+from certiforest.report.findings import gather
 from certiforest.report.html import as_html
 from certiforest.report.spread_facts import SpreadFacts
 from certiforest.report.text import as_text
 
-__all__ = ["RENDERERS", "SpreadFacts", "as_html", "as_text", "find", "gather", "render"]
+__all__ = ["RENDERERS", "SpreadFacts", "as_html", "as_text", "gather", "render", "write"]
 
 #: What writes findings into a file, by its suffix.
 RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -24,3 +27,11 @@ RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
 def render(findings: dict[str, Any], suffix: str) -> str:
     """Write findings as a suffix says; as HTML if it is another one."""
     return RENDERERS.get(suffix.lower(), as_html)(findings)
+
+
+def write(findings: dict[str, Any], path: str | os.PathLike[str], *, replace: bool = True) -> None:
+    """Write findings to a file, which appears whole or not at all."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in RENDERERS:
+        raise ValueError(f"Expected a path that ends in {' or '.join(RENDERERS)}, got {str(path)!r}.")
+    write_atomically(path, render(findings, suffix), replace=replace)

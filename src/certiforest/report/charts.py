@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
+import numpy as np
 from numpy.typing import NDArray
 
-WIDTH = 760
+WIDTH = 560  # of a phone's screen to that of a page, texts stay readable
 
 
 class Chart:
@@ -103,6 +104,35 @@ def _ticks(low: float, high: float) -> list[float]:
 def tree_colour(tree: int) -> str:
     """Return a colour far from those of neighbouring trees: steps of the golden angle around the circle."""
     return f"hsl({tree * 137.508 % 360:.0f} 65% {45 + 12 * (tree % 3)}%)"
+
+
+def curve_chart(
+    curves: Sequence[tuple[dict[str, list[float]], str]], what: str, eps: Sequence[float], level: float | None = None
+) -> str:
+    """Draw certified curves in one picture.
+
+    Parameters
+    ----------
+    curves : sequence of pairs
+        A curve (eps, low, high) and its colour; where low and high differ, a band is drawn between them.
+    what : str
+        What the curves show.
+    eps : sequence of float
+        Budgets to mark.
+    level : float, optional
+        Accuracy without an attacker, as a line across.
+    """
+    chart = Chart(260, (0.0, max(curve["eps"][-1] for curve, _ in curves)), (0.0, 1.0))
+    marks = [chart.axes(x_label="eps", y_label=what, y_percent=True)]
+    for curve, colour in curves:
+        x, low, high = (np.array(curve[key]) for key in ("eps", "low", "high"))
+        if (high > low).any():
+            marks.append(chart.band(x, low, high, "var(--UNKNOWN)"))
+        marks.append(chart.line(x, low, colour))
+    if level is not None:
+        marks.append(chart.level(level, "accuracy without attacker"))
+    marks += [chart.cut(budget, f"eps {budget:g}") for budget in sorted(set(eps))]
+    return svg(260, "".join(marks), f"{what} against eps")
 
 
 def svg(height: float, content: str, label: str) -> str:

@@ -1,27 +1,30 @@
 """Findings: what certification found, as plain data, from which HTML, text and JSON are made.
 
-`find` certifies, and `gather` puts every number a reader may want into one dictionary of lists, numbers and strings,
-which is what ``--json`` prints. Whatever a figure shows is in the findings.
+`gather` puts every number a reader may want into one dictionary of lists, numbers and strings, which is what ``--json``
+prints. Whatever a figure shows is in the findings; what was not asked of `certify` is null.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
-from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.report.attackers import describe_attacker
 from certiforest.report.spread_facts import SpreadFacts, map_spread
-from certiforest.report.witnesses import count_fractions, trim
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates
-from certiforest.words import norm_name
+from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
+from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
+from certiforest.words import finite_or_none
+
+if TYPE_CHECKING:
+    from certiforest.verification.certificates import Certificates
 
 N_CURVE_POINTS = 201
 N_BINS = 40
@@ -29,65 +32,31 @@ N_FRAGILE_ROWS = 8
 N_FEATURES_SHOWN = 20
 
 
-def find(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.float64],
-    y: NDArray | None,
-    attacker: Attacker,
-    *,
-    time_limit: float = 1.0,
-    n_jobs: int | None = None,
-    progress: Callable[[int], None] | None = None,
-    **names: Any,
-) -> dict[str, Any]:
-    """Certify rows with radius and witness, and gather the findings.
-
-    Parameters
-    ----------
-    ensemble, X, attacker, **names
-        As in `gather`.
-    y : ndarray of shape (n,), or None
-        Labels; without them the findings are about stability only.
-    time_limit, n_jobs, progress : optional
-        As in `certify`.
-    """
-    found = certify(
-        ensemble, X, y, attacker, radius=True, witness=True, time_limit=time_limit, n_jobs=n_jobs, progress=progress
-    ).unless_interrupted()
-    return gather(ensemble, X, found, attacker, **names)
-
-
 def gather(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.float64],
     found: Certificates,
-    attacker: Attacker,
     *,
-    model: str,
-    data: str,
+    model: str = "model",
+    data: str = "rows",
     feature_names: Sequence[str] | None = None,
     row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
     spread: SpreadFacts | None = None,
 ) -> dict[str, Any]:
-    """Gather the findings about rows that were certified with radius and witness.
+    """Gather the findings about rows that were certified.
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-    X : ndarray of shape (n, n_features)
-        Rows in the units of the ensemble.
     found : Certificates
-        What `certify` found for these rows and this attacker.
-    attacker : Attacker
+        What `certify` found. Curve and histogram need radii, fragile rows and attacked features need witnesses.
     model, data : str
         What to call them.
     feature_names : sequence of str, optional
+        Those of the model if not given.
     row_numbers : ndarray of shape (n,), optional
         What to call the rows; 0, 1, ... if not given.
     scaling : Scaling, optional
-        Shows changed features in the units of the data as well.
+        Shows changed features in the units of the data as well; that of the model if not given.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
     spread : SpreadFacts, optional
@@ -98,8 +67,17 @@ def gather(
     dict
         JSON-ready findings. Numbers that are infinite are null.
     """
-    names = _names(feature_names, ensemble.n_features, image_shape)
+    ensemble, attacker = found.ensemble, found.attacker
+    if ensemble is None or attacker is None:
+        raise ValueError(
+            "Expected certificates as certify returns them, got some without their model, as those read from a file"
+            " are. Certify the rows again."
+        )
+    names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
+    scaling = ensemble.scaling if scaling is None else scaling
     spread = SpreadFacts.of(ensemble, attacker) if spread is None else spread
+    numbers = np.arange(len(found)) if row_numbers is None else row_numbers
+    has_radius, has_witness = found.radius is not None, found.witness is not None and found.rows is not None
     return {
         "model": {
             "name": model,
@@ -110,37 +88,43 @@ def gather(
             "spread": spread.spread,
             "largest_eps": spread.largest_eps,
             "has_large_spread": spread.is_large,
+            "sha256": ensemble.sha256,
         },
-        "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None},
-        "attacker": {
-            "norm": norm_name(attacker.norm),
-            "eps": attacker.eps,
-            "frozen": [names[i] for i in np.flatnonzero(attacker.is_frozen(ensemble.n_features))],
-            "domain": attacker.domain is not None,
-        },
-        "stability": {
-            "stable": int((found.stable == STABLE).sum()),
-            "unstable": int((found.stable == UNSTABLE).sum()),
-            "unknown": int((found.stable == UNDECIDED).sum()),
-        },
+        "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
+        "attacker": describe_attacker(attacker, names),
+        "stability": count_stability(found),
         **_verdicts(found),
-        "certified_curve": _curve(found, attacker.eps),
-        "radius_histogram": _histogram(found, attacker.eps),
-        "fragile_rows": _fragile_rows(
-            ensemble,
-            X,
-            found,
-            names,
-            np.arange(len(found)) if row_numbers is None else row_numbers,
-            scaling,
-            image_shape,
-        ),
-        "attacked_features": _attacked_features(X, found, names, scaling, image_shape),
+        "certified_curve": curve_of(found) if has_radius else None,
+        "radius_histogram": _histogram(found, attacker.eps) if has_radius else None,
+        "fragile_rows": _fragile_rows(ensemble, found, names, numbers, scaling, image_shape) if has_witness else None,
+        "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
+        "roads": count_roads(found),
+        "provenance": dict(found.about or {}),
     }
 
 
-def _names(feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None) -> list[str]:
+def digest(rows: NDArray[np.float64] | None) -> str | None:
+    """Return the SHA-256, in hex, of rows as little-endian float64, row by row; None without rows."""
+    return None if rows is None else hashlib.sha256(np.ascontiguousarray(rows, "<f8").tobytes()).hexdigest()
+
+
+def count_stability(found: Certificates) -> dict[str, int]:
+    """Count the rows that are stable, unstable and undecided."""
+    codes = {"stable": STABLE, "unstable": UNSTABLE, "unknown": UNDECIDED}
+    return {name: int((found.stable == code).sum()) for name, code in codes.items()}
+
+
+def count_roads(found: Certificates) -> dict[str, int]:
+    """Count the rows that took each road, the most trodden first."""
+    roads, counts = np.unique(found.method, return_counts=True)
+    return {str(roads[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
+
+
+def feature_names_of(
+    feature_names: Sequence[str] | None, n_features: int, image_shape: tuple[int, int] | None
+) -> list[str]:
+    """Return names of features: those given, those of pixels, or such as are made of their index."""
     if feature_names is not None:
         return list(feature_names)
     if image_shape is not None:
@@ -152,27 +136,23 @@ def _verdicts(found: Certificates) -> dict[str, Any]:
     """Count verdicts, in all and class by class; nulls without labels."""
     if found.label is None:
         return {"verdicts": None, "accuracy": None, "robust_accuracy_bounds": None, "by_class": None}
-    by_class = []
-    for label in np.unique(found.label):
-        mine = found.label == label
-        right = found.correct[mine]
-        by_class.append(
-            {
-                "class": str(label),
-                "n_rows": int(mine.sum()),
-                "accuracy": float(right.mean()),
-                "robust_accuracy_bounds": [
-                    float((right & (found.stable[mine] == STABLE)).mean()),
-                    float((right & (found.stable[mine] != UNSTABLE)).mean()),
-                ],
-            }
-        )
     return {
         "verdicts": {verdict.name: count for verdict, count in found.counts.items()},
-        "accuracy": found.accuracy,
-        "robust_accuracy_bounds": list(found.robust_accuracy_bounds),
-        "by_class": by_class,
+        "accuracy": finite_or_none(found.accuracy),
+        "robust_accuracy_bounds": [finite_or_none(share) for share in found.robust_accuracy_bounds],
+        "by_class": list_classes(found),
     }
+
+
+def list_classes(found: Certificates) -> list[dict[str, Any]]:
+    """Return rows, accuracy and robust accuracy class by class; needs labels."""
+    labels = np.asarray(found.label)
+    by_class = []
+    for label in np.unique(labels).tolist():
+        mine = found[labels == label]
+        shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
+        by_class.append({"class": str(label), "n_rows": len(mine), **shares})
+    return by_class
 
 
 def _counted(found: Certificates) -> NDArray[np.bool_]:
@@ -188,20 +168,29 @@ def _reach_of_figures(found: Certificates, eps: float) -> float:
     return min(max(largest, 2 * eps), 12 * eps, LARGEST) if eps > 0 else min(max(largest, 1e-9), LARGEST)
 
 
-def _curve(found: Certificates, eps: float) -> dict[str, list[float]]:
-    """Robust accuracy against eps, read off the radii.
+def curve_of(found: Certificates, grid: NDArray[np.float64] | None = None) -> dict[str, list[float]]:
+    """Return robust accuracy (share of stable rows without labels) against eps, read off the radii.
 
     A row is robust below its radius. Where only bounds of the radius are known, the curve becomes an interval.
+
+    Parameters
+    ----------
+    found : Certificates
+        With radii.
+    grid : ndarray of float64, optional
+        Values of eps; from 0 to beyond most radii if not given, the attacker's eps among them.
     """
-    assert found.radius is not None
-    assert found.radius_upper is not None
+    if found.radius is None or found.radius_upper is None:
+        raise ValueError("Expected certificates with radii, got none: call certify(..., radius=True).")
+    if grid is None:
+        eps = 0.0 if found.attacker is None else found.attacker.eps
+        grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
     counted = _counted(found)
-    grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
-    low, high = [], []
-    for budget in grid:
-        low.append(float((counted & (found.radius > budget)).mean()))
-        high.append(float((counted & (found.radius_upper > budget)).mean()))
-    return {"eps": grid.tolist(), "low": low, "high": high}
+    low, high = (
+        np.searchsorted(np.sort(-radius[counted]), -grid, side="left") / max(1, len(found))
+        for radius in (found.radius, found.radius_upper)
+    )
+    return {"eps": grid.tolist(), "low": low.tolist(), "high": high.tolist()}
 
 
 def _histogram(found: Certificates, eps: float) -> dict[str, list]:
@@ -227,43 +216,32 @@ def _histogram(found: Certificates, eps: float) -> dict[str, list]:
 
 def _fragile_rows(
     ensemble: TreeEnsemble,
-    X: NDArray[np.float64],
     found: Certificates,
     names: list[str],
     row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> list[dict[str, Any]]:
-    """List the rows that are predicted right and changed most cheaply, each with such a change."""
-    assert found.radius is not None
-    assert found.radius_is_exact is not None
+    """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
     assert found.witness is not None
-    candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE))
+    assert found.rows is not None
+    candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
+    if found.radius is not None:
+        candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []
-    for row in candidates[np.argsort(found.radius[candidates], kind="stable")[:N_FRAGILE_ROWS]]:
-        x, z = X[row], trim(ensemble, X[row], found.witness[row])
-        changed = np.flatnonzero(x != z)
-        with np.errstate(over="ignore"):
-            changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+    for row in candidates[:N_FRAGILE_ROWS]:
+        x, z = found.rows[row], trim(ensemble, found.rows[row], found.witness[row])
+        changes = list_changes(x, z, names, scaling)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
             "label": None if found.label is None else str(found.label[row]),
             "prediction": str(found.prediction[row]),
             "changed_prediction": str(ensemble.predict(z[None])[0]),
-            "radius": float(found.radius[row]),
-            "radius_is_exact": bool(found.radius_is_exact[row]),
-            "n_changed": len(changed),
-            "changes": [
-                {"feature": names[f], "from": float(x[f]), "to": float(z[f])} for f in changed[:N_FEATURES_SHOWN]
-            ],
+            "radius": None if found.radius is None else float(found.radius[row]),
+            "radius_is_exact": None if found.radius_is_exact is None else bool(found.radius_is_exact[row]),
+            "n_changed": len(changes),
+            "changes": changes[:N_FEATURES_SHOWN],
         }
-        if scaling is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                raw = scaling.invert(np.stack([x, z]))
-            for change, f in zip(entry["changes"], changed, strict=False):
-                if not np.isfinite(raw[:, f]).all():
-                    continue
-                change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
         if image_shape is not None:
             entry["original"] = x.reshape(image_shape).tolist()
             entry["witness"] = z.reshape(image_shape).tolist()
@@ -272,22 +250,19 @@ def _fragile_rows(
 
 
 def _attacked_features(
-    X: NDArray[np.float64],
-    found: Certificates,
-    names: list[str],
-    scaling: Scaling | None,
-    image_shape: tuple[int, int] | None,
+    found: Certificates, names: list[str], scaling: Scaling | None, image_shape: tuple[int, int] | None
 ) -> dict[str, Any]:
     """In how many of the witnesses each feature is changed."""
     assert found.witness is not None
+    assert found.rows is not None
     attacked = np.flatnonzero(found.stable == UNSTABLE)
     attacked = attacked[~np.isnan(found.witness[attacked]).all(axis=1)]
-    counts = (X[attacked] != found.witness[attacked]).sum(axis=0)
+    counts = differ(found.rows[attacked], found.witness[attacked]).sum(axis=0)
     order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
     result: dict[str, Any] = {
         "n_witnesses": len(attacked),
         "n_features_used": int((counts > 0).sum()),
-        "n_with_fractions": count_fractions(X, found.witness[attacked], scaling),
+        "n_with_fractions": count_fractions(found.rows, found.witness[attacked], scaling),
         "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
     }
     if image_shape is not None:

@@ -36,7 +36,8 @@ class SpreadFacts:
     @classmethod
     def of(cls, ensemble: TreeEnsemble, attacker: Attacker) -> SpreadFacts:
         """Measure the spread of an ensemble."""
-        settings: dict[str, Any] = {"scale": attacker.scale, "frozen": attacker.frozen, "domain": attacker.domain}
+        options = ("scale", "frozen", "domain", "direction", "groups")
+        settings: dict[str, Any] = {name: getattr(attacker, name) for name in options}
         width = spread(ensemble, attacker.norm, **settings)
         return cls(width, largest_certifiable_eps(ensemble, attacker), attacker.eps)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
+
+if TYPE_CHECKING:
+    from certiforest.verification.certificates import Certificates
+
+
+def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell where two rows differ; a value that is missing in both does not."""
+    return (x != z) & ~(np.isnan(x) & np.isnan(z))
 
 
 def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -21,18 +32,71 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
     Returns
     -------
     ndarray of shape (n_features,)
-        Predicted otherwise than ``x``, and nowhere further from it than ``z``.
+        Predicted otherwise than ``x``, and nowhere further from it than ``z``; without any one of its changes, it is
+        predicted as ``x`` is.
     """
-    z = z.copy()
-    before = ensemble.class_index(x[None])[0]
-    with np.errstate(over="ignore"):
-        changed = np.flatnonzero(x != z)
-        changed = changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
-    for feature in changed:
-        kept, z[feature] = z[feature], x[feature]
-        if ensemble.class_index(z[None])[0] == before:
-            z[feature] = kept
+    z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
+    while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
+        for feature in _by_size(x, z):
+            kept, z[feature] = z[feature], x[feature]
+            if ensemble.class_index(z[None])[0] == before:
+                z[feature] = kept
     return z
+
+
+def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the features at which two rows differ, the largest change first."""
+    changed = np.flatnonzero(differ(x, z))
+    with np.errstate(over="ignore"):
+        return changed[np.argsort(-np.abs(z - x)[changed], kind="stable")]
+
+
+def list_changes(
+    x: NDArray[np.float64], z: NDArray[np.float64], names: Sequence[str], scaling: Scaling | None
+) -> list[dict[str, Any]]:
+    """Return what changes from one row to another, the largest change first, as plain data.
+
+    Parameters
+    ----------
+    x, z : ndarray of shape (n_features,)
+        In the units of the model.
+    names : sequence of str
+    scaling : Scaling or None
+        Gives each change in the units of the data, too, where these are numbers.
+    """
+    raw = None if scaling is None else scaling.invert(np.stack([x, z]))
+    changes = []
+    for f in _by_size(x, z):
+        change: dict[str, Any] = {"feature": names[f], "from": float(x[f]), "to": float(z[f])}
+        if raw is not None and np.isfinite(raw[:, f]).all():
+            change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
+        changes.append(change)
+    return changes
+
+
+def witnesses_in_data(found: Certificates, scaling: Scaling | None) -> NDArray[np.float64]:
+    """Return witnesses in the units of the data: rows that, once scaled, are predicted otherwise.
+
+    They scale to the witnesses themselves, or to the next row that floats of the data's units have; that they are
+    predicted otherwise is looked up. Rows without a witness, or without one in these units, are NaN; shape
+    (n, n_features).
+    """
+    if found.witness is None or found.rows is None or found.ensemble is None:
+        raise ValueError("Expected certificates with witnesses, got none: call certify(..., witness=True).")
+    if scaling is None:
+        return found.witness
+    raw = np.full_like(found.witness, np.nan)
+    for i in np.flatnonzero(~np.isnan(found.witness).all(axis=1)):
+        x, z = found.rows[i], found.witness[i]
+        nearest = scaling.invert(z[None])[0]
+        is_off = scaling.apply(nearest[None])[0] != z
+        further = np.where(is_off & (z != x), np.nextafter(nearest, np.where(z > x, np.inf, -np.inf)), nearest)
+        for row in (nearest, further):
+            again = scaling.apply(row[None])
+            if np.isfinite(again).all() and found.ensemble.predict(again)[0] != found.prediction[i]:
+                raw[i] = row
+                break
+    return raw
 
 
 def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scaling: Scaling | None) -> int:
@@ -45,7 +109,7 @@ def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scalin
     witness : ndarray of shape (m, n_features)
         Changed rows in these units.
     scaling : Scaling or None
-        Leads back to the units of the data, but for rounding.
+        Leads back to the units of the data.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         rows, changed = (values if scaling is None else scaling.invert(values) for values in (X, witness))

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.attack.attacker import Attacker
+from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.training import leaves_in_reach_kernels as kernels
 from certiforest.training.leaves_in_reach_kernels import Reach, Reached, Splits
 
@@ -62,14 +62,14 @@ class LeavesInReach:
 
 
 def _reach(attacker: Attacker, n_features: int) -> Reach:
-    high, low = attacker.budgets(n_features)
+    budgets = attacker.budgets(n_features)
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
     if norm == 0:
-        high, low = np.where(high < 0, -1.0, math.inf), np.zeros(n_features)
+        budgets = Budgets.of(np.where(budgets.high < 0, -1.0, math.inf))
     if not attacker.can_move:
-        high, low = np.full(n_features, -1.0), np.zeros(n_features)
+        budgets = Budgets.of(np.full((2, n_features), -1.0))
     budget = math.inf if norm == -1 else total_budget(attacker)
-    return Reach(high, low, attacker.scale_of(n_features), norm, budget)
+    return Reach(budgets, attacker.scales(n_features), norm, budget)
 
 
 def total_budget(attacker: Attacker) -> float:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near
+from certiforest.attack.rounding_kernels import successor
 from certiforest.compiled import kernel
 
 
@@ -22,9 +23,8 @@ class Splits(NamedTuple):
 class Reach(NamedTuple):
     """How far one attacker moves rows: each feature for itself, and all of them together."""
 
-    high: np.ndarray  # (n_features,) float64: see certiforest.attack.attacker.Budgets
-    low: np.ndarray  # (n_features,) float64
-    unit: np.ndarray  # (n_features,) float64
+    budgets: tuple  # see certiforest.attack.attacker.Budgets
+    unit: np.ndarray  # (2, n_features) float64, of moves down and up
     norm: int  # -1 for L-inf, whose moves cost nothing
     budget: float  # what all moves together may cost, as a sum of powers
 
@@ -98,11 +98,12 @@ def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
                 own, other = splits.left[node], splits.right[node]
                 if x > v:
                     own, other = other, own
-                if abs(x - v) <= reach.high[f] and other_side_is_near(x, v, reach.high[f], reach.low[f]):
+                if abs(x - v) <= reach.budgets.near[f] and other_side_is_near(x, v, successor(v), reach.budgets, f):
                     other_cost = cost
                     if not is_free:
-                        low, high = splits.low[node], splits.high[node]
-                        other_cost = crossing_cost(cost, x, v, low, high, reach.unit[f], reach.norm)
+                        first, last = successor(splits.low[node]), splits.high[node]
+                        unit = reach.unit[0 if x > v else 1, f]
+                        other_cost = crossing_cost(cost, x, v, successor(v), first, last, unit, reach.norm)
                     if other_cost <= reach.budget:
                         stack[n_waiting], stack_cost[n_waiting] = other, other_cost
                         n_waiting += 1

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import closing_distances
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import pruning_kernels as kernels
 from certiforest.training.worst_case import WorstCase, as_box
@@ -104,7 +105,7 @@ def prune_forest(
     """
     pool = _list_thresholds(forest)
     n_features = len(value_range[0])
-    budgets = attacker.with_eps(2 * attacker.eps).budgets(n_features)
+    budgets = closing_distances(attacker, n_features)
     step = attacker.eps * attacker.scale_of(n_features)
 
     # Kept thresholds live in one row of slots per feature, long enough for the whole pool.

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
+from certiforest.attack.attacker import DOWN, UP, Attacker
 from certiforest.verification import cells_kernels as kernels
 from certiforest.verification.cells_kernels import BUDGET
 from certiforest.verification.prepared import Prepared
@@ -56,32 +56,28 @@ class Local:
         leaf, turn = np.empty(8 * ensemble.n_trees, np.int64), np.empty(64 * ensemble.n_trees, np.int64)
         while True:
             end = np.empty(len(leaf), np.int64)
-            n_leaves, n_turns = kernels.list_leaves(trees, x, *reach.budgets, *pricing, *scratch, leaf, end, turn)
+            n_leaves, n_turns = kernels.list_leaves(trees, x, reach.budgets, *pricing, *scratch, leaf, end, turn)
             if n_leaves <= len(leaf) and n_turns <= len(turn):
                 break
             leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
         leaf, turn = leaf[:n_leaves], turn[:n_turns]
         turn_start = np.append(0, end[:n_leaves])
         first_leaf = np.searchsorted(leaf, ensemble.tree_start)
-        by_rank = ranks.of_node, ranks.feature
         unit = reach.unit
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature
-            unit = np.full(ensemble.n_features, min(max(attacker.eps, 1.0), ensemble.n_features))
-        cut_of = np.empty(len(ranks.feature), np.int64)
-        self.cells = kernels.list_cells(x, turn, *by_rank, ranks.value, unit, norm, cut_of)
-        self.leaves = kernels.list_rules(
-            leaf, turn_start, turn, first_leaf, *by_rank, cut_of, self.cells, np.empty(ensemble.n_features, np.int64)
-        )
+            unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
+        values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
+        self.cells = kernels.list_cells(values, turn, ranks, unit, norm, prepared.menus(x, attacker), cut_of)
+        variable_of = np.empty(len(values), np.int64)
+        self.leaves = kernels.list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of)
         self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
         self.budget = 0 if is_box else BUDGET
         if reach.slack == math.inf:
             self._price_exactly()
 
     def row(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the row nearest to ``x`` in the chosen cells."""
-        z = self.x.copy()
-        z[self.cells.feature] = self.cells.value[choice]
-        return z
+        """Return the cheapest row in the chosen cells."""
+        return self.prepared.row(self.x, self.cells.feature, self.cells.value[choice])
 
     def is_affordable(self, z: NDArray[np.float64]) -> bool:
         """Tell whether a row in reach of each feature alone is within the budget, exactly."""
@@ -95,8 +91,10 @@ class Local:
         """Price cells in rationals: the budget is too small for floats."""
         budget, scale = exact_budget(self.attacker), self.prepared.scale
         for v, f in enumerate(self.cells.feature.tolist()):
+            if f >= len(self.x):  # a menu is priced exactly
+                continue
             for c in range(self.cells.first[v], self.cells.first[v + 1]):
                 if c != self.cells.own[v]:
-                    z = float(self.cells.value[c])
-                    price = price_move(float(self.x[f]), z, float(scale[f]), self.attacker.norm)
+                    z, x = float(self.cells.value[c]), float(self.x[f])
+                    price = price_move(x, z, float(scale[UP if z > x else DOWN, f]), self.attacker.norm)
                     self.cells.price[c] = min(math.floor(price * BUDGET / budget), 4 * BUDGET)

@@ -5,6 +5,10 @@ reach allows some cells of the features that its path tests and all cells of the
 
     feature 7      v = .2      v = .5
     cells        0     |    1     |     2          x in cell 1; the path "x[7] > .2" allows cells 1 to 2
+
+A variable that takes a few values only has a menu of them, each with its price, and every cell holds some of these.
+One-hot columns are one such variable, whose values 0, 1, 2, ... tell which of them is set; a split on column j asks
+whether the value is j, and a path "is not j" leaves a hole in what a leaf allows.
 """
 
 import math
@@ -14,19 +18,45 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, power
-from certiforest.attack.rounding_kernels import successor
 from certiforest.compiled import kernel
 
 # The budget of a norm whose costs add up, in the whole numbers that prices are rounded down to.
 BUDGET = 1 << 40
 
 
+class Ranks(NamedTuple):
+    """The thresholds of an ensemble numbered by variable and value.
+
+    ``of_node`` (n_nodes,) is the rank of a split's threshold, 0 at leaves; of a split on a one-hot column j, the rank
+    of j - 1, that of j being the next one. ``feature``, ``value`` and ``above`` (n_ranks,) tell the variable, the
+    threshold and the smallest value above it. Variables from ``n_features`` on are groups of one-hot columns.
+    """
+
+    of_node: ndarray
+    feature: ndarray
+    value: ndarray
+    above: ndarray
+    n_features: int
+
+
+class Menus(NamedTuple):
+    """The values that variables can take at a row, where these are few.
+
+    Those of variable f, from the smallest on, stand at ``first[f]:first[f + 1]``, its value at the row among them;
+    variables without a menu take all values in reach. ``price`` is as in `Cells`.
+    """
+
+    first: ndarray
+    value: ndarray
+    price: ndarray
+
+
 class Cells(NamedTuple):
     """The variables of a local problem and their cells, those of variable ``v`` at ``first[v]:first[v + 1]``.
 
     ``feature`` (n_variables,), ``own`` (n_variables,) the row's own cell; ``top`` (n_cells,) the largest value of a
-    cell (inf for the last), ``value`` (n_cells,) its value nearest to the row, ``price`` (n_cells,) int64 what it costs
-    at least to get there, in shares of a budget of `BUDGET` (L-inf: nothing).
+    cell (inf for the last), ``value`` (n_cells,) its cheapest value, ``price`` (n_cells,) int64 what it costs
+    at least to get there, or to any cell beyond, in shares of a budget of `BUDGET` (L-inf: nothing).
     """
 
     feature: ndarray
@@ -68,7 +98,7 @@ class Leaves(NamedTuple):
 
 @kernel
 def list_leaves(
-    trees, x, high, low, unit, norm, limit, stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn
+    trees, x, budgets, unit, norm, limit, stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn
 ):
     """List the leaves that cost at most ``limit``, tree by tree, the row's own leaf first.
 
@@ -98,9 +128,11 @@ def list_leaves(
                 f, v = trees.feature[node], trees.threshold[node]
                 value = x[f]
                 own = node + 1 if value <= v else trees.right[node]
-                if other_side_is_near(value, v, high[f], low[f]):
+                above = trees.above[node]
+                if other_side_is_near(value, v, above, budgets, f):
                     other = node + 1 if value > v else trees.right[node]
-                    raised = crossing_cost(cost, value, v, trees.low[node], trees.high[node], unit[f], norm)
+                    price = unit[0 if value > v else 1, f]
+                    raised = crossing_cost(cost, value, v, above, trees.first[node], trees.high[node], price, norm)
                     path[length] = 2 * node + (value > v)
                     if raised <= limit:
                         stack[depth] = other
@@ -121,51 +153,106 @@ def list_leaves(
 
 
 @kernel
-def list_cells(x, turn, rank, feature_of, value_of, unit, norm, cut_of):
+def sorted_cuts(turn, ranks):
+    """Return the ranks of the splits turned by some leaf, each once."""
+    cuts = np.empty(2 * turn.shape[0], np.int64)
+    n = 0
+    for i in range(turn.shape[0]):
+        cuts[n] = ranks.of_node[turn[i] >> 1]
+        n += 1
+        if ranks.feature[cuts[n - 1]] >= ranks.n_features:
+            cuts[n] = cuts[n - 1] + 1
+            n += 1
+    cuts = cuts[:n]
+    cuts.sort()
+    n_cuts = 0
+    for i in range(n):
+        if i == 0 or cuts[i] != cuts[i - 1]:
+            cuts[n_cuts] = cuts[i]
+            n_cuts += 1
+    return cuts[:n_cuts]
+
+
+@kernel
+def list_cells(x, turn, ranks, unit, norm, menus, cut_of):
     """Return the `Cells` that the splits turned by some leaf make.
 
-    ``rank`` (n_nodes,) numbers the thresholds of the ensemble by feature and value, ``feature_of`` and ``value_of``
-    tell them by rank. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the cell whose top they are.
+    ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
+    below them.
     """
-    ranks = np.empty(turn.shape[0], np.int64)
-    for i in range(turn.shape[0]):
-        ranks[i] = rank[turn[i] >> 1]
-    ranks.sort()
-    n_cuts = n_variables = 0
-    for i in range(ranks.shape[0]):
-        if i == 0 or ranks[i] != ranks[i - 1]:
-            n_variables += n_cuts == 0 or feature_of[ranks[i]] != feature_of[ranks[n_cuts - 1]]
-            ranks[n_cuts] = ranks[i]
-            n_cuts += 1
+    cuts = sorted_cuts(turn, ranks)
+    n_cuts, n_variables = cuts.shape[0], 0
+    for i in range(n_cuts):
+        n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]
     n_cells = n_cuts + n_variables
     feature, first = np.empty(n_variables, np.int64), np.empty(n_variables + 1, np.int64)
     own = np.empty(n_variables, np.int64)
     top, value, price = np.empty(n_cells), np.empty(n_cells), np.zeros(n_cells, np.int64)
     cell = cut = 0
     for v in range(n_variables):
-        f = feature_of[ranks[cut]]
+        f = ranks.feature[cuts[cut]]
         feature[v], first[v], own[v] = f, cell, -1
-        above = -math.inf
-        while True:
-            is_last = cut == n_cuts or feature_of[ranks[cut]] != f
-            top[cell] = math.inf if is_last else value_of[ranks[cut]]
+        end = cut
+        while end < n_cuts and ranks.feature[cuts[end]] == f:
+            end += 1
+        if menus.first[f + 1] > menus.first[f]:
+            cell, own[v] = cut_menu(x[f], f, cuts[cut:end], ranks, menus, cell, top, value, price, cut_of)
+            lower_towards(price, first[v], own[v], cell - 1)
+            cut = end
+            continue
+        for i in range(cut, end + 1):
+            top[cell] = ranks.value[cuts[i]] if i < end else math.inf
             if x[f] > top[cell]:
                 value[cell] = top[cell]
             elif own[v] < 0:
                 own[v] = cell
                 value[cell] = x[f]
             else:
-                value[cell] = successor(above)
+                value[cell] = ranks.above[cuts[i - 1]]
             if value[cell] != x[f]:
-                price[cell] = whole_price(x[f], value[cell], unit[f], norm)
+                price[cell] = whole_price(x[f], value[cell], unit[1 if value[cell] > x[f] else 0, f], norm)
+            if i < end:
+                cut_of[cuts[i]] = cell
             cell += 1
-            if is_last:
-                break
-            cut_of[ranks[cut]] = cell - 1
-            above = top[cell - 1]
-            cut += 1
+        cut = end
     first[n_variables] = cell
-    return Cells(feature, first, own, top, value, price)
+    return Cells(feature, first, own, top[:cell], value[:cell], price[:cell])
+
+
+@kernel
+def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
+    """Divide the values on a menu among cells, none of them empty; return the number of cells, and the row's own."""
+    begin, last, own = menus.first[f], menus.first[f + 1], -1
+    for i in range(cuts.shape[0] + 1):
+        end = last
+        if i < cuts.shape[0]:
+            end = begin
+            while end < last and menus.value[end] <= ranks.value[cuts[i]]:
+                end += 1
+            if end in (begin, last):  # nothing new below, or nothing above
+                cut_of[cuts[i]] = cell - (end == begin)
+                continue
+            cut_of[cuts[i]] = cell
+        top[cell] = ranks.value[cuts[i]] if end < last else math.inf
+        best = begin
+        for j in range(begin, end):
+            if menus.value[j] == x or (menus.value[best] != x and menus.price[j] < menus.price[best]):
+                best = j
+        value[cell], price[cell] = menus.value[best], menus.price[best]
+        if value[cell] == x:
+            own = cell
+        begin = end
+        cell += 1
+    return cell, own
+
+
+@kernel
+def lower_towards(price, first, own, last):
+    """Let prices grow from the row's own cell outwards: none is above that of a cell beyond."""
+    for c in range(first + 1, own):
+        price[c] = min(price[c], price[c - 1])
+    for c in range(last - 1, own, -1):
+        price[c] = min(price[c], price[c + 1])
 
 
 @kernel
@@ -180,11 +267,11 @@ def whole_price(x, z, unit, norm):
 
 
 @kernel
-def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cells, variable_of):
-    """Return the `Leaves` of a local problem.
+def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of):
+    """Return the `Leaves` of a local problem but those that allow nothing, which holes and menus make possible.
 
-    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_leaves`. ``variable_of`` (n_features,) is
-    scratch.
+    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_leaves`, ``cut_of`` from `list_cells`.
+    ``variable_of``, one entry for every feature and group, is scratch.
     """
     n_variables = cells.feature.shape[0]
     for v in range(n_variables):
@@ -198,18 +285,20 @@ def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cel
     tree, first = np.empty(n_trees, np.int64), np.empty(n_trees + 1, np.int64)
     node, first_rule = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
     n_turns = turn.shape[0]
-    place, low, high = np.empty(n_turns, np.int64), np.empty(n_turns, np.int64), np.empty(n_turns, np.int64)
+    most = 2 * n_turns  # a hole makes two rules of one
+    place, low, high = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
     place_of = np.full(n_variables, -1, np.int64)
     first_tester = np.zeros(n_variables + 1, np.int64)
     lowest, highest = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
+    hole_of = np.full(cells.top.shape[0] + 1, -1, np.int64)  # hole_of[c] == source: cell c is a hole of this leaf
     n_scopes = n_rules = k = i = 0
     for t in range(first_leaf.shape[0] - 1):
         if first_leaf[t + 1] - first_leaf[t] < 2:
             continue
         tree[i], first[i], first_scope[i] = t, k, n_scopes
         for j in range(turn_start[first_leaf[t]], turn_start[first_leaf[t + 1]]):
-            v = variable_of[feature_of[rank[turn[j] >> 1]]]
+            v = variable_of[ranks.feature[ranks.of_node[turn[j] >> 1]]]
             if place_of[v] < first_scope[i]:
                 place_of[v] = n_scopes
                 scope[n_scopes] = v
@@ -219,22 +308,43 @@ def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cel
             node[k], first_rule[k] = leaf[source], n_rules
             for s in range(first_scope[i], n_scopes):
                 lowest[scope[s]], highest[scope[s]] = cells.first[scope[s]], cells.first[scope[s] + 1] - 1
+            has_holes = False
             for j in range(turn_start[source], turn_start[source + 1]):
-                cut = cut_of[rank[turn[j] >> 1]]
-                v = variable_of[feature_of[rank[turn[j] >> 1]]]
+                rank = ranks.of_node[turn[j] >> 1]
+                v, cut = variable_of[ranks.feature[rank]], cut_of[rank]
                 if turn[j] & 1:
                     lowest[v] = max(lowest[v], cut + 1)
+                if ranks.feature[rank] < ranks.n_features:
+                    if not turn[j] & 1:
+                        highest[v] = min(highest[v], cut)
+                elif turn[j] & 1:
+                    highest[v] = min(highest[v], cut_of[rank + 1])
                 else:
-                    highest[v] = min(highest[v], cut)
+                    hole_of[cut + 1 : cut_of[rank + 1] + 1] = source
+                    has_holes = True
+            is_possible = True
             for s in range(first_scope[i], n_scopes):
-                v = scope[s]
-                if lowest[v] > cells.first[v] or highest[v] < cells.first[v + 1] - 1:
-                    place[n_rules], low[n_rules], high[n_rules] = s, lowest[v], highest[v]
+                v, before, begin = scope[s], n_rules, lowest[scope[s]]
+                for c in range(lowest[v] if has_holes else highest[v] + 1, highest[v] + 1):
+                    if hole_of[c] == source:
+                        if begin < c:
+                            place[n_rules], low[n_rules], high[n_rules] = s, begin, c - 1
+                            n_rules += 1
+                        begin = c + 1
+                is_whole = begin == cells.first[v] and highest[v] == cells.first[v + 1] - 1
+                if begin <= highest[v] and not is_whole:
+                    place[n_rules], low[n_rules], high[n_rules] = s, begin, highest[v]
                     n_rules += 1
-            k += 1
+                is_possible &= is_whole or n_rules > before
+            if is_possible:
+                k += 1
+            else:
+                n_rules = first_rule[k]
         i += 1
-    first[n_trees], first_scope[n_trees], first_rule[n_leaves] = k, n_scopes, n_rules
-    first_segment, begin, end = cut_segments(cells, first, first_rule, place, low, high, first_scope, scope[:n_scopes])
+    first[n_trees], first_scope[n_trees], first_rule[k] = k, n_scopes, n_rules
+    first_segment, begin_of, end_of = cut_segments(
+        cells, first, first_rule, place[:n_rules], low, high, first_scope, scope[:n_scopes]
+    )
     first_tester = np.cumsum(first_tester)
     filled = first_tester[:-1].copy()
     tester = np.empty(n_scopes, np.int64)
@@ -243,8 +353,8 @@ def list_rules(leaf, turn_start, turn, first_leaf, rank, feature_of, cut_of, cel
             tester[filled[scope[s]]] = i
             filled[scope[s]] += 1
     return Leaves(
-        tree, first, node, first_rule, place[:n_rules], low[:n_rules], high[:n_rules],
-        first_scope, scope[:n_scopes], first_segment, begin, end, tester, first_tester,
+        tree, first, node[:k], first_rule[: k + 1], place[:n_rules], low[:n_rules], high[:n_rules],
+        first_scope, scope[:n_scopes], first_segment, begin_of, end_of, tester, first_tester,
     )  # fmt: skip
 
 

@@ -9,13 +9,13 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, AttackerError
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.columns import AttackerError
 from certiforest.files import write_atomically
 from certiforest.verification.certificates import STABLE, UNSTABLE, Certificates
 
@@ -43,7 +43,7 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
-        "about": {"certiforest": version("certiforest")},
+        "about": c.about or {},
     }
     for i, stable in enumerate(c.stable.tolist()):
         line: dict[str, Any] = {
@@ -110,6 +110,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         margin=float(header["margin"]),
         model_sha256=header["model_sha256"],
         classes=classes,
+        about=about if isinstance(about := header.get("about"), dict) else None,
     )
 
 

@@ -1,45 +1,34 @@
-"""Verdict: what is known about a row; Certificates: one column per fact about many rows."""
+"""Certificates: one column per fact about many rows, and ways to look at them."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
-from enum import IntEnum
-from typing import Any
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.ensemble import TreeEnsemble
+from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
+from certiforest.words import feature_name, finite_or_none
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["STABLE", "UNDECIDED", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
+
+#: What certificates to be put together must have in common.
+COMMON = ("attacker", "margin", "model_sha256", "classes")
 
 
-class Verdict(IntEnum):
-    """What is proved about a labelled row.
-
-    A row is *stable* if no attack changes the prediction, and *robust* if it is stable and predicted right.
-    """
-
-    ROBUST = 0  #: predicted right, stable
-    FRAGILE = 1  #: predicted right, an attack changes it
-    VULNERABLE = 2  #: predicted wrong, stable
-    BROKEN = 3  #: predicted wrong, an attack changes it
-    UNKNOWN = 4  #: neither stability nor an attack could be proved
-
-
-STABLE, UNSTABLE, UNDECIDED = 1, 0, -1
-
-
-class Method(IntEnum):
-    """Which road a row took."""
-
-    COMPOSED = 0  #: decided tree by tree: no trees meet, or the row withstands each tree at its worst
-    BOUNDED = 1  #: trees meet, but the worst leaf in reach of each tree, taken together, is not enough for any rival
-    PROVED = 2  #: trees meet, and tables found by message passing decide, or the attack they lead to
-    SOLVED = 3  #: the same after cutting what is in reach into parts, or not decided in time
-    NONE = 4  #: never looked at: Ctrl-C came before
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificates:
     """What `certify` proved, one entry per row.
 
@@ -66,13 +55,38 @@ class Certificates:
     radius_proof, radius_witness : ndarray of object, shape (n,), or None
         Likewise, that the row is stable just below its radius, and a row that breaks it at ``radius_upper``.
     rows : ndarray of float64, shape (n, n_features), or None
-        The rows themselves, if proofs were asked for.
+        The rows themselves, if witnesses or proofs were asked for.
     attacker : Attacker or None
     margin : float
     model_sha256 : str or None
         What identifies the model, see `TreeEnsemble.sha256`.
     classes : ndarray or None
         Labels of the model, in its order.
+    index : pandas.Index or None
+        What the rows are called, if they came in a pandas frame.
+    feature_names : tuple of str, or None
+        What the model calls its features.
+    ensemble : TreeEnsemble or None
+        The model; None in certificates read from a file.
+    about : dict or None
+        How they were made: versions, date, time limits.
+
+    Examples
+    --------
+    >>> from certiforest import Attacker, TreeEnsemble, certify
+    >>> stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    >>> c = certify(stump, [[0.2], [0.45], [0.9]], [0, 0, 0], Attacker("linf", 0.1), radius=True)
+    >>> c
+    Certificates of 3 rows
+      attacker         norm=inf, eps=0.1
+      accuracy         66.7%
+      robust accuracy  33.3%
+      verdicts         1 right, cannot be changed; 1 right, can be changed; 1 wrong, cannot be changed
+      roads            3 composed
+    >>> c[c.stable == 0].radius.round(3)
+    array([0.05])
+    >>> c.curve([0.0, 0.1, 1.0])["low"].round(3)
+    array([0.667, 0.333, 0.   ])
     """
 
     prediction: NDArray
@@ -91,6 +105,10 @@ class Certificates:
     margin: float = 0.0
     model_sha256: str | None = None
     classes: NDArray | None = None
+    index: Any = field(default=None, compare=False)
+    feature_names: tuple[str, ...] | None = field(default=None, compare=False)
+    ensemble: TreeEnsemble | None = field(default=None, compare=False)
+    about: dict[str, Any] | None = field(default=None, compare=False)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write a certificate that anyone can check (``docs/certificate_format.md``); needs ``proof=True``.
@@ -112,12 +130,156 @@ class Certificates:
         """Two certificates are equal iff they say the same about the same rows."""
         if not isinstance(other, Certificates):
             return NotImplemented
-        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        names = [field.name for field in fields(self) if field.compare]
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    def to_columns(self) -> dict[str, NDArray]:
+        """Return what is known about the rows, a column of n entries for each fact, as `to_frame` and files have it."""
+        columns: dict[str, NDArray] = {"prediction": self.prediction, "stable": self.stable, "method": self.method}
+        if self.label is not None:
+            columns["verdict"] = np.array([verdict.name for verdict in Verdict])[self._verdict_codes]
+        if self.radius is not None and self.radius_upper is not None:
+            columns["radius"] = self.radius
+            columns["radius_is_exact"] = self.radius == self.radius_upper
+            columns["radius_upper"] = self.radius_upper
+        if self.witness is not None:
+            for feature, values in enumerate(self.witness.T):
+                columns[f"witness_{feature_name(self.feature_names, feature)}"] = values
+        return columns
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame: prediction, stable, method, verdict (with labels), radius and witness (if asked for).
+
+        Its index is that of the rows. ``radius`` comes with ``radius_is_exact`` and ``radius_upper``, a witness as one
+        column per feature, NaN where there is none. A column's type does not depend on the rows.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.to_columns(), index=self.index)
+
+    def __getitem__(self, which: Any) -> Certificates:
+        """Return the certificates of one row, of a slice, of a mask or of a list of rows."""
+        if isinstance(which, (int, np.integer)):
+            if not -len(self) <= which < len(self):
+                raise IndexError(f"Expected a row below {len(self)}, got {which}.")
+            which = [int(which)]
+        return replace(self, **{name: column[which] for name, column in self._columns.items()})
+
+    @property
+    def _columns(self) -> dict[str, Any]:
+        """The fields that have one entry per row."""
+        others = {*COMMON, "is_interrupted", "feature_names", "ensemble", "about"}
+        names = (field.name for field in fields(self) if field.name not in others)
+        return {name: column for name in names if (column := getattr(self, name)) is not None}
+
+    @classmethod
+    def concat(cls, parts: Iterable[Certificates]) -> Certificates:
+        """Put certificates of several tables together: of one model, against one attacker, with the same fields."""
+        first, *others = parts = list(parts)  # an empty list cannot say what it is about
+        for other in others:
+            if not all(_equal(getattr(first, name), getattr(other, name)) for name in COMMON):
+                raise ValueError("Expected certificates of one model and one attacker, got several.")
+            if set(first._columns) != set(other._columns):
+                found = sorted(set(first._columns) ^ set(other._columns))
+                raise ValueError(f"Expected certificates with the same fields, got some without {', '.join(found)}.")
+        columns: dict[str, Any] = {
+            name: np.concatenate([part._columns[name] for part in parts]) for name in first._columns
+        }
+        return replace(first, **columns, is_interrupted=any(part.is_interrupted for part in parts))
+
+    def __repr__(self) -> str:
+        from certiforest.report.text import summary_of
+
+        return "\n  ".join(
+            [f"Certificates of {len(self):,} rows", *(f"{name:<16} {text}" for name, text in summary_of(self))]
+        )
+
+    def _repr_html_(self) -> str:
+        from certiforest.report.cell import as_cell
+
+        return as_cell(self)
+
+    def curve(self, eps: ArrayLike | None = None) -> dict[str, NDArray[np.float64]]:
+        """Return robust accuracy against eps, read off the radii; needs ``radius=True``.
+
+        Parameters
+        ----------
+        eps : array-like, optional
+            Budgets; from 0 to beyond most radii if not given.
+
+        Returns
+        -------
+        dict
+            ``eps``, and at each the certified accuracy ``low`` and, where radii are known only within bounds, what it
+            may be at most, ``high``. Without labels, the share of stable rows.
+        """
+        from certiforest.report.findings import curve_of
+
+        grid = None if eps is None else np.atleast_1d(np.asarray(eps, np.float64))
+        return {name: np.array(values) for name, values in curve_of(self, grid).items()}
+
+    @property
+    def by_class(self) -> list[dict[str, Any]]:
+        """Rows, accuracy and robust accuracy of each class, as plain data; needs labels."""
+        from certiforest.report.findings import list_classes
+
+        self._check_labels()
+        return list_classes(self)
+
+    def findings(self, **names: Any) -> dict[str, Any]:
+        """Return all that a report shows as plain data, ready for JSON; ``names`` as in `report`."""
+        from certiforest.report import gather
+
+        return gather(self, **names)
+
+    def report(self, path: str | os.PathLike[str], *, replace: bool = True, **names: Any) -> None:
+        """Write a report to look at, to print and to hand on.
+
+        Curve and radii are in it if there are radii, fragile rows and attacked features if there are witnesses: ask for
+        ``certify(..., radius=True, witness=True)``.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.html``, ``.json`` or ``.txt``.
+        replace : bool, default=True
+            Without, a file that is there is kept and `FileExistsError` raised.
+        **names
+            ``model`` and ``data``: what to call them; ``feature_names``, ``row_numbers``, ``scaling`` and
+            ``image_shape``: how to show rows.
+        """
+        from certiforest.report import write
+
+        write(self.findings(**names), path, replace=replace)
+
+    def plot_curve(self, ax: Axes | None = None) -> Axes:
+        """Draw certified accuracy against eps with matplotlib; needs radii."""
+        from certiforest.report import plots
+
+        return plots.plot_curve(self.findings(), ax)
+
+    def plot_radii(self, ax: Axes | None = None) -> Axes:
+        """Draw how many rows have which radius; needs radii."""
+        from certiforest.report import plots
+
+        return plots.plot_radii(self.findings(), ax)
+
+    def plot_features(self, ax: Axes | None = None) -> Axes:
+        """Draw in how many witnesses each feature is changed; needs witnesses."""
+        from certiforest.report import plots
+
+        return plots.plot_features(self.findings(), ax)
+
+    def plot_spread(self, ax: Axes | None = None) -> Axes:
+        """Draw thresholds along the features that have most of them, a colour per tree."""
+        from certiforest.report import plots
+
+        return plots.plot_spread(self.findings(), ax)
 
     def unless_interrupted(self) -> Certificates:
         """Return these certificates, or pass Ctrl-C on if it cut them short: for callers that need every row."""
@@ -133,9 +295,12 @@ class Certificates:
     @property
     def correct(self) -> NDArray[np.bool_]:
         """Whether each row is predicted right, shape (n,); needs labels."""
+        self._check_labels()
+        return self.prediction == self.label
+
+    def _check_labels(self) -> None:
         if self.label is None:
             raise ValueError("Expected labels, got none: pass y to certify to compare predictions with it.")
-        return self.prediction == self.label
 
     @property
     def verdict(self) -> NDArray[np.object_]:
@@ -169,6 +334,24 @@ class Certificates:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
         correct = self.correct
         return _share(correct & (self.stable == STABLE)), _share(correct & (self.stable != UNSTABLE))
+
+
+def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
+    """Return how certificates are made that are made now: versions, date, and seconds allowed (None: any number)."""
+    return {
+        **_versions(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time_limit": finite_or_none(time_limit),
+        "total_time_limit": finite_or_none(total_time_limit),
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from certiforest import __version__
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"certiforest": __version__, **libraries, "python": platform.python_version()}
 
 
 def _equal(a: Any, b: Any) -> bool:

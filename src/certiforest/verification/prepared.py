@@ -14,12 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
+from certiforest.attack.columns import AttackerError
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import shown
+from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import Trees
+from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
 from certiforest.verification.leads import Leads
-from certiforest.verification.prices import price_move
+from certiforest.verification.prices import exact_budget, price_move
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
@@ -28,8 +32,9 @@ SMALLEST_UNIT = 1e-300
 class Reach(NamedTuple):
     """How far an attacker comes: what each feature may spend, and all of them together.
 
-    Costs are in multiples of ``unit``, to the power of the norm; together they may reach ``limit``. Rounding takes a
-    sum of them no further than ``slack``.
+    Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
+    ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups have an infinite unit: what a
+    change of category costs is a matter of the group.
     """
 
     budgets: Budgets
@@ -48,12 +53,20 @@ class Prepared:
 
     Attributes
     ----------
+    attacker : Attacker
+        With columns by index.
     ensemble : TreeEnsemble
-        Without the branches outside the attacker's domain, and without splits that change nothing.
-    scale : ndarray of float64, shape (n_features,)
+        Without the branches outside the attacker's domain, with whole thresholds on whole columns, and without splits
+        that change nothing.
+    trees : Trees
+        Those of the ensemble; ``above`` and ``first`` know of whole columns.
+    scale : ndarray of float64, shape (2, n_features)
+        Of moves down, and of moves up.
     has_large_spread : bool
-        Whether trees can meet at no row at all: two trees *meet* at a row if both have a split on one feature that the
-        attacker can turn there.
+        Whether trees can meet at no row at all: two trees *meet* at a row if both have a split on one feature, or one
+        group, that the attacker can turn there.
+    unclaimed : ndarray of int64, shape (n_features,) or (0,)
+        For `reach_kernels.claim`; empty if trees can be looked at one by one without asking whether they meet.
     is_box : bool
         Whether features do not share a budget: L-inf, or no move at all.
     reach : Reach
@@ -62,13 +75,37 @@ class Prepared:
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
         n_features = ensemble.n_features
-        self.attacker, self.scale = attacker, attacker.scale_of(n_features)
-        if attacker.domain is not None:
-            ensemble = ensemble.within(*attacker.bounds(n_features))
+        self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
+        self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
+        if any(column in ensemble.categorical for group in self.groups for column in group):
+            raise AttackerError("Expected groups of one-hot columns, got a column that the model takes for categories.")
+        self._grouped = np.array([column for group in self.groups for column in group], np.int64)
+        self._bounds, whole = attacker.bounds(n_features), attacker.is_integer(n_features)
+        if attacker.domain is not None or whole.any():
+            low, high = (bound.copy() for bound in self._bounds)
+            low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
+            low[self._grouped], high[self._grouped] = 0.0, 1.0
+            if (low > high).any():
+                raise AttackerError(
+                    "Expected a domain that holds a whole number for every integer column, got another."
+                )
+            ensemble = ensemble.within(low, high)
+        self.has_large_spread = has_large_spread(ensemble.without_idle_splits, attacker)
+        if whole.any():
+            ensemble = ensemble.on_whole_numbers(whole)
         self.ensemble = ensemble.without_idle_splits
-        self.has_large_spread = has_large_spread(self.ensemble, attacker)
+        self.trees = self.ensemble.trees
+        if whole.any():
+            of_node = whole[self.trees.feature]
+            self.trees = self.trees._replace(
+                above=_next(self.ensemble.threshold, of_node), first=_next(self.ensemble.low, of_node)
+            )
+        self._whole = np.flatnonzero(whole)
+        self.unclaimed = np.full(0 if self.has_large_spread and not len(self._grouped) else n_features, -1)
+        self.unclaimed[self._grouped] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.reach = self.reach_of(attacker)
+        self._no_menus = Menus(np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64))
         self.leads = Leads(self.ensemble)
 
     def reach_of(self, attacker: Attacker) -> Reach:
@@ -76,12 +113,13 @@ class Prepared:
         n_features = self.ensemble.n_features
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
-            budgets = Budgets(np.zeros(n_features), np.zeros(n_features))
+            budgets = Budgets.of(np.zeros((2, n_features)))
         elif attacker.norm == 0:
-            budgets = Budgets(np.where(budgets.high < 0, -1.0, math.inf), np.zeros(n_features))
+            budgets = Budgets.of(np.where(budgets.high < 0, -1.0, math.inf))
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
-        unit = np.ones(n_features) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
+        unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
+        unit[:, self._grouped] = math.inf
         slack = 0.0
         if attacker.can_move and 0 < attacker.norm < math.inf:
             depth = int(self.ensemble.node_depth.max())
@@ -92,12 +130,89 @@ class Prepared:
 
     def parts(self, X: NDArray[np.float64]) -> Iterator[tuple[slice, Trees]]:
         """Yield runs of rows for which the same splits are settled, and the trees for them: `TreeEnsemble.settled`."""
-        return self.ensemble.settled(self.ensemble.trees, X)
+        return self.ensemble.settled(self.trees, X)
+
+    def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
+        """Return budgets without limits, and the units of costs under L-inf."""
+        unit = self.scale.copy()
+        unit[:, self._grouped] = math.inf
+        may_move = self.attacker.may_move(self.ensemble.n_features)
+        return Budgets.of(np.where(may_move, math.inf, -1.0)), unit
 
     @cached_property
     def ranks(self) -> Ranks:
         """The thresholds numbered by feature and value."""
-        return Ranks(self.ensemble)
+        return rank_thresholds(self.ensemble, self.trees, self.groups)
+
+    def values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values of all variables at a row: its features, then which column of each group is set."""
+        if not self.groups:
+            return x
+        return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
+
+    def row(
+        self, x: NDArray[np.float64], variable: NDArray[np.int64], value: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return a row with other values of some variables."""
+        z, n_features = x.copy(), len(x)
+        is_column = variable < n_features
+        z[variable[is_column]] = value[is_column]
+        for v, category in zip(variable[~is_column].tolist(), value[~is_column].tolist(), strict=True):
+            group = self.groups[v - n_features]
+            z[list(group)] = 0.0
+            z[group[int(category)]] = 1.0
+        return z
+
+    def menus(self, x: NDArray[np.float64], attacker: Attacker) -> Menus:
+        """Return what values variables take at a row where these are few, against this attacker with any budget."""
+        if not self.groups:
+            return self._no_menus
+        first = np.zeros(len(x) + len(self.groups) + 1, np.int64)
+        sizes = [len(group) for group in self.groups]
+        first[len(x) + 1 :] = np.cumsum(sizes)
+        value = np.concatenate([np.empty(0), *(np.arange(float(size)) for size in sizes)])
+        price = np.zeros(len(value), np.int64)
+        for g, group in enumerate(self.groups):
+            here = slice(first[len(x) + g], first[len(x) + g + 1])
+            if attacker.can_move and attacker.norm < math.inf:
+                share = price_move(0.0, 1.0, attacker.group_scale(g), attacker.norm) / exact_budget(attacker)
+                price[here] = min(math.floor(share * BUDGET), 4 * BUDGET)
+            price[here][np.argmax(x[list(group)])] = 0
+        return Menus(first, value, price)
+
+    def columns_with(self, feature: int) -> list[int]:
+        """Return the columns that move together with one: its group's, or itself."""
+        return next((list(group) for group in self.groups if feature in group), [feature])
+
+    def check_rows(self, X: NDArray[np.float64], first: int) -> None:
+        """Refuse rows that the attacker could not find: outside the domain, not whole or not one-hot.
+
+        ``first`` is the number of the first row.
+        """
+        low, high = self._bounds
+        is_outside = (low > X) | (high < X)
+        if is_outside.any():
+            row, f = np.argwhere(is_outside)[0]
+            raise RowError(
+                f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
+                f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
+            )
+        for g, group in enumerate(self.groups):
+            part = X[:, list(group)]
+            is_one_hot = ((part == 0) | (part == 1)).all(axis=1) & (part.sum(axis=1) == 1)
+            if not is_one_hot.all():
+                row = int(np.argmin(is_one_hot))
+                raise RowError(
+                    f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
+                    f" {first + row}. Encode the column again or take the group back."
+                )
+        fraction = X[:, self._whole] > np.floor(X[:, self._whole])
+        if fraction.any():
+            row, place = np.argwhere(fraction)[0]
+            raise RowError(
+                f"Expected whole numbers in integer columns, got {X[row, self._whole[place]]} in row {first + row},"
+                f" feature {self._whole[place]}. Round the row or take the column from integer."
+            )
 
     @cached_property
     def largest_threshold(self) -> float:
@@ -110,33 +225,43 @@ class Prepared:
 
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
-        norm = self.attacker.norm
-        prices = [
-            price_move(float(x[f]), float(z[f]), float(self.scale[f]), norm)
-            for f in np.flatnonzero((z < x) | (z > x)).tolist()  # what is missing stays so
-        ]
+        norm, moved = self.attacker.norm, (z < x) | (z > x)  # what is missing stays so
+        groups = [g for g, group in enumerate(self.groups) if moved[list(group)].any()]
+        prices = [price_move(0.0, 1.0, self.attacker.group_scale(g), norm) for g in groups]
+        moved[self._grouped] = False
+        for f in np.flatnonzero(moved).tolist():
+            unit = self.scale[UP if z[f] > x[f] else DOWN, f]
+            prices.append(price_move(float(x[f]), float(z[f]), float(unit), norm))
         return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
 
 
-class Ranks:
-    """The thresholds of an ensemble numbered by feature and value.
+def _next(value: NDArray[np.float64], is_whole: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the next number above each, the next whole one where only whole ones are possible."""
+    following = np.nextafter(value, math.inf)
+    return np.where(is_whole, np.ceil(following), following)
 
-    Attributes
-    ----------
-    of_node : ndarray of int64, shape (n_nodes,)
-        Rank of a split's threshold, 0 at leaves.
-    feature, value : ndarray, shape (n_ranks,)
-    """
 
-    def __init__(self, ensemble: TreeEnsemble) -> None:
-        split = ensemble.number_splits
-        feature, value = ensemble.feature[split].astype(np.int64), ensemble.threshold[split]
-        order = np.lexsort((value, feature))
-        feature, value = feature[order], value[order]
-        is_new = np.append(True, (feature[1:] != feature[:-1]) | (value[1:] != value[:-1]))[: len(order)]
-        self.of_node = np.zeros(ensemble.n_nodes, np.int64)
-        self.of_node[split[order]] = np.cumsum(is_new) - 1
-        self.feature, self.value = feature[is_new], value[is_new]
+def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, groups: tuple[tuple[int, ...], ...]) -> Ranks:
+    """Return the thresholds of an ensemble, numbered by variable and value."""
+    split = ensemble.number_splits
+    feature, value, above = ensemble.feature[split].astype(np.int64), ensemble.threshold[split], trees.above[split]
+    extra = [np.empty((3, 0))]
+    for g, group in enumerate(groups):
+        for place, column in enumerate(group):
+            here = feature == column
+            feature[here], value[here], above[here] = ensemble.n_features + g, place - 1, place
+            if here.any():
+                extra.append(np.array([[ensemble.n_features + g], [place], [place + 1]], np.float64))
+    more = np.concatenate(extra, axis=1)
+    feature, value, above = (np.append(column, row) for column, row in zip((feature, value, above), more, strict=True))
+    order = np.lexsort((value, feature))
+    one, other = order[1:], order[:-1]
+    is_new = np.append(True, (feature[one] != feature[other]) | (value[one] != value[other]))[: len(order)]
+    rank, of_node = np.empty(len(order), np.int64), np.zeros(ensemble.n_nodes, np.int64)
+    rank[order] = np.cumsum(is_new) - 1
+    of_node[split] = rank[: len(split)]
+    chosen = order[is_new]
+    return Ranks(of_node, feature[chosen].astype(np.int64), value[chosen], above[chosen], ensemble.n_features)
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:

@@ -16,7 +16,7 @@ def exact_budget(attacker: Attacker) -> Fraction:
     return Fraction(attacker.eps) ** (int(attacker.norm) if 0 < attacker.norm < math.inf else 1)
 
 
-def price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
+def price_move(value: float, target: float, unit: float | Fraction, norm: float) -> Fraction:
     """Return the p-th power of a move of one feature (the move itself for L-inf, 1 for L0)."""
     if norm == 0:
         return Fraction(1)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import AttackerError
+from certiforest.attack.attacker import UP
+from certiforest.attack.columns import AttackerError
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verification.certificates import STABLE
 from certiforest.verification.clock import Clock, OutOfTime
@@ -73,17 +74,19 @@ def bound_radii(
     rule: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
     """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
-    attacker, n_features = prepared.attacker, prepared.ensemble.n_features
+    attacker = prepared.attacker
     works = np.empty(len(X), bool)
-    rule.composed_radii(X, ~attacker.is_frozen(n_features), out_lower, works)
-    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all())
+    rule.composed_radii(X, out_lower, works)
+    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.groups
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
-    # A cost beyond the floats looks like none at all.
+    # A distance beyond the floats looks like none at all, and its cost may yet be below others: scales differ.
     largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), prepared.largest_threshold)
     is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
+    if is_far and not is_exact:
+        np.minimum(out_lower, LARGEST / max(float(prepared.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
     out_lower[never] = 0.0 if is_far else math.inf
 
 
@@ -150,14 +153,15 @@ class RadiusSearch:
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
-        moved = np.flatnonzero(z != self._x)
+        prepared, moved = self._roads.prepared, np.flatnonzero(z != self._x)
         with np.errstate(over="ignore"):
-            cost = np.abs(z - self._x)[moved] / self._roads.prepared.scale[moved]
-        for f in moved[np.argsort(-cost, kind="stable")]:
-            kept = z[f]
-            z[f] = self._x[f]
-            if self._roads.prepared.predict(z) == self._own:
-                z[f] = kept
+            cost = np.abs(z - self._x)[moved] / prepared.scale[(z > self._x)[moved].astype(int), moved]
+        for f in moved[np.argsort(-cost, kind="stable")].tolist():
+            columns = prepared.columns_with(f)
+            kept = z[columns]
+            z[columns] = self._x[columns]
+            if prepared.predict(z) == self._own:
+                z[columns] = kept
                 if self._attacker.norm == math.inf:
                     break
         return z
@@ -219,10 +223,12 @@ class RadiusSearch:
         ensemble = self._roads.ensemble
         split = ensemble.number_splits
         split = split[~np.isnan(self._x[ensemble.feature[split]])]
-        split = split[~self._attacker.is_frozen(ensemble.n_features)[ensemble.feature[split]]]
+        way = (self._x[ensemble.feature[split]] <= ensemble.threshold[split]).astype(int)
+        can_move = self._attacker.may_move(ensemble.n_features)[way, ensemble.feature[split]]
+        split, way = split[can_move], way[can_move]
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
-        start, unit = self._x[feature], self._roads.prepared.scale[feature]
-        end = np.where(start <= threshold, np.nextafter(threshold, math.inf), threshold)
+        start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
+        end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
         with np.errstate(over="ignore"):
             return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
 

@@ -78,7 +78,7 @@ class Roads:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
         if radius == math.inf:
             # Any value costs nothing: L0, and its prices left out.
-            free = Attacker(0, self.ensemble.n_features, None, self.attacker.frozen, self.attacker.domain)
+            free = self.attacker.replace(norm=0, eps=self.ensemble.n_features, scale=None)
             local = Local(self.prepared, x, free)
             local.budget, local.cells.price[:] = 0, 0
         else:
@@ -114,7 +114,7 @@ class Roads:
         return Finding(STABLE, proof=proof, method=_road(n_boxes))
 
     def _lead(self, z: NDArray[np.float64], y: int, rival: int) -> int:
-        trees = self.ensemble.trees
+        trees = self.prepared.trees
         leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
         return self.prepared.leads.lead(self.ensemble.leaf[leaves], y, rival)
 

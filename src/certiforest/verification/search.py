@@ -23,6 +23,8 @@ from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is
 
 # A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
 PATIENCE, MOST_SWEEPS = 0.01, 100
+# So many boxes are examined before a linear program, which takes as long as some of them, is tried.
+FEW_BOXES = 16
 
 
 class Box(NamedTuple):
@@ -91,15 +93,13 @@ class Search:
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
+            if self.n_boxes == FEW_BOXES and self._is_proved_at_once(clock):
+                return None
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
-            limits = PATIENCE, box.may_enumerate
-            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, *limits)
-            # The best tables once, for all parts to start from, in half the time that is left.
-            is_first = status == kernels.OPEN and self.n_boxes == 0 and not clock.is_up
-            if is_first and improve_tables(self._local, self._contest, tables, clock.left / 2):
-                status = kernels.examine_box(cells, leaves, self._contest, tables, 1, *limits)
+            limits = MOST_SWEEPS, PATIENCE, box.may_enumerate
+            status = kernels.examine_box(cells, leaves, self._contest, tables, *limits)
             self.n_boxes += 1
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
@@ -121,6 +121,19 @@ class Search:
             elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
                 return z
         return None
+
+    def _is_proved_at_once(self, clock: Clock) -> bool:
+        """Try to prove all cells together, with the best tables that they can have, in half the time that is left."""
+        cells, leaves = self._local.cells, self._local.leaves
+        tables = new_tables(cells, leaves)
+        if not improve_tables(self._local, self._contest, tables, clock.left / 2):
+            return False
+        if kernels.examine_box(cells, leaves, self._contest, tables, 1, PATIENCE, False) != kernels.PROVED:
+            return False
+        if self._keep_proof:
+            self.proof.clear()
+            self._write_tables(tables, self.proof)
+        return True
 
     def _works(self, z: NDArray[np.float64]) -> bool:
         return self._is_attack(z) and self._local.is_affordable(z)

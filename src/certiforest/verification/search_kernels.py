@@ -11,6 +11,7 @@ from certiforest.verification.tables_kernels import (
     float_bound,
     least_entries,
     least_entry,
+    least_in_box,
     least_prices,
     reach_in,
     set_lambda,
@@ -88,30 +89,39 @@ def estimate_losses(cells, leaves, contest, tables, reach, worth):
             best = max(best, tables.theta[c])
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.loss[c] = best - tables.theta[c]
+    place, low, high = rules = leaves.place, leaves.low, leaves.high
+    whole, n_scopes = tables.whole, leaves.scope.shape[0]
+    least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes)
     for t in range(leaves.tree.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
+        total = least_in_box(leaves.first_segment, whole, scopes, least)
+        free[scopes.start : scopes.stop] = -math.inf  # what the best leaf without a rule there is worth
         worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = -math.inf
         most = -math.inf
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if not reach[k]:
                 continue
-            value = float(contest.lead[k] - least_entries(leaves, tables, t, k))
-            most = max(most, value)
             i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            value = float(contest.lead[k] - least_entries(rules, whole, (i, end), least, total))
+            if value > most:
+                most = value
             for s in scopes:
+                if i == end or place[i] != s:
+                    if value > free[s]:
+                        free[s] = value
+                    continue
                 start = i
-                least, i = least_entry(leaves, tables, s, i, end)
-                if i == start:
-                    for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+                entry, i = least_entry(rules, whole, i, end)
                 for j in range(start, i):
-                    for g in range(leaves.low[j], leaves.high[j] + 1):
-                        worth[g] = max(worth[g], value + (least - tables.whole[g]))
+                    for g in range(low[j], high[j] + 1):
+                        if value + entry > worth[g]:
+                            worth[g] = value + entry
         for s in scopes:
             v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                lost = most - (max(worth[g], free[s] + least[s]) - whole[g])
                 for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
-                    tables.loss[c] += most - worth[g]
+                    tables.loss[c] += lost
 
 
 @kernel

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.attacker import Budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
@@ -59,17 +60,17 @@ class Sums:
         All trees speak for every row, so that their order plays no role.
         """
         prepared, reach = self._prepared, self._prepared.reach
-        prices = reach.unit, int(prepared.attacker.norm if not prepared.is_box else 0), reach.limit, self._slack
+        prices = reach.unit, int(0 if prepared.is_box else prepared.attacker.norm), reach.limit, self._slack
         scores = *self._scaled, self._scaled_margin, self._scaled_span
         for part, trees in prepared.parts(X):
-            rows, results = X[part], (not prepared.has_large_spread, out_prediction[part], out_stable[part])
+            rows, results = X[part], (prepared.unclaimed, out_prediction[part], out_stable[part])
             if prepared.is_box:
-                box = *reach.budgets, *self._scores, self._margin, self._span
+                box = reach.budgets, *self._scores, self._margin, self._span
                 kernels.decide_within_box(trees, rows, *box, *results)
             else:
-                kernels.decide_by_price(trees, rows, *reach.budgets, *prices, *scores, *results)
+                kernels.decide_by_price(trees, rows, reach.budgets, *prices, *scores, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
-        leaves = _Leaves(self._ensemble) if borderline.size else None
+        leaves = _Leaves(prepared) if borderline.size else None
         for i in borderline:
             assert leaves is not None
             out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, clock.start())
@@ -80,7 +81,7 @@ class Sums:
         band = self._scaled.slack + self._scaled_margin
         if slack == math.inf:
             return UNDECIDED
-        leaves.list(x, *reach.budgets, reach.unit, int(self._prepared.attacker.norm), reach.limit + slack)
+        leaves.list(x, reach.budgets, reach.unit, int(self._prepared.attacker.norm), reach.limit + slack)
         leads = [(rival, leaves.lead(self._scaled.value, y, rival)) for rival in range(self._ensemble.n_classes)]
         leads = [(rival, lead) for rival, lead in leads if rival != y]
         if self._margin > 0 and min(lead for _, lead in leads) <= band:
@@ -98,12 +99,10 @@ class Sums:
             is_open = True
         return UNDECIDED if is_open else STABLE
 
-    def composed_radii(
-        self, X: NDArray[np.float64], movable: NDArray[np.bool_], out_radius: NDArray, out_works: NDArray
-    ) -> None:
+    def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf; see `Votes.composed_radii`."""
-        ensemble, leaves = self._ensemble, _Leaves(self._ensemble)
-        reach = np.where(movable, math.inf, -1.0), np.zeros(len(movable)), self._prepared.scale
+        ensemble, leaves = self._ensemble, _Leaves(self._prepared)
+        reach = self._prepared.endless_reach()
         prediction = ensemble.class_index(X)
         for i, y in enumerate(prediction.tolist()):
             leaves.list(X[i], *reach, -1, math.inf)
@@ -118,7 +117,8 @@ class Sums:
 class _Leaves:
     """The leaves of all trees within a limit, listed for one row after another."""
 
-    def __init__(self, ensemble: TreeEnsemble) -> None:
+    def __init__(self, prepared: Prepared) -> None:
+        ensemble, self._prepared, self._trees = prepared.ensemble, prepared, prepared.trees
         n_nodes, n_trees = ensemble.n_nodes, ensemble.n_trees
         self._ensemble = ensemble
         self._stacks = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
@@ -127,12 +127,10 @@ class _Leaves:
         self._order = np.empty(0, np.int64)
         self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
 
-    def list(self, x: NDArray, high: NDArray, low: NDArray, unit: NDArray, norm: int, limit: float) -> None:
+    def list(self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float) -> None:
         """List the leaves within a limit, see `reach_kernels.list_leaves`."""
-        ((_, self._trees),) = self._ensemble.settled(self._ensemble.trees, x[None])
-        kernels.list_row(
-            self._trees, x, high, low, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
-        )
+        ((_, self._trees),) = self._prepared.parts(x[None])
+        kernels.list_row(self._trees, x, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start)
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:
         """Return the lead of ``y`` over a rival at the row itself, in floats."""

@@ -19,7 +19,7 @@ from certiforest.verification.votes_kernels import BORDERLINE, STABLE, UNKNOWN, 
 
 
 @kernel
-def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total):
+def walk_row(trees, value, x, near, out_stack, out_start, out_chosen, out_total):
     """Send a row down all trees: add up its scores and note the splits near its path.
 
     Fills ``out_chosen`` (n_trees,) with rows of ``value`` and ``out_total`` (n_classes,) with their sums; the splits of
@@ -31,7 +31,7 @@ def walk_row(trees, value, x, high, out_stack, out_start, out_chosen, out_total)
     depth = 0
     for tree in range(out_chosen.shape[0]):
         out_start[tree] = depth
-        node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, high, out_stack, depth)
+        node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, near, out_stack, depth)
         row = trees.leaf[node]
         out_chosen[tree] = row
         for c in range(n_classes):
@@ -76,12 +76,12 @@ def keeps_lead(digit, chosen, start, worst, k, y, rival, pick):
 
 
 @kernel
-def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, watch, out_prediction, out_stable):
+def decide_within_box(trees, X, budgets, value, digit, slack, margin, span, unclaimed, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
     ``span`` (n_trees,) bounds what a tree can change any lead by. With a ``margin`` above zero, leads that are not
-    beyond it on either side leave a row UNKNOWN. With ``watch``, trees that meet do, unless it withstands each tree at
-    its worst.
+    beyond it on either side leave a row UNKNOWN. Trees that meet (see `unclaimed` in `votes_kernels`) do, unless it
+    withstands each tree at its worst.
     """
     n_trees, n_rivals = span.shape[0], value.shape[1] - 1
     stack = np.empty(2 * trees.feature.shape[0] + 2, np.int64)
@@ -93,18 +93,18 @@ def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, wa
     lead = np.empty(n_rivals)
     worst = np.empty((n_trees, n_rivals), np.int64)
     worth = np.empty(n_rivals)
-    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    owner, watch = unclaimed.copy(), unclaimed.shape[0] > 0
     band = slack + margin
     for i in range(X.shape[0]):
         x = X[i]
-        walk_row(trees, value, x, high, stack, start, chosen, total)
+        walk_row(trees, value, x, budgets.near, stack, start, chosen, total)
         y = find_winner(total, slack, digit, chosen)
         out_prediction[i] = y
         own_lead = list_rivals(total, y, rival, lead)
         rest = sum_of_spans(span, start)
         is_stable = own_lead - rest > band
         meet = False
-        owner[:] = -1
+        owner[:] = unclaimed
         for tree in range(n_trees):
             if is_stable:
                 break
@@ -125,12 +125,12 @@ def decide_within_box(trees, X, high, low, value, digit, slack, margin, span, wa
                 depth -= 1
                 node = stack[depth]
                 f, v = trees.feature[node], trees.threshold[node]
-                if not other_side_is_near(x[f], v, high[f], low[f]):
+                if not other_side_is_near(x[f], v, trees.above[node], budgets, f):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
                 node = trees.right[node] if x[f] <= v else node + 1
-                node, depth = descend(trees, node, 1, x, high, stack, depth)
+                node, depth = descend(trees, node, 1, x, budgets.near, stack, depth)
                 row = trees.leaf[node]
                 for k in range(n_rivals):
                     new = value[row, rival[k]] - value[row, y]
@@ -176,7 +176,7 @@ def enter_leaves(trees, leaf, z):
 
 
 @kernel
-def list_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_leaf, out_cost, out_start):
+def list_row(trees, x, budgets, unit, norm, limit, stack, stack_cost, out_leaf, out_cost, out_start):
     """List the leaves of every tree within the limit, see `reach_kernels.list_leaves`.
 
     Those of tree ``t`` stand at ``out_start[t] : out_start[t + 1]``, the row's own first.
@@ -185,9 +185,7 @@ def list_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_leaf
     n = 0
     for tree in range(out_start.shape[0] - 1):
         out_start[tree] = n
-        n, _ = list_leaves(
-            trees, tree, x, high, low, unit, norm, limit, nobody, stack, stack_cost, n, out_leaf, out_cost
-        )
+        n, _ = list_leaves(trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, n, out_leaf, out_cost)
     out_start[out_start.shape[0] - 1] = n
 
 
@@ -241,7 +239,7 @@ def weigh_rival(
 
 @kernel
 def decide_by_price(
-    trees, X, high, low, unit, norm, limit, slack, value, digit, gain_slack, margin, span, watch,
+    trees, X, budgets, unit, norm, limit, slack, value, digit, gain_slack, margin, span, unclaimed,
     out_prediction, out_stable,
 ):  # fmt: skip
     """Decide every row against an attacker whose costs add up.
@@ -263,7 +261,7 @@ def decide_by_price(
     rival = np.empty(n_rivals, np.int64)
     lead = np.empty(n_rivals)
     safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
-    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    owner = unclaimed.copy()
     front_node = np.empty(n_nodes, np.int64)
     front_cost = np.empty(n_nodes)
     front_gain = np.empty(n_nodes)
@@ -277,14 +275,14 @@ def decide_by_price(
     band = gain_slack + margin
     for i in range(X.shape[0]):
         x = X[i]
-        walk_row(trees, value, x, high, near, near_start, chosen, total)
+        walk_row(trees, value, x, budgets.near, near, near_start, chosen, total)
         y = find_winner(total, gain_slack, digit, chosen)
         out_prediction[i] = y
         own_lead = list_rivals(total, y, rival, lead)
         rest = sum_of_spans(span, near_start)
         is_stable = own_lead - rest > band
         meet = False
-        owner[:] = -1
+        owner[:] = unclaimed
         safe_lead[:] = lead
         n = n_near = 0
         for tree in range(n_trees):
@@ -294,7 +292,7 @@ def decide_by_price(
                 continue
             start[n_near] = n
             n, meets = list_leaves(
-                trees, tree, x, high, low, unit, norm, limit + slack, owner, stack, stack_cost, n, node, cost
+                trees, tree, x, budgets, unit, norm, limit + slack, owner, stack, stack_cost, n, node, cost
             )
             meet |= meets
             least = math.inf

@@ -21,6 +21,8 @@ from certiforest.compiled import kernel
 
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
+# Stands in whole tables where a segment has no cell in the box: more than any entry, so that it is never the least.
+OUTSIDE = np.int64(2**61)
 
 
 class Contest(NamedTuple):
@@ -141,63 +143,73 @@ def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, res
     and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest theta without this tree's part by
     segment, variable and rule, ``rest`` what the best leaf that allows a segment is worth without that variable's part.
     """
-    theta, table = tables.theta, tables.table
-    scope, place, low, high = leaves.scope, leaves.place, leaves.low, leaves.high
-    n_segments, n_scopes = leaves.begin.shape[0], scope.shape[0]
+    # Comparisons instead of max(), and arrays under names of their own: this is where the time goes.
+    theta, table, scope, place = tables.theta, tables.table, leaves.scope, leaves.place
+    begin, end, low, high = leaves.begin, leaves.end, leaves.low, leaves.high
+    first_segment, first_rule, lead = leaves.first_segment, leaves.first_rule, contest.lead
+    n_segments, n_scopes = begin.shape[0], scope.shape[0]
+    first_scope, end_scope = leaves.first_scope[t], leaves.first_scope[t + 1]
+    first_leaf, end_leaf = leaves.first[t], leaves.first[t + 1]
     everywhere = 0.0
-    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-        v = scope[s]
+    for s in range(first_scope, end_scope):
+        lowest, highest = tables.low[scope[s]], tables.high[scope[s]]
         best = -math.inf
-        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-            rest[g] = peak[g] = -math.inf
-            if is_in_box(leaves, tables, v, g):
-                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
-                    peak[g] = max(peak[g], theta[c])
-                peak[g] -= table[g]
-                best = max(best, peak[g])
-        peak[n_segments + s] = best
-        rest[n_segments + s] = -math.inf
+        for g in range(first_segment[s], first_segment[s + 1]):
+            most = -math.inf  # and so it stays where the segment is not in the box
+            for c in range(max(begin[g], lowest), min(end[g], highest) + 1):
+                if theta[c] > most:
+                    most = theta[c]
+            most -= table[g]
+            rest[g], peak[g] = -math.inf, most
+            if most > best:
+                best = most
+        rest[n_segments + s], peak[n_segments + s] = -math.inf, best
         everywhere += best
     most = -math.inf
-    for k in range(leaves.first[t], leaves.first[t + 1]):
+    for k in range(first_leaf, end_leaf):
         if not reach[k]:
             continue
-        value = contest.lead[k] + everywhere
-        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-        while i < end:
+        value = lead[k] + everywhere
+        i, last = first_rule[k], first_rule[k + 1]
+        while i < last:
             first, s = i, place[i]
             best = -math.inf
-            while i < end and place[i] == s:
+            while i < last and place[i] == s:
                 for g in range(low[i], high[i] + 1):
-                    best = max(best, peak[g])
+                    if peak[g] > best:
+                        best = peak[g]
                 i += 1
             peak[n_segments + n_scopes + first] = best
             value += best - peak[n_segments + s]
         worth[k] = value
-        most = max(most, value)
-    for k in range(leaves.first[t], leaves.first[t + 1]):
+        if value > most:
+            most = value
+    for k in range(first_leaf, end_leaf):
         if not reach[k]:
             continue
-        i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-            if i < end and place[i] == s:
+        i, last = first_rule[k], first_rule[k + 1]
+        for s in range(first_scope, end_scope):
+            if i < last and place[i] == s:
                 value = worth[k] - peak[n_segments + n_scopes + i]
-                while i < end and place[i] == s:
+                while i < last and place[i] == s:
                     for g in range(low[i], high[i] + 1):
-                        rest[g] = max(rest[g], value)
+                        if value > rest[g]:
+                            rest[g] = value
                     i += 1
             else:
-                rest[n_segments + s] = max(rest[n_segments + s], worth[k] - peak[n_segments + s])
-    share = 1.0 / (leaves.first_scope[t + 1] - leaves.first_scope[t])
-    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                value = worth[k] - peak[n_segments + s]
+                if value > rest[n_segments + s]:
+                    rest[n_segments + s] = value
+    share = 1.0 / (end_scope - first_scope)
+    for s in range(first_scope, end_scope):
+        for g in range(first_segment[s], first_segment[s + 1]):
             if peak[g] == -math.inf:
                 continue
             # A segment that no leaf in reach allows is worth little, but a number.
             value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share - peak[g]
             change = value - table[g]
             table[g] = value
-            for c in range(leaves.begin[g], leaves.end[g] + 1):
+            for c in range(begin[g], end[g] + 1):
                 theta[c] += change
 
 
@@ -289,17 +301,25 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
     for v in range(tables.low.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
             scratch[c] = -shifted_product(price, cells.price[c], shift)
+    least = np.empty(leaves.scope.shape[0], np.int64)
+    rules, first_rule = (leaves.place, leaves.low, leaves.high), leaves.first_rule
     for t in range(leaves.tree.shape[0]):
-        best = np.int64(-(2**62))
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            if reach[k]:
-                best = max(best, contest.lead[k] - least_entries(leaves, tables, t, k))
-        bound += best
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                first, last = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
+                for c in range(first, last + 1):
                     scratch[c] += tables.whole[g]
+                if first > last:
+                    tables.whole[g] = OUTSIDE
+        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
+        total = least_in_box(leaves.first_segment, tables.whole, scopes, least)
+        best = np.int64(-(2**62))
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if reach[k]:
+                taken = least_entries(rules, tables.whole, (first_rule[k], first_rule[k + 1]), least, total)
+                best = max(best, contest.lead[k] - taken)
+        bound += best
     for v in range(tables.low.shape[0]):
         best = scratch[tables.low[v]]
         for c in range(tables.low[v] + 1, tables.high[v] + 1):
@@ -315,35 +335,47 @@ def shifted_product(lambda_, price, shift):
 
 
 @kernel
-def least_entries(leaves, tables, t, k):
-    """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests."""
-    total = 0
-    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-    for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-        least, i = least_entry(leaves, tables, s, i, end)
-        total += least
+def least_in_box(first_segment, whole, scopes, out):
+    """Write the smallest number of some tables to ``out`` (n_scopes,); return their sum."""
+    total = np.int64(0)
+    for s in scopes:
+        out[s] = whole[first_segment[s]]
+        for g in range(first_segment[s] + 1, first_segment[s + 1]):
+            if whole[g] < out[s]:
+                out[s] = whole[g]
+        total += out[s]
     return total
 
 
 @kernel
-def least_entry(leaves, tables, s, i, end):
-    """Return the smallest number of a table in the box where rules from ``i`` on allow it, or anywhere without one.
+def least_entry(rules, whole, i, end):
+    """Return the smallest number of a table where the rules of one place, from ``i`` on, allow it.
 
-    Also the first rule of another place.
+    ``rules`` are the arrays ``place``, ``low`` and ``high`` of `Leaves`. Also return the first rule of another place.
     """
-    v = leaves.scope[s]
-    best = np.int64(2**62)
-    if i == end or leaves.place[i] != s:
-        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-            if is_in_box(leaves, tables, v, g):
-                best = min(best, tables.whole[g])
-        return best, i
-    while i < end and leaves.place[i] == s:
-        for g in range(leaves.low[i], leaves.high[i] + 1):
-            if is_in_box(leaves, tables, v, g):
-                best = min(best, tables.whole[g])
+    place, low, high = rules
+    s, best = place[i], OUTSIDE
+    while i < end and place[i] == s:
+        for g in range(low[i], high[i] + 1):
+            if whole[g] < best:
+                best = whole[g]
         i += 1
     return best, i
+
+
+@kernel
+def least_entries(rules, whole, ends, least, total):
+    """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests.
+
+    ``ends`` are the first rule of the leaf and of the next one; ``least`` and ``total`` come from `least_in_box` and
+    hold where the leaf has no rule.
+    """
+    i, end = ends
+    while i < end:
+        s = rules[0][i]
+        entry, i = least_entry(rules, whole, i, end)
+        total += entry - least[s]
+    return total
 
 
 @kernel

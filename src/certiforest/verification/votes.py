@@ -34,26 +34,24 @@ class Votes:
         """
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
-        watch = not prepared.has_large_spread
         for part, trees in prepared.parts(X):
-            results = ensemble.n_classes, watch, order.place, order.moved, out_prediction[part], out_stable[part]
+            found = out_prediction[part], out_stable[part]
+            results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, *found
             if prepared.is_box:
-                kernels.decide_within_box(trees, X[part], *reach.budgets, *results)
+                kernels.decide_within_box(trees, X[part], reach.budgets, *results)
             else:
                 pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-                kernels.decide_by_price(trees, X[part], *reach.budgets, *pricing, *results)
+                kernels.decide_by_price(trees, X[part], reach.budgets, *pricing, *results)
         order.improve()
 
-    def composed_radii(
-        self, X: NDArray[np.float64], movable: NDArray[np.bool_], out_radius: NDArray, out_works: NDArray
-    ) -> None:
+    def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf, each tree taken on its own.
 
         That is rounded up, exact where the scale is 1, and inf if there is no change. Also write whether the changes of
         all trees work together.
         """
         prepared = self._prepared
-        reach = movable, prepared.scale, prepared.ensemble.n_classes
+        reach = *prepared.endless_reach(), prepared.ensemble.n_classes
         for part, trees in prepared.parts(X):
             kernels.composed_radii(trees, X[part], *reach, out_radius[part], out_works[part])
 

@@ -23,26 +23,27 @@ def holds_majority(count, n_trees, c):
 
 
 @kernel
-def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, out_prediction, out_stable):
+def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
     A tree that can say one thing only is fixed. As soon as the fixed trees of one class hold the majority, the row is
     stable and predicted so. Otherwise, against rival c the worst case gives the predicted class y its fixed trees and
     c every tree that can vote for it, so y is safe iff ``fixed[y] > reachable[c]``, or equal and y wins ties.
 
-    With ``watch``, trees that meet leave a row UNKNOWN. ``order`` (n_trees,) is the order of visits; no verdict depends
+    Trees that meet leave a row UNKNOWN; ``unclaimed`` (n_features,) is where `claim` starts, or empty if none can meet.
+    ``order`` (n_trees,) is the order of visits; no verdict depends
     on it. ``out_moved`` (n_trees, 2) counts how often each tree was visited, and how often it was not fixed.
     """
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
-    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    owner, watch = unclaimed.copy(), unclaimed.shape[0] > 0
     seen = np.empty(n_classes, np.int64)  # seen[c] == tree: class c was met in this tree
     vote = np.empty(n_trees, np.int64)
     fixed = np.empty(n_classes, np.int64)
     reachable = np.empty(n_classes, np.int64)
     for i in range(X.shape[0]):
         x = X[i]
-        owner[:] = -1
+        owner[:] = unclaimed
         seen[:] = -1
         fixed[:] = 0
         reachable[:] = 0
@@ -50,7 +51,7 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
         is_stable = False
         for place in range(n_trees):
             tree = order[place]
-            node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, high, stack, 0)
+            node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, budgets.near, stack, 0)
             own = trees.leaf[node]
             vote[tree] = own
             seen[own] = tree
@@ -60,12 +61,12 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
                 depth -= 1
                 node = stack[depth]
                 f, v = trees.feature[node], trees.threshold[node]
-                if not other_side_is_near(x[f], v, high[f], low[f]):
+                if not other_side_is_near(x[f], v, trees.above[node], budgets, f):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
                 node = trees.right[node] if x[f] <= v else node + 1
-                node, depth = descend(trees, node, 1, x, high, stack, depth)
+                node, depth = descend(trees, node, 1, x, budgets.near, stack, depth)
                 c = trees.leaf[node]
                 if seen[c] != tree:
                     seen[c] = tree
@@ -87,7 +88,7 @@ def decide_within_box(trees, X, high, low, n_classes, watch, order, out_moved, o
 
 
 @kernel
-def scan_row(trees, x, high, order, out_moved, out_vote, out_fixed, out_near):
+def scan_row(trees, x, budgets, order, out_moved, out_vote, out_fixed, out_near):
     """Let the trees vote, and see which of them have no split near the row's path: nobody can move those.
 
     As soon as such trees of one class hold the majority, the row is stable: return that class and stop. Otherwise
@@ -105,7 +106,7 @@ def scan_row(trees, x, high, order, out_moved, out_vote, out_fixed, out_near):
         while right[node] != node:
             for _ in range(trees.stride[tree]):
                 value, v = x[feature[node]], threshold[node]
-                is_near |= abs(value - v) <= high[feature[node]]
+                is_near |= abs(value - v) <= budgets.near[feature[node]]
                 node = node + 1 if value <= v else right[node]
         c = trees.leaf[node]
         out_vote[tree] = c
@@ -145,7 +146,7 @@ def count_by_class(vote, n_classes):
 
 @kernel
 def decide_by_price(
-    trees, X, high, low, unit, norm, limit, slack, n_classes, watch, order, out_moved, out_prediction, out_stable
+    trees, X, budgets, unit, norm, limit, slack, n_classes, unclaimed, order, out_moved, out_prediction, out_stable
 ):
     """Decide every row against an attacker whose costs add up.
 
@@ -155,7 +156,7 @@ def decide_by_price(
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     stack_cost = np.empty(trees.feature.shape[0] + 1)
-    owner = np.empty(X.shape[1] if watch else 0, np.int64)
+    owner = unclaimed.copy()
     cost = np.empty((n_trees, n_classes))
     leaf = np.empty((n_trees, n_classes), np.int64)
     vote = np.empty(n_trees, np.int64)
@@ -166,12 +167,12 @@ def decide_by_price(
     target = np.empty(n_trees, np.int64)
     for i in range(X.shape[0]):
         x = X[i]
-        winner, n_near = scan_row(trees, x, high, order, out_moved, vote, fixed, near)
+        winner, n_near = scan_row(trees, x, budgets, order, out_moved, vote, fixed, near)
         if winner >= 0:
             out_prediction[i] = winner
             out_stable[i] = STABLE
             continue
-        owner[:] = -1
+        owner[:] = unclaimed
         cost[:] = math.inf
         for tree in range(n_trees):
             cost[tree, vote[tree]] = 0.0
@@ -181,7 +182,7 @@ def decide_by_price(
         for k in range(n_near):
             tree = near[k]
             n_seen, meets = visit_priced(
-                trees, tree, x, high, low, unit, norm, limit + slack, owner, stack, stack_cost, cost[tree], leaf[tree]
+                trees, tree, x, budgets, unit, norm, limit + slack, owner, stack, stack_cost, cost[tree], leaf[tree]
             )
             meet = meet or meets
             fixed[vote[tree]] += n_seen == 1
@@ -203,13 +204,13 @@ def decide_by_price(
 
 
 @kernel
-def price_row(trees, x, high, low, unit, norm, limit, stack, stack_cost, out_cost, out_leaf, out_vote):
+def price_row(trees, x, budgets, unit, norm, limit, stack, stack_cost, out_cost, out_leaf, out_vote):
     """Find the cheapest leaf of each tree and class, see `visit_priced`, and what each tree votes."""
     nobody = np.empty(0, np.int64)
     for tree in range(trees.tree_start.shape[0] - 1):
         out_vote[tree] = trees.leaf[find_leaf(trees, tree, x)]
         visit_priced(
-            trees, tree, x, high, low, unit, norm, limit, nobody, stack, stack_cost, out_cost[tree], out_leaf[tree]
+            trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, out_cost[tree], out_leaf[tree]
         )
 
 
@@ -315,10 +316,10 @@ def changes_vote(trees, x, y, leaf, target):
 
 
 @kernel
-def composed_radii(trees, X, movable, unit, n_classes, out_radius, out_works):
+def composed_radii(trees, X, budgets, unit, n_classes, out_radius, out_works):
     """Write the L-inf cost of each row's cheapest composed change, inf if there is none, and whether it works.
 
-    ``movable`` (n_features,) is False for frozen features. Costs are in multiples of ``unit``, see `raised_cost`.
+    ``budgets`` have no limits where a move is allowed. Costs are in multiples of ``unit``, see `raised_cost`.
     """
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
@@ -329,10 +330,8 @@ def composed_radii(trees, X, movable, unit, n_classes, out_radius, out_works):
     best = np.empty(n_trees + 2)
     choice = np.empty((n_trees, n_trees + 2), np.int8)
     target = np.empty(n_trees, np.int64)
-    high = np.where(movable, math.inf, -1.0)
-    low = np.zeros(X.shape[1])
     for i in range(X.shape[0]):
-        price_row(trees, X[i], high, low, unit, -1, math.inf, stack, stack_cost, cost, leaf, vote)
+        price_row(trees, X[i], budgets, unit, -1, math.inf, stack, stack_cost, cost, leaf, vote)
         y = most_voted(vote, n_classes)
         out_radius[i] = cheapest_change(cost, vote, y, True, best, choice, target)
         out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], y, leaf, target)

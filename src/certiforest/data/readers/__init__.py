@@ -1,13 +1,21 @@
-"""Files of every kind, each read by one module: `read_table` finds the one for a file."""
+"""Files of every kind, each read by one module, block by block: `read_blocks` finds the one for a file.
+
+A table is its blocks put together, and a file that is larger than memory is read one block at a time.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from certiforest.data.tables import Request, Table, TableError, check_finite
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, block_rows, check_finite
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting
 
@@ -36,7 +44,49 @@ def read_table(
     n_features: int | None = None,
     first_index: int | None = None,
 ) -> Table:
-    """Read rows and labels from a file.
+    """Read all rows and labels of a file; the parameters are those of `read_blocks`.
+
+    Raises
+    ------
+    TableError
+        If the file or a column is missing, or holds anything but finite numbers.
+    """
+    blocks = read_blocks(
+        path, target, drop=drop, kind=kind, header=header, n_features=n_features, first_index=first_index
+    )
+    parts = [read() for read in blocks]
+    if not sum(map(len, parts)):
+        raise TableError(f"Expected rows, got none in {path}.")
+    table = replace(parts[0], X=np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X)
+    if table.y is not None:
+        labels = [part.y for part in parts if part.y is not None]
+        is_list = isinstance(table.y, list)
+        y = [text for part in labels for text in part] if is_list else np.concatenate(labels)
+        table = replace(table, y=as_labels(y, path))
+    return check_finite(table)
+
+
+def read_block(read: ReadBlock, start: int, classes: NDArray) -> Table:
+    """Read one block for a model that knows some classes; ``start`` is the number of its first row."""
+    table = read()
+    if table.y is not None:
+        table = replace(table, y=as_labels(table.y, table.source, start, classes))
+    return check_finite(table, start)
+
+
+def read_blocks(
+    path: str | os.PathLike[str],
+    target: str | int | None = None,
+    *,
+    drop: Sequence[str | int] = (),
+    kind: str | None = None,
+    header: bool | None = None,
+    n_features: int | None = None,
+    first_index: int | None = None,
+) -> Iterator[ReadBlock]:
+    """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
+
+    How a file is cut depends on the file and on ``n_features`` alone. Blocks have to be read in their order.
 
     Parameters
     ----------
@@ -60,27 +110,45 @@ def read_table(
     Raises
     ------
     TableError
-        If the file or a column is missing, or holds anything but finite numbers.
+        If the file or a column is missing, or holds anything but numbers.
     """
     path = Path(path)
-    try:
+    with _errors_of(path):
         check_readable(path, "data file")
         if path.stat().st_size == 0:
             raise TableError(f"Expected rows, got the empty file {path}.")
-        kind = kind or SUFFIXES.get(path.suffix.lower())
-        if kind not in KINDS:
-            raise TableError(
-                f"Expected a file that ends in {', '.join(SUFFIXES)}, got {path}."
-                f" Say what it holds by {setting('kind', None, '--format')}: {', '.join(KINDS)}."
-            )
-        if first_index not in (None, 0, 1):
-            raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
-        read: Callable[[Request], Table] = import_module(f"certiforest.data.readers.{kind}_files").read
-        table = read(Request(path, target, tuple(drop), header, n_features, first_index))
+    kind = kind or SUFFIXES.get(path.suffix.lower())
+    if kind not in KINDS:
+        raise TableError(
+            f"Expected a file that ends in {', '.join(SUFFIXES)}, got {path}."
+            f" Say what it holds by {setting('kind', None, '--format')}: {', '.join(KINDS)}."
+        )
+    if first_index not in (None, 0, 1):
+        raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
+    blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
+    request = Request(path, target, tuple(drop), header, n_features, first_index, block_rows(n_features))
+    remaining = blocks(request)
+    while True:
+        with _errors_of(path):
+            read = next(remaining, None)
+        if read is None:
+            return
+        yield _guarded(read, path)
+
+
+def _guarded(read: ReadBlock, path: Path) -> ReadBlock:
+    def guarded() -> Table:
+        with _errors_of(path):
+            return read()
+
+    return guarded
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileError as error:
         raise TableError(str(error)) from None
     except OSError as error:
-        raise TableError(f"Expected a readable file, got {path} ({error.strerror}).") from None
-    if len(table) == 0:
-        raise TableError(f"Expected rows, got none in {path}.")
-    return check_finite(table)
+        raise TableError(f"Expected a readable file, got {path} ({error.strerror or error}).") from None

@@ -1,6 +1,6 @@
 """CSV: text with a comma, semicolon or tab between cells, as many in every line.
 
-`_read_records` defines what a file says. Where no cell is quoted, NumPy's reader says the same ten times as fast; what
+`_read_records` defines what lines say. Where no cell is quoted, NumPy's reader says the same ten times as fast; what
 it cannot read is left to the definition, which names the line at fault.
 """
 
@@ -10,9 +10,10 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,10 @@ from certiforest.data.tables import (
     MISSING,
     WHOLE_NUMBER,
     Columns,
+    ReadBlock,
     Request,
     Table,
     TableError,
-    as_labels,
     choose_columns,
     is_number,
 )
@@ -34,13 +35,13 @@ from certiforest.words import setting, shown
 DELIMITERS = ",;\t"
 SPACES = "\x1c\x1d\x1e\x1f"  # that only some readers skip, as they do these:
 FURTHER_SPACES = re.compile(r"(?![ \t\n\r\f\v])\s")
-BLOCK = 10_000  # rows that are held as Python objects at a time
 
 
 class _Text(NamedTuple):
-    """A file's text, how to cut it, and what it was asked for."""
+    """Some lines of a file, how to cut them, and what the file was asked for."""
 
     text: str
+    first_line: int
     delimiter: str
     n_skipped: int  # blank lines, and the header
     n_cells: int
@@ -49,19 +50,34 @@ class _Text(NamedTuple):
     request: Request
 
 
-def read(request: Request) -> Table:
-    """Read a CSV file; see `read_table`."""
-    text = _open(_read_text(request), request)
-    read_rows = _read_plain if _is_plain(text.text) else _read_records
-    X, labels = read_rows(text)
-    if len(X) == 0:
+def blocks(request: Request) -> Iterator[ReadBlock]:
+    """Read a CSV file; see `read_blocks`."""
+    with open(request.path, encoding="utf-8-sig") as file:
+        text = _open(_read_lines(file, request), request)
+        while _is_plain(text.text):
+            yield partial(_read, _read_plain, text, text)
+            lines = _read_lines(file, request)
+            if not lines:
+                return
+            n_before = text.first_line + text.text.count("\n")
+            text = text._replace(text=lines, first_line=n_before, n_skipped=0)
+        # From a quote on, lines are no longer rows: cells may hold line ends.
+        records = _numbered_records(chain(io.StringIO(text.text), _further_lines(file, request)), text)
+        next(records, None) if text.first_line == 1 and text.has_header else None
+        is_first = text.first_line == 1
+        while (block := list(islice(records, request.n_rows))) or is_first:
+            yield partial(_read, _read_records, text, block)
+            is_first, text = False, text._replace(first_line=2)
+
+
+def _read(read_rows: Callable[..., tuple[NDArray[np.float64], list[str] | None]], text: _Text, content: Any) -> Table:
+    X, labels = read_rows(text, content)
+    request, is_first = text.request, text.first_line == 1
+    if is_first and len(X) == 0:
         raise TableError(f"Expected rows below the header, got none in {request.path}.")
-    if labels is not None and request.header is None and not text.has_header:
+    if is_first and labels is not None and request.header is None and not text.has_header:
         _check_first_label(labels, request)
-    if np.abs(X).max(initial=0) >= LARGEST_WHOLE:
-        _check_whole_numbers(text, X)
-    y = None if labels is None else as_labels(labels, request.path)
-    return Table(X, y, text.wanted.names_of_features, str(request.path), text.wanted.name_of_target)
+    return Table(X, labels, text.wanted.names_of_features, str(request.path), text.wanted.name_of_target)
 
 
 def _is_plain(text: str) -> bool:
@@ -69,10 +85,13 @@ def _is_plain(text: str) -> bool:
     return not any(c in text for c in f'"{SPACES}') and (text.isascii() or not FURTHER_SPACES.search(text))
 
 
-def _read_text(request: Request) -> str:
+def _read_lines(file: TextIO, request: Request) -> str:
+    return "".join(islice(_further_lines(file, request), request.n_rows + 1))
+
+
+def _further_lines(file: TextIO, request: Request) -> Iterator[str]:
     try:
-        with open(request.path, encoding="utf-8-sig") as file:
-            return file.read()
+        yield from file
     except UnicodeDecodeError:
         raise TableError(
             f"Expected text in {request.path}, got bytes that are not UTF-8. Is it a CSV file? Else say what it is by"
@@ -87,7 +106,7 @@ def _open(text: str, request: Request) -> _Text:
     if not first.strip():
         raise TableError(f"Expected a line of cells, got a blank one at the start of {request.path}.")
     delimiter = max(DELIMITERS, key=first.count)
-    (cells,) = _records(first, delimiter, request)
+    ((_, cells),) = _cut(io.StringIO(first), delimiter, 1, request)
     is_text = [not is_number(cell) or cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") for cell in cells]
     has_header = all(is_text) if request.header is None else request.header
     if request.header is None and len(cells) > 2 and [c.strip() for c in cells] == list(map(str, range(len(cells)))):
@@ -97,53 +116,55 @@ def _open(text: str, request: Request) -> _Text:
         )
     names = tuple(cell.strip() for cell in cells) if has_header else None
     wanted = choose_columns(request, names, len(cells))
-    return _Text(text, delimiter, n_blank + has_header, len(cells), has_header, wanted, request)
+    return _Text(text, 1, delimiter, n_blank + has_header, len(cells), has_header, wanted, request)
 
 
-def _records(text: str, delimiter: str, request: Request) -> Iterator[list[str]]:
-    """Yield the cells of every line that is not blank."""
-    for _, cells in _numbered_records(text, delimiter, request):
-        yield cells
+def _numbered_records(lines: Iterable[str], text: _Text) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of every line that is not blank, and the number of the line."""
+    return _cut(lines, text.delimiter, text.first_line, text.request)
 
 
-def _numbered_records(text: str, delimiter: str, request: Request) -> Iterator[tuple[int, list[str]]]:
-    lines = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+def _cut(lines: Iterable[str], delimiter: str, first_line: int, request: Request) -> Iterator[tuple[int, list[str]]]:
+    records = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        for cells in lines:
+        for cells in records:
             if cells:
-                yield lines.line_num, cells
+                yield first_line - 1 + records.line_num, cells
     except csv.Error as error:
-        raise TableError(f"Expected a table in {request.path}, got line {lines.line_num} ({error}).") from None
+        line = first_line - 1 + records.line_num
+        raise TableError(f"Expected a table in {request.path}, got line {line} ({error}).") from None
 
 
-def _read_records(text: _Text) -> tuple[NDArray[np.float64], list[str] | None]:
+def _read_records(
+    text: _Text, records: Iterable[tuple[int, list[str]]]
+) -> tuple[NDArray[np.float64], list[str] | None]:
     """Read cell by cell."""
-    wanted, labels, blocks = text.wanted, [], []
-    records = _numbered_records(text.text, text.delimiter, text.request)
-    lines = islice(records, int(text.has_header), None)
-    while block := list(islice(lines, BLOCK)):
-        X = np.empty((len(block), len(wanted.features)))
-        for row, (number, cells) in enumerate(block):
-            if len(cells) != text.n_cells:
-                raise _wrong_width(text, number, len(cells))
-            for place, index in enumerate(wanted.features):
-                cell = cells[index]
-                if not is_number(cell):
-                    raise _no_number(text, number, index, cell)
-                X[row, place] = float(cell)
-            if wanted.target is not None:
-                labels.append(cells[wanted.target])
-        blocks.append(X)
-    X = np.concatenate(blocks) if blocks else np.empty((0, len(wanted.features)))
+    wanted, rows, labels = text.wanted, [], []
+    for number, cells in records:
+        if len(cells) != text.n_cells:
+            raise _wrong_width(text, number, len(cells))
+        row = np.empty(len(wanted.features))
+        for place, index in enumerate(wanted.features):
+            if not is_number(cells[index]):
+                raise _no_number(text, number, index, cells[index])
+            row[place] = number_of = float(cells[index])
+            if abs(number_of) >= LARGEST_WHOLE:
+                _check_whole_number(text, number, index, cells[index], number_of)
+        rows.append(row)
+        if wanted.target is not None:
+            labels.append(cells[wanted.target])
+    X = np.stack(rows) if rows else np.empty((0, len(wanted.features)))
     return X, None if wanted.target is None else labels
 
 
-def _read_plain(text: _Text) -> tuple[NDArray[np.float64], list[str] | None]:
+def _read_plain(text: _Text, _: Any) -> tuple[NDArray[np.float64], list[str] | None]:
     """Read text without quotes at once; what is not as it should be is read cell by cell, to say what it is."""
     wanted, file = text.wanted, io.StringIO(text.text)
     options: dict[str, Any] = {"delimiter": text.delimiter, "skiprows": text.n_skipped, "comments": None}
+    n_names = int(text.has_header and text.first_line == 1)
+    records = islice(_numbered_records(io.StringIO(text.text), text), n_names, None)
     if not _has_even_lines(text):
-        return _read_records(text)
+        return _read_records(text, records)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about blank lines, which hold no row
@@ -153,7 +174,9 @@ def _read_plain(text: _Text) -> tuple[NDArray[np.float64], list[str] | None]:
                 file.seek(0)
                 labels = np.loadtxt(file, dtype=object, usecols=wanted.target, ndmin=1, **options).tolist()
     except (ValueError, IndexError):
-        return _read_records(text)
+        return _read_records(text, records)
+    if np.abs(X).max(initial=0) >= LARGEST_WHOLE:
+        return _read_records(text, records)
     return X, labels
 
 
@@ -194,17 +217,11 @@ def _check_first_label(labels: list[str], request: Request) -> None:
         )
 
 
-def _check_whole_numbers(text: _Text, X: NDArray[np.float64]) -> None:
-    """Refuse whole numbers that lose digits as float64: they are likely to tell things apart."""
-    large = np.abs(X) >= LARGEST_WHOLE
-    records = islice(_numbered_records(text.text, text.delimiter, text.request), int(text.has_header), None)
-    for row, (line, cells) in enumerate(records):
-        for place in np.flatnonzero(large[row]):
-            cell = cells[text.wanted.features[place]].strip()
-            number = X[row, place]
-            if np.isfinite(number) and WHOLE_NUMBER.fullmatch(cell) and int(cell) != int(number):
-                raise TableError(
-                    f"Expected numbers that float64 holds exactly, got {cell} in line {line},"
-                    f" {text.wanted.shown(text.wanted.features[place])} of {text.request.path}; it would become"
-                    f" {number:.17g}. Leave the column out, or make its numbers smaller."
-                )
+def _check_whole_number(text: _Text, line: int, index: int, cell: str, number: float) -> None:
+    """Refuse a whole number that loses digits as float64: it is likely to tell things apart."""
+    if np.isfinite(number) and WHOLE_NUMBER.fullmatch(cell.strip()) and int(cell) != int(number):
+        raise TableError(
+            f"Expected numbers that float64 holds exactly, got {cell.strip()} in line {line},"
+            f" {text.wanted.shown(index)} of {text.request.path}; it would become {number:.17g}. Leave the column out,"
+            " or make its numbers smaller."
+        )

@@ -9,46 +9,90 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from certiforest.data.tables import Request, Table, TableError, as_labels
+from certiforest.data.tables import ReadBlock, Request, Table, TableError, block_rows
 from certiforest.words import reason, setting
 
 UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)  # Python reads 1_0 as 10
 MOST_EMPTY_CELLS, LEAST_FILLED = 2**25, 0.001
 
 
-def read(request: Request) -> Table:
-    """Read a LIBSVM file; see `read_table`."""
-    from sklearn.datasets import load_svmlight_file
-
+def blocks(request: Request) -> Iterator[ReadBlock]:
+    """Read a LIBSVM file; see `read_blocks`."""
     path = request.path
     if request.target is not None or request.drop:
         raise TableError(
             f"Expected no {setting('target')} and no {setting('drop')} for the LIBSVM file {path}: its lines start with"
             " labels."
         )
-    content = Path(path).read_bytes()
+    n_features, first, n_rows = request.n_features, request.first_index, request.n_rows
+    if first is None or n_features is None:
+        extent = _look_through(request)
+        first = _first_index(extent, request)
+        if n_features is None:
+            n_features = extent.most + 1 - first
+            n_rows = block_rows(n_features)
+            _check_size(extent.n_rows, n_features, extent.n_filled, path)
+    for lines in _lines(path, n_rows):
+        yield partial(_read, lines, n_features, replace(request, first_index=first))
+
+
+class _Extent(NamedTuple):
+    """What a file holds, before it is known which column is the first."""
+
+    n_rows: int
+    n_filled: int
+    least: int
+    most: int
+
+
+def _look_through(request: Request) -> _Extent:
+    n_rows, n_filled, least, most = 0, 0, 2**62, -1
+    for lines in _lines(request.path, request.n_rows):
+        X, _ = _parse(lines, request.path)
+        n_rows, n_filled = n_rows + X.shape[0], n_filled + X.nnz
+        least, most = min(least, int(X.indices.min(initial=least))), max(most, int(X.indices.max(initial=most)))
+    return _Extent(n_rows, n_filled, least, most)
+
+
+def _lines(path: Any, n_lines: int) -> Iterator[bytes]:
+    """Yield the lines of a file, some of them together; comments alone are left out."""
+    with open(path, "rb") as file:
+        while lines := list(islice(file, n_lines)):
+            if any(line.partition(b"#")[0].strip() for line in lines):
+                yield b"".join(lines)
+
+
+def _parse(lines: bytes, path: Any) -> tuple[Any, NDArray[np.float64]]:
+    from sklearn.datasets import load_svmlight_file
+
     try:
-        if b"_" in content and UNDERSCORE.search(content):
+        if b"_" in lines and UNDERSCORE.search(lines):
             raise ValueError("a number with an underscore")
-        X, y = load_svmlight_file(io.BytesIO(content), zero_based=True)
+        return load_svmlight_file(io.BytesIO(lines), zero_based=True)
     except (ValueError, OverflowError) as error:
         raise TableError(f"Expected a LIBSVM file, got {path} ({reason(error)}).") from None
-    first = _first_index(X.indices, request)
-    n_features = int(X.indices.max(initial=0)) + 1 - first if request.n_features is None else request.n_features
-    _check_size(len(y), n_features, X.nnz, path)
+
+
+def _read(lines: bytes, n_features: int, request: Request) -> Table:
+    X, y = _parse(lines, request.path)
+    extent = _Extent(len(y), X.nnz, int(X.indices.min(initial=2**62)), int(X.indices.max(initial=-1)))
+    first = _first_index(extent, replace(request, n_features=n_features))
     rows = np.zeros((len(y), n_features))
     rows[np.repeat(np.arange(len(y)), np.diff(X.indptr)), X.indices - first] = X.data
-    return Table(rows, as_labels(y, path), None, str(path), first_index=first)
+    return Table(rows, y, None, str(request.path), first_index=first)
 
 
-def _first_index(columns: Any, request: Request) -> int:
-    least, most = int(columns.min(initial=2**62)), int(columns.max(initial=-1))
-    first = request.first_index
+def _first_index(extent: _Extent, request: Request) -> int:
+    least, most, first = extent.least, extent.most, request.first_index
     if most < 0:
         if request.n_features is None:
             raise TableError(f"Expected numbered columns, got rows of zeros only in {request.path}.")

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from certiforest.data.tables import Request, Table, TableError, as_floats, as_labels, choose_columns
+from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, choose_columns
 from certiforest.words import listed, reason, setting, shown
 
 ZIP, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
 
 
-def read(request: Request) -> Table:
-    """Read an npz file; see `read_table`."""
+def blocks(request: Request) -> Iterator[ReadBlock]:
+    """Read an npz file, which is in memory as a whole; see `read_blocks`."""
+    table = _read(request)
+    for start in range(0, len(table), request.n_rows):
+        yield partial(table.take, np.arange(start, min(start + request.n_rows, len(table))))
+
+
+def _read(request: Request) -> Table:
     path = request.path
     label = "y" if request.target is None else str(request.target)
     with open(path, "rb") as file:
@@ -49,5 +57,4 @@ def read(request: Request) -> Table:
     wanted = choose_columns(replace(request, target=None), names, X.shape[1])
     if len(wanted.features) < X.shape[1]:
         X = X[:, wanted.features]
-    y = None if y is None else as_labels(y, path)
     return Table(as_floats(X, f"X of {path}"), y, wanted.names_of_features, str(path), label if names else None)

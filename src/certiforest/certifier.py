@@ -1,0 +1,366 @@
+"""Certifier: one model against one attacker, prepared once: a pure function from rows to what is proved about them.
+
+It is what `certify` calls, and what every engine for more rows than one machine holds needs: it pickles small, and
+findings about a row depend on that row alone, so that they are the same however rows are cut into blocks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import is_number, is_whole, shown
+from certiforest.ensemble.rows import Rows, labels_of
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.formats import as_ensemble
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
+from certiforest.verification.clock import Clock
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.radius import bound_radii, measure
+from certiforest.verification.roads import Roads
+from certiforest.verification.sums import Sums
+from certiforest.verification.votes import VisitOrder, Votes
+from certiforest.verification.votes_kernels import BORDERLINE
+
+# A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
+EASY_SECONDS = 1.0
+
+MOST_THREADS = 10_000
+
+
+class SpreadError(ValueError):
+    """An exact verdict for every row was required, and the spread of the ensemble is too small for that."""
+
+
+class Ready(NamedTuple):
+    """What is made once from an ensemble and an attacker, and asked for every row."""
+
+    prepared: Prepared
+    rule: Votes | Sums
+    roads: Roads
+
+
+class Certifier:
+    """One model against one attacker, ready to be asked about any number of rows.
+
+    It pickles: the trees and the attacker travel, what is made from them is made again where it arrives, once. Called
+    with a block of rows, it returns a pandas frame of findings with the index of the block; findings about a row
+    depend on that row alone, but for a row that is UNKNOWN because time was up.
+
+    Parameters
+    ----------
+    model : TreeEnsemble, fitted model or path
+        Anything that `as_ensemble` takes.
+    attacker : Attacker
+    radius, witness, proof, require_exact, margin, time_limit, n_jobs
+        As in `certify`.
+
+    Examples
+    --------
+    >>> from certiforest import Attacker, Certifier, TreeEnsemble
+    >>> stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    >>> certifier = Certifier(stump, Attacker("linf", 0.1), radius=True)
+    >>> certifier([[0.2], [0.45]], [0, 0])[["prediction", "stable", "verdict"]]
+       prediction  stable  verdict
+    0           0       1   ROBUST
+    1           0       0  FRAGILE
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        attacker: Attacker,
+        *,
+        radius: bool = False,
+        witness: bool = False,
+        proof: bool = False,
+        require_exact: bool = False,
+        margin: float = 0.0,
+        time_limit: float = 1.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        if not isinstance(attacker, Attacker):
+            raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
+        self.ensemble = as_ensemble(model)
+        self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
+        self.radius, self.witness, self.proof = radius, witness, proof
+        if require_exact and not has_large_spread(self.ensemble, attacker):
+            raise SpreadError(_explain_spread(self.ensemble, attacker))
+        self.time_limit, self.n_jobs = _check_time_limit(time_limit), _check_n_jobs(n_jobs)
+        self.margin = _check_margin(margin, self.ensemble, radius)
+
+    @cached_property
+    def ready(self) -> Ready:
+        """What is made from trees and attacker, when the first rows come."""
+        prepared = Prepared(self.ensemble, self.attacker)
+        rule = Votes(prepared) if self.ensemble.combine == "vote" else Sums(prepared, self.margin)
+        return Ready(prepared, rule, Roads(prepared, self.margin))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "ready"}
+
+    def __call__(self, X: Any, y: Any = None) -> Any:
+        """Return findings about a block of rows as a pandas frame; see `Certificates.to_frame`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, n_features)
+            An array, or a block of pandas, polars or Arrow.
+        y : array-like of shape (n,), optional
+        """
+        return self.certify(X, y).unless_interrupted().to_frame()
+
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        total_time_limit: float = math.inf,
+        progress: Callable[[int], None] | None = None,
+    ) -> Certificates:
+        """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
+        rows = self.ensemble.rows(X)
+        label = None if y is None else labels_of(y, len(rows), self.ensemble.classes)
+        work = _Work(self, rows, total_time_limit, progress)
+        is_interrupted = work.run(work.find_verdicts, is_last=not self.radius)
+        if self.radius and not is_interrupted:
+            is_interrupted = work.run(work.find_radii, is_last=True)
+        return work.certificates(label, getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
+
+    def measure(
+        self,
+        X: Any,
+        found: Certificates,
+        *,
+        total_time_limit: float = math.inf,
+        progress: Callable[[int], None] | None = None,
+    ) -> Certificates:
+        """Return what was found about rows, and their radii: as with ``radius=True``, but after all verdicts."""
+        _check_margin(self.margin, self.ensemble, radius=True)
+        rows = self.ensemble.rows(X)
+        work = _Work(self, rows, total_time_limit, progress)
+        work.out.stable[:] = found.stable
+        is_interrupted = work.run(work.find_radii, is_last=True)
+        return replace(found, radius=work.out.radius, radius_upper=work.out.radius_upper, is_interrupted=is_interrupted)
+
+
+class _Work:
+    """Rows at work: what is found out about them, by several threads, until it is done or Ctrl-C comes."""
+
+    def __init__(
+        self, certifier: Certifier, rows: Rows, total_time_limit: float, progress: Callable[[int], None] | None
+    ) -> None:
+        self.certifier, self.rows, self.progress = certifier, rows, progress
+        has_witness = certifier.witness or certifier.proof
+        self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
+        self.stop = threading.Event()
+        self.total_time_limit = _check_time_limit(total_time_limit)
+        self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
+        self.blocks = list(rows.blocks())
+
+    def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
+        """Find out which rows of a block are stable; yield how many more are done."""
+        proof, (_, rule, roads) = self.certifier.proof, self.certifier.ready
+        x, found = self.rows[block], self.out[block]
+        self.certifier.ready.prepared.check_rows(x, block.start)
+        rule.screen(x, order, self.clock, found.prediction, found.stable)
+        is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
+        found.stable[found.stable == BORDERLINE] = UNDECIDED
+        found.method[:] = np.where(found.stable == UNDECIDED, Method.NONE, Method.COMPOSED)
+        is_open = found.stable == UNDECIDED
+        if proof:
+            is_open |= found.stable == STABLE
+        if found.witness is not None:
+            is_open |= found.stable == UNSTABLE
+        found.is_decided[~is_open] = True
+        yield int(found.is_decided.sum())
+        for i in np.flatnonzero(is_open):
+            seconds = EASY_SECONDS if is_easy[i] else 0.0
+            if found.stable[i] != STABLE:
+                finding = roads.decide(x[i], self.clock.start(at_least=seconds))
+                if found.stable[i] == UNDECIDED:
+                    found.stable[i], found.method[i] = finding.stable, finding.method
+                elif finding.stable == STABLE:
+                    raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+                if finding.attack is not None and found.witness is not None:
+                    found.witness[i] = finding.attack
+            if found.proof is not None and found.stable[i] == STABLE:
+                found.proof[i] = roads.decide(x[i], self.clock.start(), keep_proof=True).proof
+            found.is_decided[i] = True
+            yield 1
+
+    def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
+        """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
+        proof, attacker = self.certifier.proof, self.certifier.attacker
+        prepared, rule, roads = self.certifier.ready
+        x, found = self.rows[block], self.out[block]
+        bound_radii(rule, prepared, x, found.radius, found.radius_upper)
+        is_open = (found.radius != found.radius_upper) | proof
+        yield int((~is_open).sum())
+        for i in np.flatnonzero(is_open):
+            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features)
+            measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
+            found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
+            if found.radius_proof is not None and found.radius_witness is not None:
+                found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+            yield 1
+
+    def run(self, steps: Callable[[VisitOrder, slice], Iterator[int]], *, is_last: bool) -> bool:
+        """Do the blocks, each thread with an order of visits of its own; tell whether Ctrl-C came in between.
+
+        With several threads, ``stop`` tells those that are at work to leave off. ``is_last`` tells that a row is done
+        after these steps, and counted as progress.
+        """
+        own = threading.local()
+
+        def work(block: slice) -> None:
+            if not hasattr(own, "order"):
+                own.order = VisitOrder(self.certifier.ensemble.n_trees)
+            if self.stop.is_set():
+                return
+            for n_done in steps(own.order, block):
+                if self.progress is not None and n_done and is_last:
+                    self.progress(n_done)
+                if self.stop.is_set():
+                    return
+
+        if self.certifier.n_jobs == 1 or len(self.blocks) <= 1:
+            try:
+                for block in self.blocks:
+                    work(block)
+            except KeyboardInterrupt:
+                return True
+            return False
+        with ThreadPoolExecutor(self.certifier.n_jobs) as pool:
+            tasks = [pool.submit(work, block) for block in self.blocks]
+            try:
+                for task in tasks:
+                    task.result()
+            except BaseException as error:
+                self.stop.set()
+                pool.shutdown(cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    return True
+                raise
+        return False
+
+    def certificates(self, label: NDArray | None, index: Any, is_interrupted: bool) -> Certificates:
+        """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
+        certifier, rows, out = self.certifier, self.rows, self.out
+        ensemble, radius, proof = certifier.ensemble, certifier.radius, certifier.proof
+        has_rows = proof or certifier.witness
+        if is_interrupted:
+            out.forget(~out.is_decided)
+            for block in self.blocks:
+                out[block].prediction[:] = ensemble.class_index(rows[block])
+        return Certificates(
+            prediction=ensemble.classes[out.prediction],
+            stable=out.stable,
+            method=np.array([method.name.lower() for method in Method])[out.method],
+            label=label,
+            radius=out.radius if radius else None,
+            radius_upper=out.radius_upper if radius else None,
+            witness=out.witness,
+            is_interrupted=is_interrupted,
+            proof=out.proof,
+            radius_proof=out.radius_proof if radius else None,
+            radius_witness=out.radius_witness if radius else None,
+            rows=np.concatenate([rows[block] for block in self.blocks]) if has_rows and self.blocks else None,
+            attacker=certifier.attacker,
+            margin=certifier.margin,
+            model_sha256=ensemble.sha256 if proof else None,
+            classes=ensemble.classes,
+            index=index,
+            feature_names=ensemble.feature_names,
+            ensemble=ensemble,
+            about=about_now(certifier.time_limit, self.total_time_limit),
+        )
+
+
+def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker, n_features: int) -> tuple[float, float]:
+    """Return bounds of a radius that agree with a verdict."""
+    eps = min(attacker.eps, float(n_features)) if attacker.norm == 0 else attacker.eps
+    if stable == STABLE:
+        return max(lower, math.floor(eps) + 1.0 if attacker.norm == 0 else math.nextafter(eps, math.inf)), upper
+    return lower, min(upper, eps) if stable == UNSTABLE else upper
+
+
+class _Columns:
+    """What is found out about rows, column by column; a slice of it is a view."""
+
+    def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
+        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
+        self.method, self.is_decided = np.full(n_rows, Method.NONE, np.int8), np.zeros(n_rows, bool)
+        self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
+        self.witness = np.full((n_rows, n_features), np.nan) if witness else None
+        nothing = np.full(n_rows, None) if proof else None
+        self.proof, self.radius_proof, self.radius_witness = nothing, copy(nothing), copy(nothing)
+
+    def __getitem__(self, block: slice) -> _Columns:
+        part = object.__new__(_Columns)
+        for name, column in vars(self).items():
+            setattr(part, name, None if column is None else column[block])
+        return part
+
+    def forget(self, which: NDArray[np.bool_]) -> None:
+        """Make rows unknown."""
+        self.stable[which], self.method[which] = UNDECIDED, Method.NONE
+        self.radius[which], self.radius_upper[which] = 0.0, math.inf
+        if self.witness is not None:
+            self.witness[which] = np.nan
+
+
+def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
+    if not is_number(margin) or not margin >= 0:
+        raise ValueError(f"Expected margin to be a number >= 0, got {shown(margin)}.")
+    if margin > 0 and ensemble.combine == "vote":
+        raise ValueError(
+            f"Expected margin=0 for trees that vote, got {shown(margin)}: votes are counted without rounding."
+        )
+    if margin > 0 and radius:
+        raise ValueError(
+            f"Expected margin=0 where a radius is asked for, got {shown(margin)}; ask for them one by one."
+        )
+    rounded = float(margin) if margin <= LARGEST else math.inf
+    return rounded if rounded >= margin else math.nextafter(rounded, math.inf)
+
+
+def _check_time_limit(seconds: Any) -> float:
+    if not is_number(seconds) or not seconds >= 0:
+        raise ValueError(f"Expected a time limit in seconds >= 0, got {shown(seconds)}.")
+    return float(seconds) if seconds <= LARGEST else math.inf
+
+
+def _check_n_jobs(n_jobs: int | None) -> int:
+    if n_jobs is None:
+        return 1
+    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
+        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
+    cores = os.cpu_count() or 1
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
+def _explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
+    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain", "direction", "groups")}
+    has = spread(ensemble, attacker.norm, **options)
+    largest = largest_certifiable_eps(ensemble, attacker)
+    can = (
+        f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
+    )
+    return (
+        f"Expected a spread above 2 * eps = {2 * attacker.eps!r}, got an ensemble of spread {has!r}. {can}"
+        " Without require_exact, rows that are undecided come out as UNKNOWN."
+    )

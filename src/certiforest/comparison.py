@@ -1,0 +1,142 @@
+"""Comparison: two models, or two attackers, on the same rows."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.report.attackers import describe_attacker
+from certiforest.report.compared import as_html, as_text
+from certiforest.report.findings import curve_of, feature_names_of
+from certiforest.report.page import write_page
+from certiforest.verdicts import STABLE
+from certiforest.verification.certificates import Certificates
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What two certificates of the same rows have in common, and where they differ.
+
+    A row is *proved* if it is predicted right and stable; without labels, if it is stable.
+
+    Attributes
+    ----------
+    first, second : Certificates
+    names : pair of str
+        What they are called.
+    won, lost : ndarray of int64
+        Rows that are proved in the second only, and in the first only.
+    row_numbers : ndarray of int64, shape (n,), or None
+        What the rows are called.
+    """
+
+    first: Certificates
+    second: Certificates
+    names: tuple[str, str]
+    won: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    row_numbers: NDArray[np.int64] | None = None
+
+    @property
+    def p_value(self) -> float:
+        """Exact McNemar test, two-sided: how likely as many rows or more change sides if neither is better."""
+        return mcnemar(len(self.won), len(self.lost))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The comparison as plain data, ready for JSON."""
+        sides = [_side(name, found) for name, found in zip(self.names, (self.first, self.second), strict=True)]
+        proved = [_proved(found) for found in (self.first, self.second)]
+        numbers = np.arange(len(self.first)) if self.row_numbers is None else self.row_numbers
+        return {
+            "n_rows": len(self.first),
+            "labelled": self.first.label is not None,
+            "sides": sides,
+            "both": int((proved[0] & proved[1]).sum()),
+            "neither": int((~proved[0] & ~proved[1]).sum()),
+            "won": np.sort(numbers[self.won]).tolist(),
+            "lost": np.sort(numbers[self.lost]).tolist(),
+            "p_value": self.p_value,
+        }
+
+    def __repr__(self) -> str:
+        return as_text(self.facts)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{as_text(self.facts)}</pre>"
+
+    def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the comparison as one HTML page; with radii, both certified curves are in one picture."""
+        write_page(path, as_html(self.facts), replace=replace)
+
+
+def compare(
+    first: Certificates,
+    second: Certificates,
+    names: tuple[str, str] = ("first", "second"),
+    row_numbers: NDArray[np.int64] | None = None,
+) -> Comparison:
+    """Compare what was certified for the same rows: two models, or one model against two attackers.
+
+    Parameters
+    ----------
+    first, second : Certificates
+        Of the same rows, in the same order.
+    names : pair of str
+        What to call them.
+    row_numbers : ndarray of int64, shape (n,), optional
+        What to call the rows; 0, 1, ... if not given.
+
+    Examples
+    --------
+    >>> from certiforest import Attacker, TreeEnsemble, certify, compare
+    >>> stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    >>> X, y = [[0.2], [0.45], [0.9]], [0, 0, 1]
+    >>> weak, strong = (certify(stump, X, y, Attacker("linf", eps)) for eps in (0.1, 0.5))
+    >>> comparison = compare(weak, strong, names=("eps 0.1", "eps 0.5"))
+    >>> comparison.won.tolist(), comparison.lost.tolist(), comparison.p_value
+    ([], [0, 2], 0.5)
+    """
+    if len(first) != len(second):
+        raise ValueError(f"Expected certificates of the same rows, got {len(first)} and {len(second)} rows.")
+    if (first.label is None) != (second.label is None) or not np.array_equal(
+        np.asarray(first.label), np.asarray(second.label)
+    ):
+        raise ValueError("Expected certificates of the same rows, got rows with other labels.")
+    a, b = _proved(first), _proved(second)
+    return Comparison(first, second, names, np.flatnonzero(~a & b), np.flatnonzero(a & ~b), row_numbers)
+
+
+def mcnemar(n_won: int, n_lost: int) -> float:
+    """Return the exact two-sided p-value of so many rows won and lost, were each as likely as the other."""
+    n = n_won + n_lost
+    tail = sum(math.comb(n, k) for k in range(min(n_won, n_lost) + 1))
+    return float(min(Fraction(1), Fraction(2 * tail, 2**n)))
+
+
+def _proved(found: Certificates) -> NDArray[np.bool_]:
+    stable = found.stable == STABLE
+    return stable if found.label is None else stable & found.correct
+
+
+def _side(name: str, found: Certificates) -> dict[str, Any]:
+    stable, is_open = found.stable == STABLE, found.stable < 0
+    names = feature_names_of(None, 0, None)
+    if found.ensemble is not None:
+        names = feature_names_of(found.ensemble.feature_names, found.ensemble.n_features, None)
+    bounds = [float(stable.mean()), float((stable | is_open).mean())]
+    return {
+        "name": name,
+        "attacker": None if found.attacker is None else describe_attacker(found.attacker, names),
+        "accuracy": None if found.label is None else found.accuracy,
+        "proved": bounds if found.label is None else list(found.robust_accuracy_bounds),
+        "n_undecided": int(is_open.sum()),
+        "curve": None if found.radius is None else curve_of(found),
+        "by_class": None if found.label is None else found.by_class,
+    }

@@ -1,0 +1,306 @@
+"""Rows of dask: certified block by block, lazily, wherever dask runs; the one room that knows dask.
+
+The input's partitions stay: each becomes one task, a call of one `Certifier`, which goes to each worker once. Nothing
+is certified before something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dask
+import numpy as np
+from dask import array as da
+from numpy.typing import NDArray
+
+from certiforest.certifier import Certifier
+from certiforest.ensemble.rows import RowError
+from certiforest.verification.certificates import Certificates, Verdict
+from certiforest.verification.tally import Tally
+
+SPLIT_EVERY = 16  # counts of so many blocks are added up at a time
+MADE = ("verdict", "radius_is_exact")  # from other findings
+
+
+def certify_lazily(certifier: Certifier, X: Any, y: Any, total_time_limit: float, progress: Any) -> LazyCertificates:
+    """Return what will be found about the rows of a dask array or frame; see `certiforest.certify`."""
+    for name, is_given, why in [
+        ("total_time_limit", total_time_limit < math.inf, "blocks do not know of each other: limit rows by time_limit"),
+        ("progress", progress is not None, "dask has progress bars of its own"),
+        ("n_jobs", certifier.n_jobs != 1, "threads are those of dask's workers"),
+        ("proof", certifier.proof, "proofs are kept for rows in memory: certify a block of them"),
+    ]:
+        if is_given:
+            raise ValueError(f"Expected no {name} for rows of dask, got one: {why}.")
+    if isinstance(X, da.Array):
+        return _of_array(certifier, X, y)
+    from dask import dataframe as dd
+
+    if isinstance(X, dd.DataFrame):
+        return _of_frame(certifier, X, y)
+    raise RowError(f"Expected rows as a dask array or frame, got a {type(X).__name__}; call X.compute() first.")
+
+
+@dataclass(frozen=True, eq=False)
+class LazyCertificates:
+    """What will be proved about rows of dask: the attributes of `Certificates`, as dask collections.
+
+    Of an array they are arrays with its row chunks; of a frame, series and frames with its index and partitions.
+
+    Attributes
+    ----------
+    found : dask array of records, or dask frame
+        All findings about a row together.
+    tally : Tally
+        Counts of rows, to be added up block by block, then group by group.
+    """
+
+    found: Any
+    tally: Tally
+    _empty: Certificates
+
+    def __getattr__(self, name: str) -> Any:
+        """Return one fact about each row: prediction, stable, method, label, radius, radius_upper, radius_is_exact."""
+        if name.startswith("_") or name not in _names(self._empty):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}: was it asked for?")
+        return self.found[name]
+
+    @property
+    def witness(self) -> Any:
+        """For each unstable row, a row in reach that is predicted otherwise; NaN elsewhere. None if not asked for."""
+        if self._empty.witness is None:
+            return None
+        return self.found["witness"] if isinstance(self.found, da.Array) else self.found[_witness_names(self._empty)]
+
+    @property
+    def verdict(self) -> Any:
+        """The `Verdict` of each row of an array, its name for rows of a frame; needs labels."""
+        self._need_labels()
+        names = self.found["verdict"]
+        return da.map_blocks(_as_verdicts, names, dtype=object) if isinstance(names, da.Array) else names
+
+    @property
+    def correct(self) -> Any:
+        """Whether each row is predicted right; needs labels."""
+        self._need_labels()
+        return self.prediction == self.label
+
+    @property
+    def counts(self) -> dict[Verdict, Any]:
+        """How many rows get each verdict; needs labels."""
+        self._need_labels()
+        return self.tally.counts
+
+    @property
+    def accuracy(self) -> Any:
+        """Share of rows predicted right; needs labels."""
+        self._need_labels()
+        return self.tally.accuracy
+
+    @property
+    def robust_accuracy(self) -> Any:
+        """Share of rows that are proved robust; needs labels."""
+        return self.robust_accuracy_bounds[0]
+
+    @property
+    def robust_accuracy_bounds(self) -> tuple[Any, Any]:
+        """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
+        self._need_labels()
+        return self.tally.robust_accuracy_bounds
+
+    def _need_labels(self) -> None:
+        if not self.tally.has_labels:
+            raise ValueError("Expected labels, got none: pass y to certify to compare predictions with it.")
+
+    def to_frame(self) -> Any:
+        """Return a dask frame: the columns of `Certificates.to_frame`, the index and partitions of the rows."""
+        empty = replace(self._empty, index=None).to_frame()
+        if not isinstance(self.found, da.Array):
+            return self.found[list(empty.columns)]
+        from dask import dataframe as dd
+
+        blocks = [dask.delayed(_as_frame)(block, self._empty) for block in self.found.to_delayed().ravel()]
+        return dd.from_delayed(blocks, meta=empty, verify_meta=False)
+
+    def compute(self, **options: Any) -> Certificates:
+        """Certify all rows now; the options are those of ``dask.compute``."""
+        (found,) = dask.compute(self.found, **options)
+        kinds = {name: kind for name, kind in _names(self._empty).items() if name not in MADE}
+        columns: dict[str, Any] = {name: np.asarray(found[name]).astype(kind) for name, kind in kinds.items()}
+        if self._empty.witness is not None:
+            is_array = isinstance(self.found, da.Array)
+            columns["witness"] = found["witness"] if is_array else found[_witness_names(self._empty)].to_numpy()
+        return replace(self._empty, index=getattr(found, "index", None), **columns)
+
+
+def _names(empty: Certificates) -> dict[str, np.dtype]:
+    """Return what is found about each row, and of which type, witnesses left out."""
+    columns = dict(empty.to_columns())
+    for name in _witness_names(empty):
+        del columns[name]
+    if empty.label is not None:
+        columns["label"] = empty.label
+    return {name: column.dtype for name, column in columns.items()}
+
+
+def _witness_names(empty: Certificates) -> list[str]:
+    return list(empty.to_columns())[-empty.witness.shape[1] :] if empty.witness is not None else []
+
+
+def _of_array(certifier: Certifier, X: Any, y: Any) -> LazyCertificates:
+    if X.ndim != 2 or X.shape[1] != certifier.ensemble.n_features:
+        certifier.ensemble.rows(np.empty((0,) * X.ndim if X.ndim != 2 else (0, X.shape[1])))
+    X = X.rechunk({1: -1})
+    y = None if y is None else _labels_beside(X, y)
+    empty = _empty(certifier, y)
+    records = da.map_blocks(
+        _records, X, *([] if y is None else [y[:, None]]), certifier=_shared(certifier), drop_axis=1,
+        dtype=_dtype(empty), meta=np.empty(0, _dtype(empty)),
+    )  # fmt: skip
+    n_counts = len(empty.classes) * 6  # type: ignore[arg-type]
+    counts = records.map_blocks(
+        _count_records, empty, new_axis=1, chunks=((1,) * records.numblocks[0], (n_counts,)), dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
+    )  # fmt: skip
+    return LazyCertificates(records, _added_up(counts, empty), empty)
+
+
+def _of_frame(certifier: Certifier, X: Any, y: Any) -> LazyCertificates:
+    from dask import dataframe as dd
+    from dask.dataframe.dispatch import make_meta
+
+    certifier.ensemble.rows(make_meta(X))
+    y = None if y is None else _series_beside(X, y)
+    empty = _empty(certifier, y)
+    meta = _as_found(replace(empty, index=make_meta(X).index))
+    found = dd.map_partitions(
+        _frame, X, *([] if y is None else [y]), certifier=_shared(certifier), meta=meta, align_dataframes=False,
+        enforce_metadata=False,
+    )  # fmt: skip
+    counts = found.map_partitions(_count_frame, empty, meta=_count_frame(meta, empty), enforce_metadata=False)
+    return LazyCertificates(found, _added_up(counts.to_dask_array(lengths=[1] * X.npartitions), empty), empty)
+
+
+def _labels_beside(X: Any, y: Any) -> Any:
+    """Return labels with the row chunks of an array."""
+    if hasattr(y, "to_dask_array"):
+        y = y.to_dask_array()
+    is_known = not any(math.isnan(size) for size in X.chunks[0])
+    if not isinstance(y, da.Array):
+        if not is_known:
+            raise RowError("Expected y as a dask array beside rows in chunks of unknown size, got one in memory.")
+        y = da.from_array(np.asarray(y), chunks=-1)
+    if y.ndim != 1 or (not math.isnan(y.shape[0]) and is_known and y.shape[0] != X.shape[0]):
+        raise RowError(f"Expected one label per row, {X.shape[0]} in all, got shape {y.shape}.")
+    if is_known and not math.isnan(y.shape[0]):
+        return y.rechunk((X.chunks[0],))
+    if y.numblocks[0] != X.numblocks[0]:
+        raise RowError(
+            f"Expected y in the {X.numblocks[0]} chunks of X, got {y.numblocks[0]}, and sizes are unknown; call"
+            " compute_chunk_sizes() on both first."
+        )
+    return y
+
+
+def _series_beside(X: Any, y: Any) -> Any:
+    """Return labels with the partitions of a frame."""
+    from dask import dataframe as dd
+
+    if not isinstance(y, dd.Series):
+        raise RowError(f"Expected y as a dask series beside a dask frame, got a {type(y).__name__}.")
+    if X.known_divisions and y.known_divisions and X.divisions != y.divisions:
+        return y.repartition(divisions=X.divisions, force=True)
+    if X.npartitions != y.npartitions:
+        raise RowError(
+            f"Expected y in the {X.npartitions} partitions of X, got {y.npartitions}, and divisions are unknown; take"
+            " both from one frame, or set its index first."
+        )
+    return y
+
+
+def _empty(certifier: Certifier, y: Any) -> Certificates:
+    """Return the findings about no rows: they have the types of all others. The model stays out of the tasks."""
+    classes = certifier.ensemble.classes
+    found = certifier.certify(np.empty((0, certifier.ensemble.n_features)), None if y is None else classes[:0])
+    return replace(found, ensemble=None)
+
+
+def _shared(certifier: Certifier) -> Any:
+    """Return a certifier that goes to each worker once: scattered to all, or one task that others depend on.
+
+    What was scattered is known to its cluster alone: findings are computed there.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is not None and dask.config.get("scheduler", "dask.distributed") == "dask.distributed":
+        try:
+            return distributed.get_client().scatter(certifier, broadcast=True)
+        except ValueError:  # there is no client
+            pass
+    return dask.delayed(certifier, traverse=False)
+
+
+def _records(X: NDArray, y: NDArray | None = None, *, certifier: Certifier) -> NDArray:
+    if y is not None and len(y) != len(X):
+        raise RowError(f"Expected y in the chunks of X, got {len(y)} labels for a chunk of {len(X)} rows.")
+    found = certifier.certify(X, None if y is None else y[:, 0]).unless_interrupted()
+    records = np.empty(len(found), _dtype(found))
+    for name in _names(found):
+        records[name] = found.label if name == "label" else found.to_columns()[name]
+    if found.witness is not None:
+        records["witness"] = found.witness
+    return records
+
+
+def _dtype(found: Certificates) -> np.dtype:
+    """Return the type of a record of findings; a witness is one field."""
+    fields: list[tuple] = list(_names(found).items())
+    if found.witness is not None:
+        fields.append(("witness", np.float64, (found.witness.shape[1],)))
+    return np.dtype(fields)
+
+
+def _frame(X: Any, y: Any = None, *, certifier: Certifier) -> Any:
+    if y is not None and not X.index.equals(y.index):
+        raise RowError("Expected y in the partitions of X, got other rows in one of them; take both from one frame.")
+    return _as_found(certifier.certify(X, y).unless_interrupted())
+
+
+def _as_found(found: Certificates) -> Any:
+    """Return findings and labels as a pandas frame."""
+    frame = found.to_frame()
+    return frame if found.label is None else frame.assign(label=found.label)
+
+
+def _as_verdicts(names: NDArray[np.str_]) -> NDArray[np.object_]:
+    verdicts = np.empty(len(names), object)
+    verdicts[:] = [Verdict[name] for name in names]
+    return verdicts
+
+
+def _as_frame(records: NDArray, empty: Certificates) -> Any:
+    columns: dict[str, Any] = {name: records[name] for name in _names(empty) if name not in MADE}
+    witness = records["witness"] if empty.witness is not None else None
+    return replace(empty, **columns, witness=witness).to_frame()
+
+
+def _count_records(records: NDArray, empty: Certificates) -> NDArray[np.int64]:
+    """Count the rows of a block, one row of counts."""
+    label = records["label"] if empty.label is not None else None
+    found = replace(empty, prediction=records["prediction"], stable=records["stable"], label=label)
+    return Tally.of(found).table.reshape(1, -1)
+
+
+def _count_frame(frame: Any, empty: Certificates) -> Any:
+    kind = empty.prediction.dtype
+    label = frame["label"].to_numpy().astype(kind) if empty.label is not None else None
+    prediction, stable = frame["prediction"].to_numpy().astype(kind), frame["stable"].to_numpy()
+    table = Tally.of(replace(empty, prediction=prediction, stable=stable, label=label)).table.reshape(1, -1)
+    return type(frame)(table, columns=[f"count_{i}" for i in range(table.size)])
+
+
+def _added_up(counts: Any, empty: Certificates) -> Tally:
+    table = counts.sum(axis=0, split_every=SPLIT_EVERY).reshape(len(empty.classes), 3, 2)  # type: ignore[arg-type]
+    return Tally(table, empty.label is not None)

@@ -1,0 +1,298 @@
+"""Explanation: one row looked at closely: what an attacker changes and why that is enough, or what protects it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.certification import certify
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.rows import RowError
+from certiforest.ensemble.scaling import Scaling
+from certiforest.ensemble.tree_kernels import find_leaf
+from certiforest.formats import as_ensemble
+from certiforest.report.attackers import describe_attacker
+from certiforest.report.explained import as_html, as_text
+from certiforest.report.findings import feature_names_of
+from certiforest.report.page import write_page
+from certiforest.report.witnesses import differ, list_changes, trim
+from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
+from certiforest.verification.cells import Local
+from certiforest.verification.certificates import Certificates
+from certiforest.verification.prepared import Prepared
+from certiforest.words import finite_or_none
+
+# The smallest set of features to freeze is looked for among sets up to this size; so many rows and seconds are spent.
+LARGEST_SET, MOST_QUESTIONS, MOST_SECONDS = 4, 200, 20.0
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What `explain` found out about a row.
+
+    Attributes
+    ----------
+    found : Certificates
+        Verdict, radius, witness and proof of the row.
+    witness : ndarray of float64, shape (n_features,), or None
+        A row within reach that is predicted otherwise, without changes that it does not need; None if there is none.
+    freeze : tuple of int, or None
+        Features that, could they not be changed, would make an unstable row stable; None if that was not found out.
+    freeze_is_smallest : bool
+        Whether no smaller set of features does so.
+    facts : dict
+        All of it as plain data, ready for JSON: prediction, changes, trees, radius of each feature alone.
+    """
+
+    found: Certificates
+    witness: NDArray[np.float64] | None
+    freeze: tuple[int, ...] | None
+    freeze_is_smallest: bool
+    facts: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return as_text(self.facts)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{as_text(self.facts)}</pre>"
+
+    def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the explanation as one HTML page, with pictures."""
+        write_page(path, as_html(self.facts), replace=replace)
+
+
+def explain(
+    model: Any,
+    x: Any,
+    attacker: Attacker,
+    *,
+    time_limit: float = 1.0,
+    feature_names: Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    image_shape: tuple[int, int] | None = None,
+    name: str = "the row",
+) -> Explanation:
+    """Explain one row: what the attacker changes and why that is enough, or what protects the row.
+
+    Parameters
+    ----------
+    model : TreeEnsemble, fitted model or path
+        Anything that `as_ensemble` takes.
+    x : array-like of shape (n_features,) or (1, n_features), or a data frame of one row
+    attacker : Attacker
+    time_limit : float, default=1.0
+        Seconds for each of the questions that are asked, as in `certify`.
+    feature_names : sequence of str, optional
+        Those of the model if not given.
+    scaling : Scaling, optional
+        Shows changes in the units of the data; that of the model if not given.
+    image_shape : pair of int, optional
+        The row is a picture of this many rows and columns of pixels.
+    name : str, default="the row"
+        What to call it.
+
+    Examples
+    --------
+    >>> from certiforest import Attacker, TreeEnsemble, explain
+    >>> stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"])
+    >>> e = explain(stump, [0.45], Attacker("linf", 0.1))
+    >>> e.facts["changes"][0]["to"], [stump.feature_names or "feature 0" for _ in e.freeze]
+    (0.5000000000000001, ['feature 0'])
+    """
+    ensemble = as_ensemble(model)
+    x = _one_row(x, ensemble)
+    names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
+    scaling = ensemble.scaling if scaling is None else scaling
+    questions = _Questions(ensemble, x, attacker, time_limit)
+    found = questions.ask(radius=True, proof=True)
+    stable, witness, freeze, is_smallest = int(found.stable[0]), None, None, False
+    if stable == UNSTABLE and found.witness is not None:
+        witness = trim(ensemble, x, found.witness[0])
+        freeze, is_smallest = _smallest_freeze(questions, witness)
+    facts: dict[str, Any] = {
+        "name": name,
+        "attacker": describe_attacker(attacker, names),
+        "scaled": scaling is not None,
+        "prediction": str(found.prediction[0]),
+        "stable": stable,
+        "method": str(found.method[0]),
+        "radius": _bounds(found),
+        "alone": questions.each_alone(names),
+        **_contest(ensemble, x, attacker, witness),
+        "changes": [] if witness is None else list_changes(x, witness, names, scaling),
+        "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
+        "freeze": None if freeze is None else [names[f] for f in freeze],
+        "freeze_is_smallest": is_smallest,
+        "proof": _size_of_proof(found),
+    }
+    if image_shape is not None:
+        facts["original"] = x.reshape(image_shape).tolist()
+        facts["witness"] = (x if witness is None else witness).reshape(image_shape).tolist()
+    return Explanation(found, witness, freeze, is_smallest, facts)
+
+
+def _one_row(x: Any, ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    if not hasattr(x, "columns") and np.ndim(x) == 1:
+        x = np.asarray(x)[None]
+    rows = ensemble.rows(x)
+    if len(rows) != 1:
+        raise RowError(f"Expected one row to explain, got {len(rows)}.")
+    return rows[slice(0, 1)][0]
+
+
+class _Questions:
+    """Asks about one row with more and more features frozen."""
+
+    def __init__(self, ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, time_limit: float) -> None:
+        self.ensemble, self.x, self.attacker, self._time_limit = ensemble, x, attacker, time_limit
+        self._already = np.flatnonzero(attacker.is_frozen(ensemble.n_features))
+        self._n_asked, self._end = 0, time.monotonic() + MOST_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough was asked."""
+        return self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
+
+    def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
+        """Certify the row while these features, too, cannot be changed."""
+        self._n_asked += 1
+        attacker, more = self.attacker, sorted({*frozen} - {*self._already.tolist()})
+        if more:
+            document = {**attacker.to_document(), "frozen": sorted([*self._already.tolist(), *more])}
+            attacker = Attacker.from_document(document)
+        options = {"witness": True, "time_limit": self._time_limit, **options}
+        return certify(self.ensemble, self.x[None], None, attacker, **options).unless_interrupted()
+
+    def each_alone(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the radius of the row if one feature alone can be changed, the smallest first, none if infinite."""
+        used = np.unique(self.ensemble.feature[self.ensemble.feature >= 0]).tolist()
+        entries = []
+        for f in sorted(set(used) - set(self._already.tolist())):
+            others = set(range(self.ensemble.n_features)) - {f}
+            radius = _bounds(self.ask(others, radius=True, witness=False))
+            if radius[1] is not None:
+                entries.append({"feature": names[f], "radius": radius})
+        return sorted(entries, key=lambda entry: entry["radius"][1])
+
+
+def _bounds(found: Certificates) -> list[float | None]:
+    """Return the smallest and largest that the radius may be; null for infinity."""
+    assert found.radius is not None
+    assert found.radius_upper is not None
+    return [finite_or_none(float(found.radius[0])), finite_or_none(float(found.radius_upper[0]))]
+
+
+def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tuple[tuple[int, ...] | None, bool]:
+    """Return features that, frozen, make the row stable, and whether no smaller set does.
+
+    Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
+    frozen, and either the row is stable, or there is one more attack to meet.
+    """
+    attacks = [_changed(questions, witness)]
+    while not questions.is_over:
+        chosen, is_smallest = _meet(attacks)
+        found = questions.ask(chosen)
+        if found.stable[0] == STABLE:
+            return tuple(sorted(chosen)), is_smallest
+        if found.stable[0] == UNDECIDED or found.witness is None:
+            break
+        attacks.append(_changed(questions, trim(questions.ensemble, questions.x, found.witness[0])))
+    return None, False
+
+
+def _changed(questions: _Questions, z: NDArray[np.float64]) -> frozenset[int]:
+    return frozenset(np.flatnonzero(differ(questions.x, z)).tolist())
+
+
+def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:
+    """Return a set of features that meets all attacks: a smallest one, or one made greedily if that is large."""
+    for size in range(1, LARGEST_SET + 1):
+        found = _meet_with(attacks, frozenset(), size)
+        if found is not None:
+            return found, True
+    chosen: set[int] = set()
+    while rest := [attack for attack in attacks if not attack & chosen]:
+        features = sorted(itertools.chain.from_iterable(rest))
+        chosen.add(max(features, key=features.count))
+    return frozenset(chosen), False
+
+
+def _meet_with(attacks: list[frozenset[int]], chosen: frozenset[int], size: int) -> frozenset[int] | None:
+    """Return a set of ``size`` more features that meets the attacks that ``chosen`` does not; None if there is none."""
+    rest = [attack for attack in attacks if not attack & chosen]
+    if not rest:
+        return chosen
+    if size == 0:
+        return None
+    smallest: frozenset[int] = min(rest, key=len)
+    branches = (_meet_with(rest, chosen | {f}, size - 1) for f in sorted(smallest))
+    return next((found for found in branches if found is not None), None)
+
+
+def _contest(
+    ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, witness: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
+    prepared = Prepared(ensemble, attacker)
+    local, leads, y = Local(prepared, x, attacker), prepared.leads, prepared.predict(x)
+    unit, leaf = leads.unit, prepared.ensemble.leaf
+
+    def add(value: int, rival: int) -> int:
+        return leads.lead(np.array([value]), y, rival) - leads.lead(np.empty(0, np.int64), y, rival)
+
+    def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
+        return leaf[[find_leaf(prepared.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
+
+    own, first = leaves_of(x), local.leaves.first
+    rivals = [c for c in range(ensemble.n_classes) if c != y]
+    rival = max(rivals, key=lambda c: leads.lead(own, y, c))
+    if witness is not None:
+        rival = prepared.predict(witness)
+    now = [add(value, rival) for value in own.tolist()]
+    worst = list(now)
+    for t, tree in enumerate(local.leaves.tree.tolist()):
+        values = set(leaf[local.leaves.node[first[t] : first[t + 1]]].tolist())
+        worst[tree] = max(add(value, rival) for value in values)
+    base = leads.lead(np.empty(0, np.int64), y, rival)
+    need = 1 if rival > y else 0
+
+    def worth(lead: int) -> float:
+        return float(lead * unit)
+
+    contest: dict[str, Any] = {
+        "rival": str(ensemble.classes[rival]),
+        "votes": ensemble.combine == "vote",
+        "lead": -worth(sum(now) + base),
+        "worst_lead": -worth(sum(worst) + base),
+        "each_at_worst_is_enough": sum(worst) + base < need,
+        "lead_on_witness": None if witness is None else -worth(leads.lead(leaves_of(witness), y, rival)),
+        "n_moved": sum(a != b for a, b in zip(now, worst, strict=True)),
+        "trees": [
+            {"tree": tree, "now": -worth(now[tree]), "worst": -worth(worst[tree])} for tree in range(ensemble.n_trees)
+        ],
+    }
+    if witness is not None:
+        contest["n_turned"] = int((leaves_of(witness) != own).sum())
+    return contest
+
+
+def _size_of_proof(found: Certificates) -> dict[str, int] | None:
+    """Count the parts and numbers of a proof; None without one."""
+    if found.proof is None or found.proof[0] is None:
+        return None
+    n_parts = n_numbers = 0
+    waiting = list(found.proof[0]["rivals"])
+    while waiting:
+        part = waiting.pop()
+        waiting += [part[side] for side in ("low", "high") if side in part]
+        n_parts += "split" not in part
+        n_numbers += sum(len(table) for _, _, table in part.get("tables", ()))
+    return {"n_parts": n_parts, "n_numbers": n_numbers}

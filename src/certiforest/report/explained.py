@@ -1,0 +1,147 @@
+"""One row explained: in words, and as a page with tables and a picture."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from certiforest.report.attackers import attack_in_words, attacker_facts
+from certiforest.report.charts import Chart, svg
+from certiforest.report.html import pictures
+from certiforest.report.page import bars, facts, figure, legend, page, section, table
+from certiforest.report.text import moved
+from certiforest.verdicts import STABLE, UNSTABLE
+from certiforest.words import counted, named
+
+N_ALONE_SHOWN, N_CHANGES_SHOWN, N_TREES_SHOWN = 8, 12, 8
+
+
+def as_text(row: dict[str, Any]) -> str:
+    """Write an explanation in words, with the changes below."""
+    lines = sentences(row)
+    lines += [f"  {change['feature']}: {moved(change, ' -> ')}" for change in row["changes"][:N_CHANGES_SHOWN]]
+    if len(row["changes"]) > N_CHANGES_SHOWN:
+        lines.append(f"  and {len(row['changes']) - N_CHANGES_SHOWN} more")
+    if row["alone"]:
+        alone = [f"{entry['feature']} {_radius(entry['radius'])}" for entry in row["alone"]]
+        lines.append(f"Radius if one feature alone can be changed: {named(alone, N_ALONE_SHOWN)}.")
+    return "\n".join(lines)
+
+
+def sentences(row: dict[str, Any]) -> list[str]:
+    """Return what can be said about a row, sentence by sentence."""
+    words = [
+        f"{row['name'].capitalize()} is predicted {row['prediction']}, by a lead of {_lead(row, 'lead')} over"
+        f" {row['rival']}.",
+        f"An attacker may change {attack_in_words(row['attacker'])}.",
+    ]
+    if row["stable"] == STABLE:
+        words += _why_stable(row)
+    elif row["stable"] == UNSTABLE:
+        words += _why_unstable(row)
+    else:
+        words.append("Whether that changes the prediction was not decided in time; a longer time limit may help.")
+    low, high = row["radius"]
+    if high is None and low is None:
+        words.append("No change of this kind, however large, changes the prediction.")
+    else:
+        words.append(f"The smallest budget that changes it (its radius) is {_radius(row['radius'])}.")
+    return words
+
+
+def _why_stable(row: dict[str, Any]) -> list[str]:
+    n_trees, n_moved = len(row["trees"]), row["n_moved"]
+    words = [
+        "No such change alters the prediction: this is proved.",
+        f"{n_trees - n_moved:,} of {n_trees:,} trees cannot be turned against it, wherever the attacker goes.",
+    ]
+    if n_moved:
+        ends = f"it would still win, by {_lead(row, 'worst_lead')}"
+        if not row["each_at_worst_is_enough"]:
+            ends = f"{row['rival']} would win, by {_lead(row, 'worst_lead')}"
+        words.append(f"Were each of the other {n_moved:,} at its own worst, {ends}.")
+    if not row["each_at_worst_is_enough"]:
+        size = row["proof"] or {"n_numbers": 0, "n_parts": 0}
+        words.append(
+            "But their worst leaves exclude each other or cost too much together: the proof of that has"
+            f" {counted(size['n_numbers'], 'number')} in {counted(size['n_parts'], 'part')}."
+        )
+    holders = [f"tree {entry['tree']} by {entry['worst']:.4g}" for entry in holding_trees(row)]
+    if holders and not row["votes"]:
+        words.append(f"Trees that hold most, even at their worst: {named(holders, 5)}.")
+    return words
+
+
+def holding_trees(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the trees that speak for the prediction even at their worst, the strongest first."""
+    return sorted((entry for entry in row["trees"] if entry["worst"] > 0), key=lambda entry: -entry["worst"])
+
+
+def _why_unstable(row: dict[str, Any]) -> list[str]:
+    n_changed = counted(len(row["changes"]), "feature")
+    after = "what was a lead becomes a tie, which it wins"
+    if row["lead_on_witness"] < 0:
+        after = f"a lead of {_lead(row, 'lead')} becomes one of {_lead(row, 'lead_on_witness')} for the other"
+    words = [
+        f"A change of {n_changed} makes it {row['changed_prediction']}: it sends"
+        f" {counted(row['n_turned'], 'tree')} of {len(row['trees']):,} to another leaf, and {after}.",
+        "Without any one of these changes the prediction would stay.",
+    ]
+    if row["freeze"] is not None:
+        least = ", and no smaller set would do" if row["freeze_is_smallest"] else ""
+        words.append(f"Could {named(row['freeze'])} not be changed, the row would be stable{least}.")
+    else:
+        words.append("Which features would have to be frozen to make it stable was not found out in time.")
+    return words
+
+
+def _lead(row: dict[str, Any], name: str) -> str:
+    lead = abs(row[name])
+    return counted(round(lead), "vote") if row["votes"] else f"{lead:.6g}"
+
+
+def _radius(bounds: list[float | None]) -> str:
+    low, high = bounds
+    if low == high:
+        return "infinite" if low is None else f"{low:.6g}"
+    return f"at least {low:.6g}" if high is None else f"between {low:.6g} and {high:.6g}"
+
+
+def as_html(row: dict[str, Any]) -> str:
+    """Draw an explanation as one self-contained page."""
+    title = f"{row['name'].capitalize()}: {row['prediction']}"
+    if row["changed_prediction"] is not None:
+        title += f" becomes {row['changed_prediction']}"
+    changes = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"]]
+    alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
+    notes = "Short bars are dangerous: the radius of the row if this feature alone can be changed."
+    may_change = ("May change", attack_in_words(row["attacker"]))
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(row)),
+        section("What changes", table(("Feature", "From and to"), changes) if changes else ""),
+        section("The row", pictures(row["original"], row["witness"]) if "original" in row else ""),
+        section("What the trees say", _trees(row)),
+        section("Each feature alone", figure(bars(alone), notes) if alone else ""),
+        section("The attacker", facts([may_change, *attacker_facts(row["attacker"])])),
+    ]
+    return page(title, parts)
+
+
+def _trees(row: dict[str, Any]) -> str:
+    """Draw for every tree what it adds to the lead, now and at its worst; the trees that hold most come first."""
+    trees = sorted(row["trees"], key=lambda entry: (-entry["worst"], -entry["now"]))
+    values = [entry[key] for entry in trees for key in ("now", "worst")]
+    low, high = min(0.0, *values), max(0.0, *values)
+    chart = Chart(220, (0.0, float(len(trees))), (low, high if high > low else low + 1.0))
+    marks = [chart.axes(x_label="trees, the firmest first", y_label="adds to the lead", y_percent=False)]
+    for i, entry in enumerate(trees):
+        for key, colour in (("now", "var(--line)"), ("worst", "var(--accent)")):
+            low, high = sorted((0.0, entry[key]))
+            marks.append(chart.bar(i, i + 1, low, high, colour, f"tree {entry['tree']}, {key}: {entry[key]:.6g}"))
+    return figure(
+        legend([("var(--line)", "now"), ("var(--accent)", "at its worst")])
+        + svg(220, "".join(marks), "What each tree adds to the lead"),
+        f"What each tree adds to the lead of {escape(row['prediction'])} over {escape(row['rival'])}: on the row,"
+        " and on the worst of its leaves that the attacker can reach.",
+    )

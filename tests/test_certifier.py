@@ -1,0 +1,106 @@
+"""Certifier: the same findings however rows are cut, in whatever kind of table, here or in another process."""
+
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import certiforest
+from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
+
+ATTACKER = Attacker("linf", 0.05)
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(5)
+    X = rng.random((40, 4))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0.7) + 2 * (X[:, 3] > 0.8)
+    forest = RandomForestClassifier(n_estimators=7, max_depth=4, random_state=0).fit(X, y)
+    return as_ensemble(forest), rng.random((40, 4)), rng.permutation(y)
+
+
+def test_it_says_what_certify_says(case):
+    ensemble, X, y = case
+    found = certify(ensemble, X, y, ATTACKER, radius=True, witness=True)
+    frame = Certifier(ensemble, ATTACKER, radius=True, witness=True)(X, y)
+    pandas.testing.assert_frame_equal(frame, found.to_frame())
+    assert list(frame)[:7] == ["prediction", "stable", "method", "verdict", "radius", "radius_is_exact", "radius_upper"]
+    assert list(frame)[7:] == [f"witness_feature_{i}" for i in range(4)]
+    assert frame["verdict"].tolist() == [verdict.name for verdict in found.verdict]
+    assert np.array_equal(frame.iloc[:, 7:].to_numpy(), found.witness, equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_every_cut_gives_the_same(case, size):
+    ensemble, X, y = case
+    certifier = Certifier(ensemble, ATTACKER, radius=True, witness=True)
+    whole = certifier(X, y)
+    parts = [certifier(X[start : start + size], y[start : start + size]) for start in range(0, len(X), size)]
+    pandas.testing.assert_frame_equal(pandas.concat(parts, ignore_index=True), whole)
+    assert certifier(X[:0], y[:0]).dtypes.equals(whole.dtypes)
+
+
+def test_the_index_of_the_rows_is_kept(case):
+    ensemble, X, y = case
+    names = [f"row {i}" for i in range(len(X))]
+    frame = Certifier(ensemble, ATTACKER)(pandas.DataFrame(X, index=names), pandas.Series(y, index=names))
+    assert frame.index.tolist() == names
+    assert certify(ensemble, X, y, ATTACKER) == certify(ensemble, pandas.DataFrame(X, index=names), y, ATTACKER)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pandas.DataFrame,
+        lambda X: polars.DataFrame(X, schema=list("abcd")),
+        lambda X: pyarrow.table(dict(zip("abcd", X.T, strict=True))),
+        lambda X: pyarrow.table(dict(zip("abcd", X.T, strict=True))).to_batches()[0],
+    ],
+    ids=["pandas", "polars", "arrow table", "arrow batch"],
+)
+def test_blocks_of_every_kind(case, make):
+    ensemble, X, y = case
+    certifier = Certifier(ensemble, ATTACKER)
+    pandas.testing.assert_frame_equal(certifier(make(X), y), certifier(X, y))
+
+
+def test_it_travels_small_and_says_the_same_there(case):
+    ensemble, X, y = case
+    certifier = Certifier(ensemble, ATTACKER, radius=True)
+    fresh = len(pickle.dumps(certifier))
+    here = certifier(X, y)
+    assert len(pickle.dumps(certifier)) == fresh, "what was made for the rows does not travel"
+    arrays = sum(getattr(ensemble, name).nbytes for name in ("feature", "threshold", "leaf", "right", "low", "high"))
+    assert fresh < arrays + 4000
+    again = pickle.loads(pickle.dumps(certifier))  # noqa: S301
+    pandas.testing.assert_frame_equal(again(X, y), here)
+    assert not again.ensemble.threshold.flags.writeable
+
+
+def test_radii_after_all_verdicts(case):
+    ensemble, X, y = case
+    certifier = Certifier(ensemble, ATTACKER)
+    found = certifier.measure(X, certifier.certify(X, y))
+    whole = certify(ensemble, X, y, ATTACKER, radius=True)
+    assert found == whole
+    stump = TreeEnsemble([-1], [0], [0], n_features=4, classes=[0, 1], scores=[[1.0]])
+    certifier = Certifier(stump, ATTACKER, margin=0.5)
+    found = certifier.certify(X)
+    with pytest.raises(ValueError, match="margin=0"):
+        certifier.measure(X, found)
+
+
+def test_refusals(case):
+    ensemble, X, _ = case
+    with pytest.raises(TypeError, match="Expected an Attacker"):
+        Certifier(ensemble, 0.1)
+    with pytest.raises(RowError, match="Expected 4 features"):
+        Certifier(ensemble, ATTACKER)(X[:, :2])
+    with pytest.raises(ValueError, match="time limit"):
+        Certifier(ensemble, ATTACKER, time_limit=-1)
+    assert "Certifier" in certiforest.__all__

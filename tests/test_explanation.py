@@ -1,0 +1,199 @@
+"""One row explained, two certifications compared: what is said is checked by certifying again."""
+
+import itertools
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from cases import attacker_of, ensemble_of, random_case
+from certiforest import Attacker, RowError, Scaling, TreeEnsemble, certify, compare, explain
+from certiforest.comparison import mcnemar
+
+VOTERS = TreeEnsemble(
+    [0, -1, -1, 1, -1, -1, 2, -1, -1],
+    [0.5, 0, 0, 0.5, 0, 0, 0.5, 0, 0],
+    [-1, 0, 1, -1, 0, 1, -1, 0, 1],
+    n_features=3,
+    classes=["ham", "spam"],
+    feature_names=["length", "links", "caps"],
+)
+
+
+def frozen_too(attacker, features, n_features):
+    mask = attacker.is_frozen(n_features)
+    mask[list(features)] = True
+    return Attacker(attacker.norm, attacker.eps, attacker.scale, mask, attacker.domain)
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", [0, 1, 2, math.inf])
+def test_everything_said_about_generated_rows_holds(norm, combine):
+    rng = random.Random(f"explain {norm} {combine}")
+    n_unstable = n_stable = 0
+    for _ in range(40):
+        case = random_case(rng, norm=norm, combine=combine)
+        ensemble, attacker, x = ensemble_of(case), attacker_of(case), np.array(case.x)
+        e = explain(ensemble, x, attacker, time_limit=60)
+        d = ensemble.n_features
+        found = certify(ensemble, [x], None, attacker, radius=True, time_limit=60)
+        assert e.facts["stable"] == found.stable[0]
+        json.dumps(e.facts, allow_nan=False)
+        assert str(e)
+        if found.stable[0] == 0:
+            n_unstable += 1
+            changed = np.flatnonzero(e.witness != x)
+            assert ensemble.predict([e.witness]) != found.prediction
+            for f in changed:  # every change is needed
+                z = e.witness.copy()
+                z[f] = x[f]
+                assert ensemble.predict([z]) == found.prediction
+            assert e.facts["lead_on_witness"] <= 0 <= e.facts["lead"]
+            assert e.freeze is not None
+            assert certify(ensemble, [x], None, frozen_too(attacker, e.freeze, d), time_limit=60).stable[0] == 1
+            assert e.freeze_is_smallest
+            for smaller in itertools.combinations(range(d), len(e.freeze) - 1):
+                assert certify(ensemble, [x], None, frozen_too(attacker, smaller, d), time_limit=60).stable[0] == 0
+        else:
+            n_stable += 1
+            assert e.witness is None
+            assert e.facts["changes"] == []
+            if e.facts["each_at_worst_is_enough"] is False:
+                assert e.facts["proof"] is not None
+        for entry in e.facts["alone"]:
+            f = int(entry["feature"].removeprefix("feature_"))
+            others = set(range(d)) - {f}
+            alone = certify(ensemble, [x], None, frozen_too(attacker, others, d), radius=True, time_limit=60)
+            assert entry["radius"] == [alone.radius[0], alone.radius_upper[0]]
+    assert min(n_stable, n_unstable) > 3
+
+
+def test_words_for_a_row_that_can_be_changed():
+    e = explain(VOTERS, [0.45, 0.45, 0.9], Attacker("inf", 0.1), scaling=Scaling([0] * 3, [10] * 3), name="row 7")
+    text = str(e)
+    assert "Row 7 is predicted ham, by a lead of 1 vote over spam." in text
+    assert "A change of 1 feature makes it spam: it sends 1 tree of 3 to another leaf" in text
+    assert "Could length, links not be changed, the row would be stable, and no smaller set would do." in text
+    assert "4.5 -> 5" in text
+    assert e.freeze == (0, 1)
+    assert [entry["feature"] for entry in e.facts["alone"]] == ["length", "links"]
+
+
+def test_words_for_a_row_that_cannot_be_changed(tmp_path):
+    e = explain(VOTERS, [0.45, 0.2, 0.3], Attacker("inf", 0.1))
+    text = str(e)
+    assert "No such change alters the prediction: this is proved." in text
+    assert "2 of 3 trees cannot be turned against it" in text
+    assert "Were each of the other 1 at its own worst, it would still win, by 1 vote." in text
+    assert "radius) is 0.2." in text
+    e.report(tmp_path / "row.html")
+    assert "Each feature alone" not in (tmp_path / "row.html").read_text()
+    with pytest.raises(FileExistsError):
+        e.report(tmp_path / "row.html", replace=False)
+
+
+def test_a_page_escapes_and_shows_pictures(tmp_path):
+    spiteful = VOTERS.with_columns(["<script>", "b&b", "c"])
+    explain(spiteful, [0.45, 0.45, 0.9], Attacker("inf", 0.1), image_shape=(1, 3)).report(tmp_path / "row.html")
+    page = (tmp_path / "row.html").read_text()
+    assert "<script>" not in page
+    assert page.count("data:image/png") == 3
+
+
+def test_one_row_only():
+    with pytest.raises(RowError, match="one row"):
+        explain(VOTERS, [[0, 0, 0], [1, 1, 1]], Attacker("inf", 0.1))
+
+
+@pytest.mark.parametrize(
+    ("n_won", "n_lost", "p"), [(0, 0, 1.0), (5, 5, 1.0), (0, 5, 0.0625), (1, 9, 22 / 1024), (9, 1, 22 / 1024)]
+)
+def test_the_exact_test_of_mcnemar(n_won, n_lost, p):
+    from scipy.stats import binomtest
+
+    assert mcnemar(n_won, n_lost) == p
+    if n_won + n_lost:
+        assert p == pytest.approx(binomtest(n_won, n_won + n_lost).pvalue)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).random((80, 3))
+    return X, np.where(X.sum(axis=1) > 1.5, "spam", "ham")
+
+
+def test_rows_won_and_lost(rows, tmp_path):
+    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=3, classes=["ham", "spam"])
+    attacker = Attacker("inf", 0.05)
+    a, b = (certify(model, *rows, attacker, radius=True) for model in (stump, VOTERS))
+    comparison = compare(a, b, names=("stump", "<three>"))
+    robust = [c.correct & (c.stable == 1) for c in (a, b)]
+    assert comparison.won.tolist() == np.flatnonzero(robust[1] & ~robust[0]).tolist()
+    assert comparison.lost.tolist() == np.flatnonzero(robust[0] & ~robust[1]).tolist()
+    facts = comparison.facts
+    assert facts["both"] + facts["neither"] + len(facts["won"]) + len(facts["lost"]) == 80
+    assert "<three> is better on these rows" in str(comparison)
+    comparison.report(tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text()
+    assert page.count("<polyline") == 2
+    assert "<three>" not in page
+    assert json.dumps(facts, allow_nan=False)
+
+
+def test_other_rows_are_not_compared(rows):
+    attacker = Attacker("inf", 0.05)
+    c = certify(VOTERS, *rows, attacker)
+    with pytest.raises(ValueError, match="80 and 79 rows"):
+        compare(c, c[1:])
+    with pytest.raises(ValueError, match="other labels"):
+        compare(c, certify(VOTERS, rows[0], rows[1][::-1], attacker))
+    with pytest.raises(ValueError, match="other labels"):
+        compare(c, certify(VOTERS, rows[0], None, attacker))
+    assert "proved stable" in str(compare(*[certify(VOTERS, rows[0], None, attacker)] * 2))
+
+
+@pytest.fixture
+def files(tmp_path, rows):
+    VOTERS.save(tmp_path / "m.json")
+    TreeEnsemble(
+        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=3, classes=["ham", "spam"], feature_names=VOTERS.feature_names
+    ).save(tmp_path / "s.json")
+    lines = [",".join([*map(repr, row), label]) for row, label in zip(rows[0].tolist(), rows[1].tolist(), strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["length,links,caps,label", *lines]) + "\n")
+    return tmp_path / "m.json", tmp_path / "s.json", tmp_path / "rows.csv"
+
+
+def test_explain_from_the_command_line(run, refuse, files, rows, tmp_path):
+    model, _, data = files
+    found = certify(VOTERS, *rows, Attacker("inf", 0.1))
+    row = int(np.flatnonzero(found.stable == 0)[0])
+    arguments = ("explain", model, data, "--target", "label", "--eps", "0.1")
+    code, out, _ = run(*arguments, "--row", row, "--out", tmp_path / "row.html")
+    assert code == 0
+    assert f"Row {row} is predicted {found.prediction[row]}" in out
+    assert (tmp_path / "row.html").exists()
+    assert json.loads(run(*arguments, "--row", row, "--json")[1])["stable"] == 0
+    assert "80 rows" in refuse(*arguments, "--row", 80)
+    assert ".html" in refuse(*arguments, "--row", 1, "--out", tmp_path / "row.pdf")
+    assert "--force" in refuse(*arguments, "--row", 1, "--out", tmp_path / "row.html")
+
+
+def test_compare_from_the_command_line(run, refuse, files, rows, tmp_path):
+    model, other, data = files
+    arguments = ("compare", model, other, data, "--target", "label", "--eps", "0.05")
+    code, out, _ = run(*arguments, "--out", tmp_path / "c.html")
+    assert code == 0
+    assert "m.json is better on these rows" in out
+    assert (tmp_path / "c.html").exists()
+    facts = json.loads(run("compare", model, model, data, "--target", "label", "--eps", "0.05", "--other-eps", "0.2",
+                           "--json")[1])  # fmt: skip
+    assert facts["won"] == []
+    weak, strong = (certify(VOTERS, *rows, Attacker("inf", eps)) for eps in (0.05, 0.2))
+    assert facts["lost"] == compare(weak, strong).lost.tolist()
+    assert [side["name"] for side in facts["sides"]] == [
+        "m.json against Linf, eps 0.05",
+        "m.json against Linf, eps 0.2",
+    ]
+    assert ".html" in refuse(*arguments, "--out", tmp_path / "c.pdf")
