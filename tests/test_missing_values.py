@@ -113,6 +113,54 @@ def test_rows_with_missing_values_are_certified(kind, norm, tmp_path):
     assert found.counts["stable"] + found.counts["unstable"] == n
 
 
+ZEROS = {
+    "xgboost": lambda: library("xgboost").XGBClassifier(n_estimators=15, max_depth=3, missing=0.0, n_jobs=1),
+    "xgboost, another number": lambda: library("xgboost").XGBClassifier(n_estimators=9, missing=0.1, n_jobs=1),
+    "lightgbm": lambda: library("lightgbm").LGBMClassifier(n_estimators=15, zero_as_missing=True, verbose=-1, n_jobs=1),
+}
+
+
+@pytest.mark.parametrize("kind", ZEROS)
+def test_numbers_that_count_as_missing(kind, tmp_path):
+    """Nobody moves a value onto such a number or off it, and witnesses do not end up there."""
+    rng = np.random.default_rng(3)
+    blank = 0.1 if "another" in kind else 0.0
+    X = rng.normal(scale=0.3, size=(900, 4))
+    X[rng.random(X.shape) < 0.3] = blank
+    y = (X[:, 0] > 0) ^ (X[:, 1] == blank) ^ (rng.random(900) < 0.1)
+    model = ZEROS[kind]().fit(X, y.astype(int))
+    ensemble = as_ensemble(model)
+    X[::5, 2] = np.nan
+    tiny = [blank, np.nextafter(blank, 1), blank + 5e-46, blank + 1e-44, blank - 1e-36, blank + 1.1e-35, -1e-30, 1e-9]
+    X[: 8 * len(tiny), 0] = np.repeat(tiny, 8)
+    assert (ensemble.predict(X) == model.predict(X)).all()
+    c = certify(ensemble, X[:200], None, Attacker(np.inf, 0.15), witness=True, radius=True, proof=True)
+    broken = np.flatnonzero(c.stable == 0)
+    assert len(broken) > 20
+    assert (model.predict(c.witness[broken]) != c.prediction[broken]).all()
+    assert (np.isnan(c.witness[broken]) == np.isnan(ensemble.rows(X)[broken[0] : broken[0] + 1][0]))[0].all()
+    ensemble.save(tmp_path / "model.json")
+    assert TreeEnsemble.load(tmp_path / "model.json") == ensemble
+    c.save(tmp_path / "rows.jsonl")
+    with (tmp_path / "model.json").open("rb") as model_file, (tmp_path / "rows.jsonl").open("rb") as lines:
+        assert audit.audit(model_file, lines).counts["refuted"] == 0
+
+
+def test_thresholds_at_a_number_that_counts_as_missing():
+    """From below, the other side begins above it; from above, below it."""
+    stump = TreeEnsemble(
+        [0, -1, -1], [0.0, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[0, 0, 0],
+        blanks={0: (-0.5, 0.5)},
+    )  # fmt: skip
+    rows = [[-0.75], [-0.5], [0.5], [0.75], [np.nan]]
+    assert stump.predict(rows).tolist() == [0, 1, 1, 1, 1]
+    c = certify(stump, rows, None, Attacker(np.inf, 2), witness=True, radius=True)
+    assert c.stable.tolist() == [0, 1, 1, 0, 1]
+    assert c.witness[0] == np.nextafter(0.5, 1)
+    assert c.witness[3] == np.nextafter(-0.5, -1)
+    assert c.radius.tolist() == [np.nextafter(1.25, 2), np.inf, np.inf, np.nextafter(1.25, 2), np.inf]
+
+
 def test_witnesses_and_proofs_that_fill_or_blank_are_refused(tmp_path):
     X, y = TWO
     ensemble = as_ensemble(MODELS["histogram boosting"]().fit(X, y))

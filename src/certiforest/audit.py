@@ -40,7 +40,7 @@ ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, 
 # anything.
 MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
          "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
-         "missing_left?": [int], "subset?": [int], "subsets?": [[float]]}  # fmt: skip
+         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "blanks?": [(int, float, float)]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
 ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
@@ -197,11 +197,17 @@ class Model:
         is_sound = all(-1 <= s < len(sets) and m in (0, 1) for s, m in zip(subset, self.missing_left, strict=True))
         expect(is_sound, "missing_left to be 0 or 1 and subset to point to subsets")
         self.sets = [frozenset(sets[s]) if s >= 0 else frozenset() for s in subset]
+        self.blanks = {f: (low, high) for f, low, high in model["blanks"] or []}  # numbers that count as missing
+        expect(self.takes_missing or not self.blanks, "missing_left where numbers count as missing")
         self.categories = {f for f, s in zip(self.feature, subset, strict=True) if s >= 0}
         for f, v, s, m in zip(self.feature, self.threshold, subset, self.missing_left, strict=True):
             has_threshold = v is not None
             expect(has_threshold != (f >= 0 and (s >= 0 or (m == 1 and v is None))), "a threshold or a set at a split")
             expect(not has_threshold or f not in self.categories, "categories without thresholds")
+
+    def is_clear(self, row: list[float]) -> bool:
+        """Tell whether no number of a row counts as missing."""
+        return not any(row[f] is not None and low <= row[f] <= high for f, (low, high) in self.blanks.items())
 
     def side(self, node: int, x: float | None) -> bool | None:
         """Tell whether a split sends a value left; None where a threshold decides."""
@@ -610,6 +616,7 @@ class Audit:
         row, stable = line["row"], line["stable"]
         expect(len(row) == self.model.n_features, f"{self.model.n_features} features in {name}")
         expect(self.model.takes_missing or None not in row, f"no value to be missing in {name}")
+        expect(self.model.is_clear(row), f"null for numbers that count as missing in {name}")
         expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
         expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
         try:
@@ -660,7 +667,8 @@ class Audit:
         expect(witness is not None and len(witness) == len(row), "a witness as long as the row")
         reach, other = Reach(self.attacker, row, eps), witness or []
         is_missing = [[x is None for x in values] for values in (row, other)]
-        expect(is_missing[0] == is_missing[1], "a witness in which the same values are missing")
+        is_same = is_missing[0] == is_missing[1] and self.model.is_clear(other)
+        expect(is_same, "a witness in which the same values are missing")
         expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
         values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
         moved = {f: (z, z) for f, (z, x) in values if z != x and f not in self.attacker.place_in}

@@ -33,6 +33,8 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     }
     if ensemble.missing_left is not None:
         document["missing_left"] = ensemble.missing_left.astype(int).tolist()
+    if ensemble.blanks is not None:
+        document["blanks"] = [[feature, *pair] for feature, pair in ensemble.blanks.items()]
     if ensemble.subset is not None and ensemble.subsets is not None:
         document |= {"subset": ensemble.subset.tolist(), "subsets": [values.tolist() for values in ensemble.subsets]}
     if ensemble.scaling is not None:
@@ -63,7 +65,7 @@ def from_document(document: Any) -> dict[str, Any]:
     if combine == "vote" and not document.keys().isdisjoint(("scores", "base")):
         raise ModelError('Expected no "scores" and no "base" where trees vote, got one of them.')
     feature, leaf = integers(document, "feature"), integers(document, "leaf")
-    has_aside = not document.keys().isdisjoint(("missing_left", "subset", "subsets"))
+    has_aside = not document.keys().isdisjoint(("missing_left", "subset", "subsets", "blanks"))
     if has_aside != (version == 2):
         raise ModelError('Expected "missing_left" or "subset" in files of version 2 only, and there, got it otherwise.')
     threshold = _read_thresholds(document) if has_aside else numbers(document, "threshold")
@@ -90,6 +92,7 @@ def from_document(document: Any) -> dict[str, Any]:
         "training": document.get("training"),
         "missing_left": missing_left,
         "subset": subset,
+        "blanks": _read_blanks(document) if "blanks" in document else None,
         "subsets": _read_subsets(document) if "subsets" in document else None,
     }
 
@@ -101,6 +104,13 @@ def _read_thresholds(document: Any) -> Any:
     threshold = threshold.copy()
     threshold[[v is None for v in entries(document, "threshold")]] = math.nan
     return threshold
+
+
+def _read_blanks(document: Any) -> dict[int, Any]:
+    found = [numbers({"blanks": entry}, "blanks", size=3).tolist() for entry in entries(document, "blanks")]
+    if any(feature != int(feature) for feature, _, _ in found) or len({entry[0] for entry in found}) < len(found):
+        raise ModelError('Expected "blanks" to name each feature once by its index, got others.')
+    return {int(feature): (low, high) for feature, low, high in found}
 
 
 def _read_subsets(document: Any) -> list[Any]:

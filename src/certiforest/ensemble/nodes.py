@@ -107,6 +107,20 @@ def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
     return found
 
 
+def check_blanks(blanks: Any, n_features: int) -> dict[int, tuple[float, float]] | None:
+    """Return which numbers count as missing: by feature, the smallest and the largest."""
+    if blanks is None:
+        return None
+    found = {int(feature): (float(pair[0]), float(pair[1])) for feature, pair in dict(blanks).items()}
+    for feature, (low, high) in found.items():
+        if not 0 <= feature < n_features or not -np.inf < low <= high < np.inf:
+            raise ModelError(
+                f"Expected blanks to be a finite range of numbers for features up to {n_features - 1}, got {low} to"
+                f" {high} for feature {feature}."
+            )
+    return dict(sorted(found.items()))
+
+
 def _flags(values: ArrayLike, name: str) -> NDArray[np.bool_]:
     array = np.array(values)
     if array.size and (array.dtype.kind not in "biu" or not ((array == 0) | (array == 1)).all()):

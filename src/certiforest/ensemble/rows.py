@@ -44,10 +44,18 @@ class Rows:
         Names the ensemble was trained with; a data frame must have the same ones in the same order.
     takes_missing : bool, default=False
         Whether NaN, and what data frames have in its place, stands for a value that is missing; else it is refused.
+    blanks : ndarray of float64, shape (2, n_features), optional
+        The smallest and the largest number that counts as missing, too, of each feature.
     """
 
     def __init__(
-        self, X: Any, n_features: int, feature_names: Sequence[str] | None = None, *, takes_missing: bool = False
+        self,
+        X: Any,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        *,
+        takes_missing: bool = False,
+        blanks: NDArray[np.float64] | None = None,
     ) -> None:
         if hasattr(X, "toarray"):
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
@@ -76,7 +84,7 @@ class Rows:
         self._is_frame = names is not None
         self._long = _check_types(X, names, all_long=takes_missing) if names is not None else []
         self.n_features = n_features
-        self._takes_missing = takes_missing
+        self._takes_missing, self._blanks = takes_missing, blanks
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
@@ -96,6 +104,8 @@ class Rows:
             rows = np.ascontiguousarray(self._read(block))
         except InexactError as error:
             raise _not_numbers(error, block.start) from None
+        if self._blanks is not None:
+            rows = np.where((self._blanks[0] <= rows) & (rows <= self._blanks[1]), np.nan, rows)
         # A sum of finite numbers is finite unless it overflows; only then look at each.
         with np.errstate(over="ignore", invalid="ignore"):
             total = rows.sum()

@@ -29,6 +29,7 @@ from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.nodes import (
     ModelError,
     Nodes,
+    check_blanks,
     check_classes,
     check_feature_names,
     check_n_features,
@@ -48,7 +49,18 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.files import write_atomically
 
 NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
-PARAMETERS = (*NODES, "subsets", "n_features", "classes", "feature_names", "scaling", "scores", "base", "training")
+PARAMETERS = (
+    *NODES,
+    "subsets",
+    "blanks",
+    "n_features",
+    "classes",
+    "feature_names",
+    "scaling",
+    "scores",
+    "base",
+    "training",
+)
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -87,6 +99,9 @@ class TreeEnsemble(Immutable):
         and so have those that send every number right and only NaN left.
     subsets : sequence of array-like of float, optional
         The sets of values. A feature tested for sets is a category: it has no order, and attackers do not change it.
+    blanks : mapping of int to pair of float, optional
+        By feature, the smallest and the largest of numbers that count as missing, as NaN does. Nobody moves a value
+        there or from there.
 
     Attributes
     ----------
@@ -129,6 +144,7 @@ class TreeEnsemble(Immutable):
     missing_left: NDArray[np.bool_] | None
     subset: NDArray | None
     subsets: tuple[NDArray[np.float64], ...] | None
+    blanks: dict[int, tuple[float, float]] | None
 
     def __init__(
         self,
@@ -146,6 +162,7 @@ class TreeEnsemble(Immutable):
         missing_left: ArrayLike | None = None,
         subset: ArrayLike | None = None,
         subsets: Sequence[ArrayLike] | None = None,
+        blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
         n_features = check_n_features(n_features)
         labels = check_classes(classes)
@@ -159,12 +176,19 @@ class TreeEnsemble(Immutable):
             base=start,
             training=check_training(training),
             subsets=check_subsets(subsets),
+            blanks=check_blanks(blanks, n_features),
         )
+        if blanks is not None and missing_left is None:
+            raise ModelError("Expected missing_left wherever numbers count as missing, got blanks only.")
         if (subset is None) != (subsets is None):
             raise ModelError("Expected subset and subsets together, got one of them.")
         n_values = len(labels) if table is None else len(table)
         columns = feature, threshold, leaf, missing_left, subset
         nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
+        if self.blanks is not None:  # no number is inside, so that thresholds may stand right below
+            low, high = self.blank_bounds[:, nodes.feature]
+            is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
+            nodes = nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
         self._trim(nodes, -np.inf, LARGEST, may_miss=missing_left is not None)
         if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
@@ -188,13 +212,29 @@ class TreeEnsemble(Immutable):
             threshold=np.where(is_leaf, np.nan, self.threshold),
             right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
             leaf=self.leaf,
-            above=np.nextafter(self.threshold, np.inf),
-            first=np.nextafter(self.low, np.inf),
+            above=self._next(self.threshold),
+            first=self._next(self.low),
             high=self.high,
             tree_start=self.tree_start,
             stride=np.clip(depth, 1, LONGEST_STRIDE),
             aside=self._as_aside(),
         )
+
+    def _next(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the next number above a value of the feature that each node tests, of those that are not missing."""
+        following = np.nextafter(value, np.inf)
+        if self.blanks is None:
+            return following
+        low, high = self.blank_bounds[:, self.feature]
+        return np.where(following == low, np.nextafter(high, np.inf), following)
+
+    @cached_property
+    def blank_bounds(self) -> NDArray[np.float64]:
+        """The smallest and the largest number that counts as missing, (2, n_features); NaN where there is none."""
+        bounds = np.full((2, self.n_features), np.nan)
+        for feature, pair in (self.blanks or {}).items():
+            bounds[:, feature] = pair
+        return bounds
 
     def _as_aside(self) -> kernels.Aside | None:
         if self.missing_left is None and self.subset is None:
@@ -218,6 +258,7 @@ class TreeEnsemble(Immutable):
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
         subsets: Sequence[ArrayLike] | None = None,
+        blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> TreeEnsemble:
         """Build an ensemble from trees whose children are given by index; the other parameters as for the class.
 
@@ -232,7 +273,7 @@ class TreeEnsemble(Immutable):
         joined = [None if column[0] is None else np.concatenate(column) for column in zip(*columns, strict=True)]
         nodes: dict[str, Any] = dict(zip(NODES, joined, strict=True))
         return cls(
-            **nodes, subsets=subsets,
+            **nodes, subsets=subsets, blanks=blanks,
             n_features=n_features, classes=classes, feature_names=feature_names, scores=scores, base=base,
         )  # fmt: skip
 
@@ -280,6 +321,8 @@ class TreeEnsemble(Immutable):
     @cached_property
     def of_numbers(self) -> TreeEnsemble:
         """The ensemble that says the same of rows in which nothing is missing, and has no place for others."""
+        if self.blanks is not None:
+            raise ModelError("Expected a model of numbers, got one in which some numbers count as missing.")
         return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=False)
 
     def never_missing(self, features: NDArray[np.bool_]) -> TreeEnsemble:
@@ -384,7 +427,9 @@ class TreeEnsemble(Immutable):
 
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
-        return Rows(X, self.n_features, self.feature_names, takes_missing=self.missing_left is not None)
+        blanks = None if self.blanks is None else self.blank_bounds
+        takes_missing = self.missing_left is not None
+        return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks)
 
     def votes(self, X: Any) -> NDArray[np.int64]:
         """Count the votes of each class.
@@ -587,6 +632,7 @@ class TreeEnsemble(Immutable):
             and np.array_equal(self.threshold, other.threshold, equal_nan=True)
             and _are_equal(self.missing_left, other.missing_left)
             and _are_equal(self.subset, other.subset)
+            and self.blanks == other.blanks
             and len(self.subsets or ()) == len(other.subsets or ())
             and all(map(np.array_equal, self.subsets or (), other.subsets or ()))
             and np.array_equal(self.leaf, other.leaf)

@@ -45,6 +45,14 @@ def deployed_strict_thresholds(threshold: NDArray[np.float32]) -> NDArray[np.flo
     return deployed_thresholds(np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64))
 
 
+def rounds_to(value: float) -> tuple[float, float]:
+    """Return the smallest and the largest float64 that round to the float32 nearest to a value."""
+    single = np.float32(value)
+    below = np.nextafter(single, np.float32(-np.inf))
+    low, high = deployed_thresholds(np.array([below, single], np.float64))
+    return math.nextafter(low, math.inf), float(high)
+
+
 def parse_single(text: str) -> float:
     """Return a float64 that rounds to the float32 nearest to the number written.
 

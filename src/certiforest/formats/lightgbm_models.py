@@ -138,6 +138,7 @@ class _Parser:
             classes=np.arange(max(2, n_outputs)) if classes is None else classes,
             feature_names=None if _are_made_up(names) else names,
             scores=table.table(),
+            blanks=_blanks(sections),
         )
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
         divisor = len(sections) // n_outputs if "average_output" in header else 1
@@ -201,6 +202,21 @@ class _Parser:
         return sections
 
 
+def _blanks(sections: list[dict[str, str]]) -> dict[int, tuple[float, float]] | None:
+    """Return the features of which zero counts as missing, in all their splits or in none."""
+    kinds: dict[int, set[bool]] = {}
+    for section in sections:
+        n_splits = _integer(section, "num_leaves") - 1
+        columns = (
+            (_integers(section, name, n_splits) for name in ("split_feature", "decision_type")) if n_splits else ()
+        )
+        for feature, decision in zip(*columns, strict=True) if n_splits else ():
+            kinds.setdefault(int(feature), set()).add(bool((decision & IS_MISSING) == ZERO_IS_MISSING))
+    if any(len(kind) > 1 for kind in kinds.values()):
+        raise ModelError("Expected zero to count as missing in all splits of a feature or in none, got both.")
+    return {feature: (-ZERO, ZERO) for feature, kind in kinds.items() if True in kind} or None
+
+
 def _read_tree(index: int, section: dict[str, str], names: list[str], output: int, table: ScoreTable) -> Nodes:
     n_leaves = _integer(section, "num_leaves")
     n_splits = n_leaves - 1
@@ -225,7 +241,7 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
         )
     if ((decision < 0) | (decision >= IS_MISSING)).any():
         raise ModelError(f"Expected decision_type between 0 and {IS_MISSING - 1} in tree {index}, got another.")
-    threshold = _deployed(index, _numbers(section, "threshold", n_splits), decision)
+    threshold = _deployed(_numbers(section, "threshold", n_splits))
     none = np.full(n_leaves, -1)
     # Child -1 is the first leaf, -2 the second; here leaves follow the splits.
     return Nodes(
@@ -241,20 +257,9 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
     )
 
 
-def _deployed(index: int, threshold: NDArray[np.float64], decision: NDArray[np.int64]) -> NDArray[np.float64]:
+def _deployed(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the thresholds that act on rows as they are, where LightGBM has ``x = 0`` for all ``|x| <= ZERO``."""
-    near = np.abs(threshold) <= ZERO
-    zero_is_left = threshold >= 0
-    by_decision = (decision & IS_MISSING) == ZERO_IS_MISSING
-    goes_left = (decision & GOES_LEFT) != 0
-    apart = by_decision & ~near & (goes_left != zero_is_left)
-    if apart.any():
-        raise ModelError(
-            f"Expected zero to be a number, got a split of tree {index} that takes it for missing and sends it to the"
-            f" other side of the threshold {threshold[np.flatnonzero(apart)[0]]}; fit with zero_as_missing=False."
-        )
-    zero_is_left = np.where(by_decision, goes_left, zero_is_left)
-    return np.where(near, np.where(zero_is_left, ZERO, BELOW_ZERO), threshold)
+    return np.where(np.abs(threshold) <= ZERO, np.where(threshold >= 0, ZERO, BELOW_ZERO), threshold)
 
 
 def _largest_sum(ensemble: TreeEnsemble, n_outputs: int) -> float:

@@ -48,6 +48,8 @@ def save_onnx(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
             f"Expected onnx and onnxruntime, which write and check the file, got neither or one only ({error});"
             " pip install 'certiforest[onnx]'."
         ) from None
+    if ensemble.blanks is not None:
+        raise ModelError("Expected an ensemble to write as ONNX, got one in which some numbers count as missing.")
     if ensemble.subset is not None:
         raise ModelError("Expected an ensemble of thresholds to write as ONNX, got one with splits on categories.")
     content = _as_model(ensemble, onnx).SerializeToString()

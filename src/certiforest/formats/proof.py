@@ -76,6 +76,8 @@ def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) 
         rows[:, f] = rng.uniform(cuts.min() - margin, cuts.max() + margin, n_rows)
     for f in ensemble.categorical:
         rows[:, f] = rng.choice(_categories(ensemble, f), n_rows)
+    for f, pair in (ensemble.blanks or {}).items():
+        rows[:, f] = np.where(rng.random(n_rows) < 0.1, rng.choice(pair, n_rows), rows[:, f])
     if ensemble.missing_left is not None:
         tested = np.unique(ensemble.feature[ensemble.feature >= 0])
         share = rng.choice([0.0, 0.1, 0.5], n_rows)

@@ -257,8 +257,10 @@ def _joined(
 ) -> TreeEnsemble:
     """Put ensembles together that have columns and scores of their own."""
     ensembles = [ensemble for ensemble, _, _ in members]
-    if any(ensemble.subset is not None for ensemble in ensembles):
-        raise ModelError("Expected models of thresholds inside a wrapper, got splits on categories.")
+    if any(ensemble.subset is not None or ensemble.blanks is not None for ensemble in ensembles):
+        raise ModelError(
+            "Expected models of thresholds inside a wrapper, got splits on categories or numbers as missing."
+        )
     starts = np.cumsum([0] + [len(scores) for _, _, scores in members])
     may_miss = all(ensemble.missing_left is not None for ensemble in ensembles)
     ensembles = ensembles if may_miss else [ensemble.of_numbers for ensemble in ensembles]
@@ -351,7 +353,7 @@ def _fold(ensemble: TreeEnsemble, transform: Function, source: NDArray[np.int64]
     n_features : int
         Length of a row.
     """
-    if len(source) != ensemble.n_features or ensemble.subset is not None:
+    if len(source) != ensemble.n_features or ensemble.subset is not None or ensemble.blanks is not None:
         raise ModelError("Expected steps that make the columns of a model of thresholds, got others.")
     filled = transform(np.full((1, n_features), np.nan))[0] if takes_missing(transform, n_features) else None
     if filled is not None:

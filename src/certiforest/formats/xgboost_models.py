@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
-from certiforest.ensemble.numbers import NUMBER, shown
-from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
+from certiforest.ensemble.numbers import NUMBER, is_number, shown
+from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
 from certiforest.formats.opened import Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
@@ -51,11 +51,8 @@ def content_of_xgboost(model: Any) -> bytes:
         raise ModelError(f"Expected a classifier or a regressor, got {name}.")
     if not model.__sklearn_is_fitted__():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
-    if not (isinstance(model.missing, float) and math.isnan(model.missing)):
-        raise ModelError(
-            f"Expected missing=nan, got missing={model.missing!r}: that a number counts as missing is not supported;"
-            " fit without it."
-        )
+    if not is_number(model.missing) or math.isinf(model.missing):
+        raise ModelError(f"Expected missing to be NaN or a finite number, got missing={model.missing!r}.")
     return bytes(model.get_booster().save_raw("ubj"))
 
 
@@ -68,6 +65,10 @@ def open_xgboost(model: Any, content: bytes) -> Opened:
     # The classes with scikit-learn's names leave out the rounds after the best one in predict.
     opened = _translate(document, None if is_booster else _best_round(document))
     n_classes, is_regressor = opened.ensemble.n_classes, opened.is_regressor
+    missing = math.nan if is_booster else float(model.missing)
+    if not math.isnan(missing):  # as well as NaN
+        blanks = dict.fromkeys(range(opened.ensemble.n_features), rounds_to(missing))
+        opened = opened._replace(ensemble=opened.ensemble.replace(blanks=blanks))
 
     def value(rows: NDArray) -> NDArray:
         if is_booster:

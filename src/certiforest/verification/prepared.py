@@ -77,6 +77,12 @@ class Prepared:
         n_features = ensemble.n_features
         self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
+        special = {
+            *np.flatnonzero(attacker.is_integer(n_features)).tolist(),
+            *(c for group in self.groups for c in group),
+        }
+        if not special.isdisjoint(ensemble.blanks or ()):
+            raise AttackerError("Expected no integer or one-hot column with a number that counts as missing, got one.")
         if any(column in ensemble.categorical for group in self.groups for column in group):
             raise AttackerError("Expected groups of one-hot columns, got a column that the model takes for categories.")
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
