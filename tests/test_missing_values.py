@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import aside_referee
 from certiforest import Attacker, Certificates, ModelError, TreeEnsemble, as_ensemble, audit, certify, save_onnx
+from certiforest.cli import main
 from certiforest.ensemble.rows import RowError
 from certiforest.formats.proof import threshold_rows
 
@@ -280,3 +281,18 @@ def test_altered_files_are_refused(tmp_path, change, message):
     with pytest.raises(ModelError, match=message) as caught:
         as_ensemble(tmp_path / "m.json")
     assert "\n" not in str(caught.value)
+
+
+def test_empty_cells_of_csv_files(tmp_path, capsys):
+    X, y = MANY
+    as_ensemble(HistGradientBoostingClassifier(max_iter=4, min_samples_leaf=5).fit(X, y)).save(tmp_path / "model.json")
+    rows = [["" if np.isnan(v) else repr(v) for v in row] for row in X.tolist()]
+    lines = [",".join([*row, str(label)]) for row, label in zip(rows, y, strict=True)]
+    lines[3] = "NA" + lines[3][lines[3].index(",") :]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,d,y", *lines]) + "\n")
+    command = ["certify", str(tmp_path / "model.json"), str(tmp_path / "rows.csv"), "--target", "y", "--eps", "0.01"]
+    assert main([*command, "--out", str(tmp_path / "out.csv")]) == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == len(X) + 1
+    as_ensemble(GradientBoostingClassifier(n_estimators=2).fit(np.nan_to_num(X), y)).save(tmp_path / "model.json")
+    assert main(command) == 2
+    assert "missing value" in capsys.readouterr().err

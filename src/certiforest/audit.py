@@ -40,7 +40,8 @@ ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, 
 # anything.
 MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
          "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
-         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "blanks?": [(int, float, float)]}  # fmt: skip
+         "missing_left?": [int], "subset?": [int], "subsets?": [[float]],
+         "blanks?": [(int, float, float)]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
 ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),

@@ -62,7 +62,9 @@ class Source:
         """Whether this is the name of a dataset; a file of that name comes first."""
         return not os.path.lexists(self.data) and is_dataset(self.data)
 
-    def open(self, n_features: int | None = None, first_index: int | None = None) -> tuple[Table, Scaling | None]:
+    def open(
+        self, n_features: int | None = None, first_index: int | None = None, *, missing: bool = False
+    ) -> tuple[Table, Scaling | None]:
         """Return the whole table, and the scaling that a named dataset has of its own."""
         if self.is_named:
             dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
@@ -85,6 +87,7 @@ class Source:
             header=self.header,
             n_features=n_features,
             first_index=first_index if self.first_index is None else self.first_index,
+            missing=missing,
         ), None
 
     def load(self, ensemble: TreeEnsemble, part: str | None) -> Sample:
@@ -99,7 +102,8 @@ class Source:
             check_part(part)
         part = part or ("test" if self.is_named else "all")
         record = TrainingRecord.read(ensemble.training)
-        table, own_scaling = self.open(ensemble.n_features, None if record is None else record.first_index)
+        first_index = None if record is None else record.first_index
+        table, own_scaling = self.open(ensemble.n_features, first_index, missing=ensemble.missing_left is not None)
         table = table.with_features(ensemble.feature_names, ensemble.n_features)
         if part != "all" and record is not None:
             record.check(table, part)

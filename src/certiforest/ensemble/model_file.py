@@ -33,6 +33,9 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     }
     if ensemble.missing_left is not None:
         document["missing_left"] = ensemble.missing_left.astype(int).tolist()
+    if ensemble.categories is not None:
+        document["categories"] = [[feature, list(values)] for feature, values in ensemble.categories.items()]
+        document["unseen_is_missing"] = ensemble.unseen_is_missing
     if ensemble.blanks is not None:
         document["blanks"] = [[feature, *pair] for feature, pair in ensemble.blanks.items()]
     if ensemble.subset is not None and ensemble.subsets is not None:
@@ -65,7 +68,7 @@ def from_document(document: Any) -> dict[str, Any]:
     if combine == "vote" and not document.keys().isdisjoint(("scores", "base")):
         raise ModelError('Expected no "scores" and no "base" where trees vote, got one of them.')
     feature, leaf = integers(document, "feature"), integers(document, "leaf")
-    has_aside = not document.keys().isdisjoint(("missing_left", "subset", "subsets", "blanks"))
+    has_aside = not document.keys().isdisjoint(("missing_left", "subset", "subsets", "blanks", "categories"))
     if has_aside != (version == 2):
         raise ModelError('Expected "missing_left" or "subset" in files of version 2 only, and there, got it otherwise.')
     threshold = _read_thresholds(document) if has_aside else numbers(document, "threshold")
@@ -92,6 +95,8 @@ def from_document(document: Any) -> dict[str, Any]:
         "training": document.get("training"),
         "missing_left": missing_left,
         "subset": subset,
+        "unseen_is_missing": document.get("unseen_is_missing", False) is True,
+        "categories": _read_categories(document) if "categories" in document else None,
         "blanks": _read_blanks(document) if "blanks" in document else None,
         "subsets": _read_subsets(document) if "subsets" in document else None,
     }
@@ -104,6 +109,17 @@ def _read_thresholds(document: Any) -> Any:
     threshold = threshold.copy()
     threshold[[v is None for v in entries(document, "threshold")]] = math.nan
     return threshold
+
+
+def _read_categories(document: Any) -> dict[int, Any]:
+    found = {}
+    for pair in entries(document, "categories"):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) is not int or not isinstance(pair[1], list):
+            raise ModelError(f'Expected "categories" to hold pairs of a feature and its values, got {shown(pair)}.')
+        found[pair[0]] = pair[1]
+    if len(found) < len(entries(document, "categories")):
+        raise ModelError('Expected "categories" to name each feature once, got one twice.')
+    return found
 
 
 def _read_blanks(document: Any) -> dict[int, Any]:

@@ -107,6 +107,21 @@ def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
     return found
 
 
+def check_categories(categories: Any, n_features: int) -> dict[int, tuple[Any, ...]] | None:
+    """Return the values that the codes of each category stand for: text, or whole numbers, each once."""
+    if categories is None:
+        return None
+    found = {int(feature): tuple(values) for feature, values in dict(categories).items()}
+    for feature, values in found.items():
+        is_sound = 0 <= feature < n_features and len({type(value) for value in values}) <= 1
+        if not is_sound or not all(type(value) in (str, int) for value in values) or len(set(values)) < len(values):
+            raise ModelError(
+                f"Expected the categories of a feature to be text or whole numbers, each once, got {shown(values)} for"
+                f" feature {feature}."
+            )
+    return dict(sorted(found.items()))
+
+
 def check_blanks(blanks: Any, n_features: int) -> dict[int, tuple[float, float]] | None:
     """Return which numbers count as missing: by feature, the smallest and the largest."""
     if blanks is None:

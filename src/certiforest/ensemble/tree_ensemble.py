@@ -30,6 +30,7 @@ from certiforest.ensemble.nodes import (
     ModelError,
     Nodes,
     check_blanks,
+    check_categories,
     check_classes,
     check_feature_names,
     check_n_features,
@@ -50,17 +51,9 @@ from certiforest.files import write_atomically
 
 NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
 PARAMETERS = (
-    *NODES,
-    "subsets",
-    "blanks",
-    "n_features",
-    "classes",
-    "feature_names",
-    "scaling",
-    "scores",
-    "base",
-    "training",
-)
+    *NODES, "subsets", "categories", "unseen_is_missing", "blanks", "n_features", "classes", "feature_names", "scaling",
+    "scores", "base", "training",
+)  # fmt: skip
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -99,6 +92,11 @@ class TreeEnsemble(Immutable):
         and so have those that send every number right and only NaN left.
     subsets : sequence of array-like of float, optional
         The sets of values. A feature tested for sets is a category: it has no order, and attackers do not change it.
+    categories : mapping of int to sequence of str, int or float, optional
+        By feature, the values that the numbers 0, 1, 2, ... in its sets stand for, with which columns of data frames
+        are compared.
+    unseen_is_missing : bool, default=False
+        Whether a value that is not among the categories counts as missing; else it is refused.
     blanks : mapping of int to pair of float, optional
         By feature, the smallest and the largest of numbers that count as missing, as NaN does. Nobody moves a value
         there or from there.
@@ -144,6 +142,8 @@ class TreeEnsemble(Immutable):
     missing_left: NDArray[np.bool_] | None
     subset: NDArray | None
     subsets: tuple[NDArray[np.float64], ...] | None
+    categories: dict[int, tuple[Any, ...]] | None
+    unseen_is_missing: bool
     blanks: dict[int, tuple[float, float]] | None
 
     def __init__(
@@ -162,6 +162,8 @@ class TreeEnsemble(Immutable):
         missing_left: ArrayLike | None = None,
         subset: ArrayLike | None = None,
         subsets: Sequence[ArrayLike] | None = None,
+        categories: Mapping[int, Sequence[Any]] | None = None,
+        unseen_is_missing: bool = False,
         blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
         n_features = check_n_features(n_features)
@@ -176,6 +178,8 @@ class TreeEnsemble(Immutable):
             base=start,
             training=check_training(training),
             subsets=check_subsets(subsets),
+            categories=check_categories(categories, n_features),
+            unseen_is_missing=bool(unseen_is_missing) and categories is not None,
             blanks=check_blanks(blanks, n_features),
         )
         if blanks is not None and missing_left is None:
@@ -258,6 +262,8 @@ class TreeEnsemble(Immutable):
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
         subsets: Sequence[ArrayLike] | None = None,
+        categories: Mapping[int, Sequence[Any]] | None = None,
+        unseen_is_missing: bool = False,
         blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> TreeEnsemble:
         """Build an ensemble from trees whose children are given by index; the other parameters as for the class.
@@ -272,8 +278,10 @@ class TreeEnsemble(Immutable):
             raise ModelError("Expected at least one tree, got none.")
         joined = [None if column[0] is None else np.concatenate(column) for column in zip(*columns, strict=True)]
         nodes: dict[str, Any] = dict(zip(NODES, joined, strict=True))
+        if subsets is None and nodes["subset"] is not None and (nodes["subset"] < 0).all():
+            nodes["subset"] = None
         return cls(
-            **nodes, subsets=subsets, blanks=blanks,
+            **nodes, subsets=subsets, categories=categories, unseen_is_missing=unseen_is_missing, blanks=blanks,
             n_features=n_features, classes=classes, feature_names=feature_names, scores=scores, base=base,
         )  # fmt: skip
 
@@ -429,7 +437,9 @@ class TreeEnsemble(Immutable):
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
         blanks = None if self.blanks is None else self.blank_bounds
         takes_missing = self.missing_left is not None
-        return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks)
+        return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks).with_categories(
+            self.categorical, self.categories or {}, unseen_is_missing=self.unseen_is_missing
+        )
 
     def votes(self, X: Any) -> NDArray[np.int64]:
         """Count the votes of each class.
@@ -633,6 +643,7 @@ class TreeEnsemble(Immutable):
             and _are_equal(self.missing_left, other.missing_left)
             and _are_equal(self.subset, other.subset)
             and self.blanks == other.blanks
+            and (self.categories, self.unseen_is_missing) == (other.categories, other.unseen_is_missing)
             and len(self.subsets or ()) == len(other.subsets or ())
             and all(map(np.array_equal, self.subsets or (), other.subsets or ()))
             and np.array_equal(self.leaf, other.leaf)

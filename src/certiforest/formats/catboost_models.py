@@ -184,6 +184,8 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
     treatment = [string(feature, "nan_value_treatment") for feature in features]
     if not set(treatment) <= {"AsIs", "AsFalse", "AsTrue"}:
         raise ModelError(f"Expected nan_value_treatment to be AsIs, AsFalse or AsTrue, got {shown(treatment)}.")
+    if [entry(feature, "has_nans") for feature in features] != [word != "AsIs" for word in treatment]:
+        raise ModelError("Expected has_nans where nan_value_treatment is not AsIs, got it otherwise.")
     names = [str(feature.get("feature_id", "")) for feature in features]
     keeps_names = all(names) and place.tolist() == list(range(len(place)))
     of_border = np.repeat(np.arange(len(features)), [len(own) for own in borders])

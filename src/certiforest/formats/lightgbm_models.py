@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import sound
+from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
@@ -30,6 +30,7 @@ ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
 IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
 ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only, but for the largest, which means nothing
+WORD = re.compile(r"[0-9]{1,10}")
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
@@ -138,6 +139,9 @@ class _Parser:
             classes=np.arange(max(2, n_outputs)) if classes is None else classes,
             feature_names=None if _are_made_up(names) else names,
             scores=table.table(),
+            subsets=table.subsets or None,
+            categories=self._read_categories(names, header) if table.subsets else None,
+            unseen_is_missing=True,
             blanks=_blanks(sections),
         )
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
@@ -163,6 +167,16 @@ class _Parser:
             slack=PROBABILITY_SLACK.get(objective, 0.0) / min(sigmoid, 1.0),
             is_regressor=is_regressor,
         )
+
+    def _read_categories(self, names: list[str], header: dict[str, str]) -> dict[int, list] | None:
+        """Return the values that codes stand for, which LightGBM keeps of data frames, as JSON after the parameters."""
+        line = next((line for line in self._lines if line.startswith("pandas_categorical:")), "")
+        found = read_json(line.partition(":")[2]) if line.partition(":")[2].strip() not in ("", "null") else []
+        # Columns of data frames that are categories, in their order: those whose feature_infos list values.
+        columns = [f for f, info in enumerate(header["feature_infos"].split()) if info != "none" and info[0] != "["]
+        if not isinstance(found, list) or len(found) != len(columns) or "none" in header["feature_infos"].split():
+            return None  # a column that trees do not use may be one of them, or not
+        return dict(zip(columns, found, strict=True))
 
     def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         objective, *options = header.get("objective", "none").split()
@@ -211,7 +225,8 @@ def _blanks(sections: list[dict[str, str]]) -> dict[int, tuple[float, float]] | 
             (_integers(section, name, n_splits) for name in ("split_feature", "decision_type")) if n_splits else ()
         )
         for feature, decision in zip(*columns, strict=True) if n_splits else ():
-            kinds.setdefault(int(feature), set()).add(bool((decision & IS_MISSING) == ZERO_IS_MISSING))
+            if not decision & IS_CATEGORICAL:
+                kinds.setdefault(int(feature), set()).add(bool((decision & IS_MISSING) == ZERO_IS_MISSING))
     if any(len(kind) > 1 for kind in kinds.values()):
         raise ModelError("Expected zero to count as missing in all splits of a feature or in none, got both.")
     return {feature: (-ZERO, ZERO) for feature, kind in kinds.items() if True in kind} or None
@@ -227,21 +242,16 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
     score = _numbers(section, "leaf_value", n_leaves)
     leaf = np.concatenate([np.full(n_splits, -1), table.add(score, output)])
     if n_splits == 0:
-        return Nodes([-1], [-1], [-1], [0.0], leaf, [False])
+        return Nodes([-1], [-1], [-1], [0.0], leaf, [False], [-1])
     feature, decision, left, right = (
         _integers(section, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
-    categorical = np.flatnonzero(decision & IS_CATEGORICAL)
-    if len(categorical) or section.get("num_cat", "0") != "0":
-        f = int(feature[categorical[0]]) if len(categorical) else -1
-        shown = f" on feature {names[f]!r}" if 0 <= f < len(names) else ""
-        raise ModelError(
-            f"Expected thresholds only, got a categorical split{shown} in tree {index}, which is not supported;"
-            " fit with one-hot encoded categories instead."
-        )
+    is_set = (decision & IS_CATEGORICAL) != 0
+    given = _numbers(section, "threshold", n_splits)
+    subset = _read_sets(index, section, np.where(is_set, given, -1), table.subsets)
     if ((decision < 0) | (decision >= IS_MISSING)).any():
         raise ModelError(f"Expected decision_type between 0 and {IS_MISSING - 1} in tree {index}, got another.")
-    threshold = _deployed(_numbers(section, "threshold", n_splits))
+    threshold = np.where(is_set, np.nan, _deployed(given))
     none = np.full(n_leaves, -1)
     # Child -1 is the first leaf, -2 the second; here leaves follow the splits.
     return Nodes(
@@ -252,9 +262,40 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
         leaf=leaf,
         # Where NaN is not what training met, it counts as zero.
         missing_left=np.concatenate(
-            [np.where(decision & IS_MISSING, (decision & GOES_LEFT) != 0, threshold >= 0), np.zeros(n_leaves, bool)]
+            [
+                ~is_set & np.where(decision & IS_MISSING, (decision & GOES_LEFT) != 0, threshold >= 0),
+                np.zeros(n_leaves, bool),
+            ]
         ),
+        subset=np.concatenate([subset, none]),
     )
+
+
+def _read_sets(
+    index: int, section: dict[str, str], which: NDArray[np.float64], subsets: list[list[int]]
+) -> NDArray[np.int64]:
+    """Return for each split the number of the set that it sends left, -1 at thresholds; sets are added to a list.
+
+    ``which`` is the split's place among the sets of its tree, which are bits of words of 32.
+    """
+    subset = np.full(len(which), -1)
+    n_sets = _integer(section, "num_cat") if "num_cat" in section else 0
+    split = np.flatnonzero(which >= 0)
+    if sorted(which[split].tolist()) != list(range(n_sets)):
+        raise ModelError(f"Expected {n_sets} categorical splits in tree {index}, as num_cat says, got {len(split)}.")
+    if not n_sets:
+        return subset
+    end = _integers(section, "cat_boundaries", n_sets + 1)
+    if end[0] != 0 or (np.diff(end) < 0).any():
+        raise ModelError(f"Expected cat_boundaries of tree {index} to rise from 0, got others.")
+    words = [int(word) for word in section.get("cat_threshold", "").split() if WORD.fullmatch(word)]
+    if len(words) != end[-1] or max(words, default=0) >= 2**32:
+        raise ModelError(f"Expected {end[-1]} words of 32 bits as cat_threshold of tree {index}, got others.")
+    for node in split:
+        first, last = end[int(which[node])], end[int(which[node]) + 1]
+        subset[node] = len(subsets)
+        subsets.append([32 * i + b for i, word in enumerate(words[first:last]) for b in range(32) if word >> b & 1])
+    return subset
 
 
 def _deployed(threshold: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -56,7 +56,11 @@ def content_of_sklearn(model: Any) -> list[NDArray]:
     except ValueError:
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
     if isinstance(model, HISTOGRAM):
-        return [*(p.nodes for round_ in model._predictors for p in round_), np.asarray(model._baseline_prediction)]
+        parts = [p for round_ in model._predictors for p in round_]
+        arrays = [array for p in parts for array in (p.nodes, p.raw_left_cat_bitsets)]
+        _, known = _categories_of(model)
+        texts = [np.array([str(value) for value in values], "U") for values in known.values()]
+        return [*arrays, np.asarray(model._baseline_prediction), *texts]
     states = [tree.tree_.__getstate__() for tree in _trees_of(model)]
     arrays = [state[column] for state in states for column in ("nodes", "values")]
     return [*arrays, _base_of(model)] if isinstance(model, BOOSTED) else arrays
@@ -143,23 +147,66 @@ def _open_averaging(model: Any, name: str) -> Opened:
 
 
 def _open_histogram_boosting(model: Any, name: str) -> Opened:
-    is_categorical = model.is_categorical_
-    if is_categorical is not None and is_categorical.any():
-        names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
-        raise ModelError(
-            f"Expected thresholds only, got a {name} with the categorical feature {names[is_categorical][0]!s},"
-            " which is not supported; fit with one-hot encoded categories instead."
-        )
     if isinstance(model, REGRESSORS) and model.loss not in IDENTITY_LOSSES:
         raise ModelError(f"Expected one of the losses {', '.join(IDENTITY_LOSSES)}, got {model.loss!r} of {name}.")
-    nodes = [predictor.nodes for round_ in model._predictors for predictor in round_]
-    trees = [_translate_histogram_tree(tree) for tree in nodes]
+    predictors = [predictor for round_ in model._predictors for predictor in round_]
+    place, values = _categories_of(model)
+    subsets: list[NDArray] = []
+    trees = [_translate_histogram_tree(predictor, place, values, subsets) for predictor in predictors]
     base = np.ravel(model._baseline_prediction)
-    return _add_up(model, name, trees, [tree["value"] for tree in nodes], base, second_wins_ties=False)
+    scores = [predictor.nodes["value"] for predictor in predictors]
+    opened = _add_up(model, name, trees, scores, base, second_wins_ties=False, subsets=subsets or None)
+    texts = {f: [str(v) for v in found] for f, found in values.items() if found.dtype.kind not in "biuf"}
+    if not texts:
+        return opened
+    ensemble = opened.ensemble.replace(categories=texts, unseen_is_missing=True) if subsets else opened.ensemble
+
+    def before(function: Any) -> Any:
+        return lambda rows: function(_as_frame(model, rows, texts))
+
+    return opened._replace(
+        ensemble=ensemble, predict=before(opened.predict), raw=before(opened.raw), score=before(opened.score)
+    )
+
+
+def _categories_of(model: Any) -> tuple[NDArray[np.int64], dict[int, NDArray]]:
+    """Return the column that each feature of the trees is, and by column the values that an encoder numbers."""
+    preprocessor = getattr(model, "_preprocessor", None)
+    if preprocessor is None:
+        is_categorical = model.is_categorical_
+        if is_categorical is not None and is_categorical.any():
+            raise ModelError("Expected categories with an encoder, got none; this version of the library is not known.")
+        return np.arange(model.n_features_in_), {}
+    is_categorical = model.is_categorical_
+    place = np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
+    known = [
+        np.asarray([v for v in found.tolist() if v == v and v is not None])
+        for found in preprocessor.named_transformers_["encoder"].categories_
+    ]
+    return place, dict(zip(np.flatnonzero(is_categorical).tolist(), known, strict=True))
+
+
+def _as_frame(model: Any, rows: NDArray[np.float64], texts: dict[int, list[str]]) -> Any:
+    """Return rows as a data frame of what the model was fitted to: text in the place of codes."""
+    import pandas
+
+    columns: dict[Any, Any] = dict(zip(model.feature_names_in_, rows.T, strict=True))
+    for f, values in texts.items():
+        known = [*values, *(f"not {i} of {values[-1]}" for i in range(2))]
+        found = [None if code != code else known[min(int(code), len(values))] for code in rows[:, f]]
+        columns[model.feature_names_in_[f]] = pandas.Categorical(found)
+    return pandas.DataFrame(columns)
 
 
 def _add_up(
-    model: Any, name: str, trees: list[Nodes], scores: list[NDArray], base: NDArray, *, second_wins_ties: bool
+    model: Any,
+    name: str,
+    trees: list[Nodes],
+    scores: list[NDArray],
+    base: NDArray,
+    *,
+    second_wins_ties: bool,
+    subsets: list[NDArray] | None = None,
 ) -> Opened:
     """Make an ensemble of trees that add to the outputs by turns."""
     n_outputs, is_regressor = len(base), isinstance(model, REGRESSORS)
@@ -175,6 +222,7 @@ def _add_up(
         classes=([0, 1] if is_regressor else model.classes_.tolist())[::sign],
         scores=table.table(),
         base=sign * base,
+        subsets=subsets,
     )
     unit = 0.5 if getattr(model, "loss", None) == "exponential" else 1.0  # of log-odds
     return Opened(
@@ -229,15 +277,33 @@ def _translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -
     )
 
 
-def _translate_histogram_tree(nodes: NDArray) -> Nodes:
+def _translate_histogram_tree(
+    predictor: Any, place: NDArray[np.int64], values: dict[int, NDArray], subsets: list[NDArray]
+) -> Nodes:
+    nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
     threshold = np.where(is_leaf, 0.0, nodes["num_threshold"])
+    feature = place[np.where(is_leaf, 0, nodes["feature_idx"].astype(np.int64))]
+    left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    missing_left = ~is_leaf & (nodes["missing_go_to_left"] != 0)
+    is_set = ~is_leaf & (nodes["is_categorical"] != 0)
+    subset = np.full(len(nodes), -1)
+    for node in np.flatnonzero(is_set):
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        known = values[int(feature[node])]
+        is_left = np.array([words[code // 32] >> (code % 32) & 1 for code in range(len(known))], bool)
+        # What was not seen goes where missing values go: the other known ones are the set.
+        codes = np.flatnonzero(is_left != missing_left[node])
+        subset[node] = len(subsets)
+        subsets.append(known[codes].astype(np.float64) if known.dtype.kind in "biuf" else codes.astype(np.float64))
+    swaps = is_set & missing_left
     return Nodes(
-        left=np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
-        right=np.where(is_leaf, -1, nodes["right"].astype(np.int64)),
-        feature=np.where(is_leaf, -1, nodes["feature_idx"].astype(np.int64)),
+        left=np.where(swaps, right, left),
+        right=np.where(swaps, left, right),
+        feature=np.where(is_leaf, -1, feature),
         # Infinity parts missing values from all others: no number goes right.
-        threshold=np.where(np.isposinf(threshold), LARGEST, threshold),
+        threshold=np.where(is_set, np.nan, np.where(np.isposinf(threshold), LARGEST, threshold)),
         leaf=np.full(len(nodes), -1),
-        missing_left=~is_leaf & (nodes["missing_go_to_left"] != 0),
+        missing_left=missing_left & ~is_set,
+        subset=subset,
     )

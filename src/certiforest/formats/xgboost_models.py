@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
 REGRESSION = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror")  # the sum is the prediction
+LARGEST_CATEGORY = 2**24
 NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
@@ -133,10 +135,7 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         )
     names = strings(learner, "feature_names") if "feature_names" in learner else []
     table = ScoreTable(n_outputs)
-    nodes = [
-        _translate_tree(i, trees[i], (n_features, names), (n_outputs, output[i]), weight[i], table)
-        for i in range(n_used)
-    ]
+    nodes = [_translate_tree(i, trees[i], n_features, (n_outputs, output[i]), weight[i], table) for i in range(n_used)]
     ensemble = TreeEnsemble.from_trees(
         nodes,
         n_features=n_features,
@@ -144,6 +143,8 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         feature_names=names if names else None,
         scores=table.table(),
         base=_read_base(learner, n_outputs),
+        subsets=table.subsets or None,
+        categories=_read_categories(learner) if table.subsets else None,
     )
     is_regressor = objective in REGRESSION
     return Opened(
@@ -154,6 +155,25 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         slack=0.0 if is_regressor else PROBABILITY_SLACK,
         is_regressor=is_regressor,
     )
+
+
+def _read_categories(learner: Any) -> dict[int, list] | None:
+    """Return the values that codes stand for, which newer versions keep of data frames."""
+    booster = entry(learner, "gradient_booster")
+    model = booster.get("model", booster.get("gbtree", {}).get("model", {}))
+    found = model.get("cats", {}).get("enc") if isinstance(model.get("cats"), dict) else None
+    if not isinstance(found, list):
+        return None
+    categories: dict[int, list] = {}
+    for feature, encoded in enumerate(found):
+        values = integers(encoded, "values").tolist()
+        if _has(encoded, "offsets"):
+            ends = integers(encoded, "offsets").tolist()
+            texts = [bytes(v % 256 for v in values[a:b]) for a, b in pairwise(ends)]
+            values = [text.decode(errors="replace") for text in texts]
+        if values:
+            categories[feature] = values
+    return categories or None
 
 
 def _read_outputs(learner: Any) -> tuple[int, int]:
@@ -232,9 +252,9 @@ def _read_rounds(model: Any, n_outputs: int, n_trees: int) -> list[int]:
 
 
 def _translate_tree(
-    index: int, tree: Any, columns: tuple[int, list[str]], outputs: tuple[int, int], weight: float, table: ScoreTable
+    index: int, tree: Any, n_features: int, outputs: tuple[int, int], weight: float, table: ScoreTable
 ) -> Nodes:
-    (n_features, names), (n_outputs, output) = columns, outputs
+    n_outputs, output = outputs
     left = integers(tree, "left_children")
     right, feature, missing_left = (
         integers(tree, name, size=len(left)) for name in ("right_children", "split_indices", "default_left")
@@ -243,18 +263,8 @@ def _translate_tree(
     _check_sizes(index, tree, len(left), n_features)
     kept = _hanging(index, left, right, integers(tree, "parents", size=len(left)))
     is_leaf = left[kept] == -1
-    if _has(tree, "split_type"):  # not before version 1.3
-        is_categorical = integers(tree, "split_type", size=len(left)) != 0
-        if _has(tree, "categories_nodes"):
-            is_categorical |= np.isin(np.arange(len(left)), integers(tree, "categories_nodes"))
-        categorical = kept[~is_leaf & is_categorical[kept]]
-        if len(categorical):
-            f = int(feature[categorical[0]])
-            shown = repr(names[f]) if 0 <= f < len(names) else str(f)
-            raise ModelError(
-                f"Expected thresholds only, got a categorical split on feature {shown} in tree {index}, which is not"
-                " supported; fit with one-hot encoded categories instead."
-            )
+    subset = _read_sets(index, tree, left, table.subsets)
+    is_set = subset[kept] >= 0
     n_values = _leaf_size(tree)
     if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
         raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
@@ -273,14 +283,40 @@ def _translate_tree(
         leaf = table.add(weight * value[kept].astype(np.float64), output, is_leaf)  # exact, as both are float32
     place = np.full(len(left) + 1, -1)  # the last for -1, no child
     place[kept] = np.arange(len(kept))
+    sides = place[left[kept]], np.where(is_leaf, -1, place[np.where(is_leaf, -1, right[kept])])
+    threshold = deployed_strict_thresholds(np.where(is_leaf | is_set, np.float32(0), value[kept]))
     return Nodes(
-        left=place[left[kept]],
-        right=np.where(is_leaf, -1, place[np.where(is_leaf, -1, right[kept])]),
+        left=np.where(is_set, *sides[::-1]),  # XGBoost sends its sets right
+        right=np.where(is_set, *sides),
         feature=np.where(is_leaf, -1, feature[kept]),
-        threshold=deployed_strict_thresholds(np.where(is_leaf, np.float32(0), value[kept])),
+        threshold=np.where(is_set, np.nan, threshold),
         leaf=leaf,
-        missing_left=np.where(is_leaf, 0, missing_left[kept]),
+        missing_left=np.where(is_leaf, 0, missing_left[kept] ^ is_set),
+        subset=subset[kept],
     )
+
+
+def _read_sets(index: int, tree: Any, left: NDArray[np.int64], subsets: list[list[int]]) -> NDArray[np.int64]:
+    """Return for each node the number of the set that it tests for, -1 if it does not; sets are added to a list."""
+    subset = np.full(len(left), -1)
+    if not _has(tree, "split_type"):  # not before version 1.3
+        return subset
+    is_set = (integers(tree, "split_type", size=len(left)) != 0) & (left != -1)
+    node = integers(tree, "categories_nodes") if _has(tree, "categories_nodes") else np.empty(0, np.int64)
+    if sorted(node.tolist()) != np.flatnonzero(is_set).tolist():
+        raise ModelError(f"Expected categories_nodes of tree {index} to be its categorical splits, got others.")
+    if not len(node):
+        return subset
+    values = integers(tree, "categories")
+    start, size = (integers(tree, name, size=len(node)) for name in ("categories_segments", "categories_sizes"))
+    if start.tolist() != np.cumsum([0, *size])[:-1].tolist() or size.min() < 0 or size.sum() != len(values):
+        raise ModelError(f"Expected categories of tree {index} in segments that follow one another, got others.")
+    if values.min(initial=0) < 0 or values.max(initial=0) >= LARGEST_CATEGORY:
+        raise ModelError(f"Expected categories from 0 to {LARGEST_CATEGORY - 1} in tree {index}, got others.")
+    for place, begin, length in zip(node.tolist(), start.tolist(), size.tolist(), strict=True):
+        subset[place] = len(subsets)
+        subsets.append(values[begin : begin + length].tolist())
+    return subset
 
 
 def _has(document: Any, name: str) -> bool:
