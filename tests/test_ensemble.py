@@ -203,7 +203,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "format version 1, got 2.*pip install --upgrade"),
+        ({"version": 3}, "format version 1 to 2, got 3.*pip install --upgrade"),
+        ({"version": 2}, "in files of version 2 only"),
+        ({"missing_left": [0] * 5}, "in files of version 2 only"),
         ({"version": True}, "format version 1"),
         ({"format": "other"}, "format"),
         ({"combine": "mean"}, '"vote" or "sum", got'),

@@ -31,7 +31,7 @@ LIBRARIES = {
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
     "matplotlib": ["report/plots.py", "verification/certificates.py"],
-    "pandas": ["data/", "verification/"],
+    "pandas": ["data/", "formats/", "verification/"],
     "polars": ["data/"],
     "pyarrow": ["data/"],
     "dask": ["dask_rows.py"],

@@ -26,7 +26,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, nextafter
-from operator import add, le, lt
+from operator import add, lt
 from typing import Any, BinaryIO
 
 LARGEST = sys.float_info.max
@@ -38,9 +38,12 @@ MOST_VALUES = 10**5  # that rules allow a feature
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
-# in which a key with a question mark may be missing or null; float is a finite number, object anything.
+# in which a key with a question mark may be missing or null; float is a finite number, None the same or null, object
+# anything.
 MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
-         "feature": [int], "threshold": [float], "leaf": [int], "scores?": [[float]], "base?": [float]}  # fmt: skip
+         "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
+         "missing_left?": [int], "subset?": [int], "subsets?": [[float]],
+         "blanks?": [(int, float, float)]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
 ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
@@ -50,9 +53,9 @@ RULES = {"budget": float, "attacks": [{"column": object, "rules": [RULE]}],
          "groups?": [{"name": str, "columns": [(object, int)]}]}  # fmt: skip
 BOTH_SCALES = {"down": object, "up": object}
 DIRECTION = {"up?": [int], "down?": [int], "both?": [int]}
-ROW = {"row": [float], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [float],
+ROW = {"row": [None], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [None],
        "proof?": object}  # fmt: skip
-RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [float], "radius_proof?": object}
+RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [None], "radius_proof?": object}
 PROOF = {"cuts": [(int, [float])], "rivals": [dict]}
 BOUND = {"unit?": (int, int), "lambda?": (int, int), "tables?": [(int, int, [int])]}
 SPLIT = {"split": (int, float), "low": object, "high": object}
@@ -101,16 +104,18 @@ def read(value: Any, form: Any, name: str) -> Any:
     if type(form) in (list, tuple):
         is_list = type(value) is list and (type(form) is list or len(value) == len(form))
         expect(is_list, f"{name} to be a list" + (f" of {len(form)}" if type(form) is tuple else ""))
-        if form == [int] or (form == [float] and set(map(type, value)) <= {float} and all(map(isfinite, value))):
-            expect(form == [float] or set(map(type, value)) <= {int}, f"{name} to hold whole numbers")
+        if form == [int] or (
+            form in ([float], [None]) and set(map(type, value)) <= {float} and all(map(isfinite, value))
+        ):
+            expect(form != [int] or set(map(type, value)) <= {int}, f"{name} to hold whole numbers")
             return value
         forms = form * len(value) if type(form) is list else form
         return [read(entry, part, name) for entry, part in zip(value, forms, strict=True)]
-    if form is float:
+    if form is float or (form is None and value is not None):
         is_exact = type(value) is int and abs(value) <= 2**53  # a larger one would be rounded
         expect(is_exact or (type(value) is float and isfinite(value)), f"{name} to be a finite number")
         return float(value)
-    expect(form is object or type(value) is form, f"{name} to be of type {form.__name__}")
+    expect(form in (object, None) or type(value) is form, f"{name} to be of type {form and form.__name__}")
     return value
 
 
@@ -143,12 +148,13 @@ class Model:
     """The trees of a model file, flat and in preorder: the left child of node i is i + 1, the right one right[i].
 
     A leaf's value is a class, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. A single score for
-    two classes is that of the second one.
+    two classes is that of the second one. A value of None is missing; a threshold of None has a set in its place.
     """
 
     def __init__(self, document: Any) -> None:
         model = read(document, MODEL, "the model")
-        expect((model["format"], model["version"]) == ("certiforest", 1), "a certiforest model of version 1")
+        is_known = model["format"] == "certiforest" and model["version"] in (1, 2)
+        expect(is_known, "a certiforest model of version 1 or 2")
         self.n_features, self.classes = model["n_features"], model["classes"]
         kinds = set(map(type, self.classes))
         expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
@@ -164,6 +170,7 @@ class Model:
         nodes = zip(self.feature, self.leaf, strict=True)
         is_sound = all(0 <= f < self.n_features if f >= 0 else f == -1 and 0 <= v < n_values for f, v in nodes)
         expect(is_sound, "the model's nodes to hold indices of features, classes and scores")
+        self._read_sets(model)
         # After a leaf comes the right child of the last split that has none yet, or another tree.
         self.right, self.roots = [-1] * len(self.feature), []
         splits: list[int] = []
@@ -184,12 +191,44 @@ class Model:
         self.unit = max(v.as_integer_ratio()[1] for row in table for v in row)
         self.base, *self.scores = [[0] * (n - width) + [int(Fraction(v) * self.unit) for v in row] for row in table]
 
+    def _read_sets(self, model: dict[str, Any]) -> None:
+        """Find out what splits do with values that are missing and with categories."""
+        n, sets = len(self.feature), model["subsets"] or []
+        self.takes_missing = model["missing_left"] is not None
+        self.missing_left = model["missing_left"] or [0] * n
+        subset = model["subset"] or [-1] * n
+        expect(len(self.missing_left) == len(subset) == n, "missing_left and subset as long as feature")
+        is_plain = not self.takes_missing and model["subset"] is None and not sets
+        expect(is_plain == (model["version"] == 1), "missing_left or subset in models of version 2 only")
+        is_sound = all(-1 <= s < len(sets) and m in (0, 1) for s, m in zip(subset, self.missing_left, strict=True))
+        expect(is_sound, "missing_left to be 0 or 1 and subset to point to subsets")
+        self.sets = [frozenset(sets[s]) if s >= 0 else frozenset() for s in subset]
+        self.blanks = {f: (low, high) for f, low, high in model["blanks"] or []}  # numbers that count as missing
+        expect(self.takes_missing or not self.blanks, "missing_left where numbers count as missing")
+        self.categories = {f for f, s in zip(self.feature, subset, strict=True) if s >= 0}
+        for f, v, s, m in zip(self.feature, self.threshold, subset, self.missing_left, strict=True):
+            has_threshold = v is not None
+            expect(has_threshold != (f >= 0 and (s >= 0 or (m == 1 and v is None))), "a threshold or a set at a split")
+            expect(not has_threshold or f not in self.categories, "categories without thresholds")
+
+    def is_clear(self, row: list[float]) -> bool:
+        """Tell whether no number of a row counts as missing."""
+        return not any(row[f] is not None and low <= row[f] <= high for f, (low, high) in self.blanks.items())
+
+    def side(self, node: int, x: float | None) -> bool | None:
+        """Tell whether a split sends a value left; None where a threshold decides."""
+        if x is None:
+            return bool(self.missing_left[node])
+        return x in self.sets[node] if self.threshold[node] is None else None
+
     def totals(self, row: list[float]) -> list[int]:
         """Return the votes, or the sums in units, of all classes."""
         totals = list(self.base)
         for node in self.roots:
             while (f := self.feature[node]) >= 0:
-                node = node + 1 if row[f] <= self.threshold[node] else self.right[node]
+                is_left = self.side(node, row[f])
+                is_left = row[f] <= self.threshold[node] if is_left is None else is_left
+                node = node + 1 if is_left else self.right[node]
             if self.scores is None:
                 totals[self.leaf[node]] += 1
             else:
@@ -301,9 +340,11 @@ class Attacker:
     def allows(self, row: list[float]) -> bool:
         """Tell whether a row is inside the domain, whole and one-hot where it should be."""
         low, high = (c if len(c) > 1 else c * len(row) for c in (self.low, self.high))
-        is_whole = all(row[f] % 1 == 0 for f in self.integer if f < len(row))
+        is_inside = all(x is None or a <= x <= b for a, x, b in zip(low, row, high, strict=True))
+        is_whole = all(row[f] is None or row[f] % 1 == 0 for f in self.integer if f < len(row))
+        expect(all(row[f] is not None for f in self.place_in), "no column of a group to be missing")
         is_one_hot = all(sorted(row[f] for f in group) == [0.0] * (len(group) - 1) + [1.0] for group in self.groups)
-        return all(map(le, low, row)) and all(map(le, row, high)) and is_whole and is_one_hot
+        return is_inside and is_whole and is_one_hot
 
     def _is_inside(self, values: dict[int, float]) -> bool:
         low, high = (c if len(c) > 1 else c * self.n_features for c in (self.low, self.high))
@@ -475,6 +516,7 @@ class Proof:
         attacker, n_features = self.reach.attacker, self.model.n_features
         is_known = 0 <= f < n_features + len(attacker.groups) and f not in attacker.place_in
         expect(is_known, "a proof to name features by their indices, and groups instead of their columns")
+        expect(self.reach.row[f] is not None, "a proof to name no feature that is missing")
         return f
 
     def _check_rival(self, rival: int, part: Any) -> None:
@@ -506,7 +548,10 @@ class Proof:
             while (f := feature[node]) >= 0:
                 steps += 1
                 v, left, sides = threshold[node], node + 1, []
-                if f in place_in:
+                is_left = model.side(node, reach.row[f])
+                if is_left is not None:
+                    node = left if is_left else right[node]
+                elif f in place_in:
                     f, place = place_in[f]
                     low, high = spans.get(f) or reach[f]
                     if v >= 1 or (v >= 0 and not low <= place <= high):
@@ -627,6 +672,9 @@ class Audit:
         labels = [*map(type, header["classes"])], header["classes"]
         expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
         self.attacker = Attacker(header["attacker"], self.model.n_features)
+        is_apart = self.model.categories.isdisjoint(self.attacker.place_in)
+        expect(is_apart, "groups of one-hot columns, not of columns that the model takes for categories")
+        self.attacker.frozen |= self.model.categories
         self.margin = Fraction(header["margin"]) * self.model.unit
         self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
@@ -643,6 +691,8 @@ class Audit:
         line = read(line, self.form, name)
         row, stable = line["row"], line["stable"]
         expect(len(row) == self.model.n_features, f"{self.model.n_features} features in {name}")
+        expect(self.model.takes_missing or None not in row, f"no value to be missing in {name}")
+        expect(self.model.is_clear(row), f"null for numbers that count as missing in {name}")
         expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
         expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
         try:
@@ -704,6 +754,9 @@ class Audit:
         """Refuse a witness that is not in reach, or not predicted otherwise (by more than the margin)."""
         expect(witness is not None and len(witness) == len(row), "a witness as long as the row")
         reach, other = Reach(self.attacker, row, eps), witness or []
+        is_missing = [[x is None for x in values] for values in (row, other)]
+        is_same = is_missing[0] == is_missing[1] and self.model.is_clear(other)
+        expect(is_same, "a witness in which the same values are missing")
         expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
         values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
         moved = {f: (z, z) for f, (z, x) in values if z != x and f not in self.attacker.place_in}

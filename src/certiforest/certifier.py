@@ -146,7 +146,7 @@ class Certifier:
         progress: Callable[[int], None] | None = None,
     ) -> Certificates:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
-        rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
+        rows = self.ensemble.rows(X)
         label = None if y is None else labels_of(y, len(rows), self.ensemble.classes)
         work = _Work(self, rows, label, total_time_limit, progress)
         is_interrupted = work.run(work.find_verdicts, is_last=not self.radius)
@@ -169,7 +169,7 @@ class Certifier:
         inf.
         """
         check_margin(self.margin, self.ensemble, radius=True)
-        rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
+        rows = self.ensemble.rows(X)
         label = found.prediction if found.label is None else found.label
         work = _Work(self, rows, label, total_time_limit, progress)
         out, work.adds_witness = work.out, self.witness

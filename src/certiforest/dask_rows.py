@@ -19,7 +19,7 @@ from dask import array as da
 from numpy.typing import NDArray
 
 from certiforest.certifier import Certifier
-from certiforest.ensemble.rows import RowError, Rows
+from certiforest.ensemble.rows import RowError
 from certiforest.verification.certificates import Certificates, Verdict
 from certiforest.verification.tally import Tally
 from certiforest.words import reason
@@ -205,7 +205,7 @@ def _witness_names(empty: Certificates) -> list[str]:
 
 def _of_array(certifier: Certifier, X: Any, y: Any) -> LazyCertificates:
     if X.ndim != 2 or X.shape[1] != certifier.ensemble.n_features:
-        Rows(np.empty((0,) * X.ndim if X.ndim != 2 else (0, X.shape[1])), certifier.ensemble.n_features)
+        certifier.ensemble.rows(np.empty((0,) * X.ndim if X.ndim != 2 else (0, X.shape[1])))
     X = X.rechunk({1: -1})
     y = None if y is None else _labels_beside(X, y)
     empty = _empty(certifier, y)
@@ -225,7 +225,7 @@ def _of_frame(certifier: Certifier, X: Any, y: Any) -> LazyCertificates:
     from dask import dataframe as dd
     from dask.dataframe.dispatch import make_meta
 
-    Rows(make_meta(X), certifier.ensemble.n_features, certifier.ensemble.feature_names)
+    certifier.ensemble.rows(make_meta(X))
     y = None if y is None else _series_beside(X, y)
     empty = _empty(certifier, y)
     meta = _as_found(replace(empty, index=make_meta(X).index))

@@ -19,7 +19,7 @@ from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.rows import RowError, Rows
+from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.formats import as_ensemble
@@ -156,7 +156,7 @@ def explain(
 def _one_row(x: Any, ensemble: TreeEnsemble) -> NDArray[np.float64]:
     if not hasattr(x, "columns") and np.ndim(x) == 1:
         x = np.asarray(x)[None]
-    rows = Rows(x, ensemble.n_features, ensemble.feature_names)
+    rows = ensemble.rows(x)
     if len(rows) != 1:
         raise RowError(f"Expected one row to explain, got {len(rows)}.")
     return rows[slice(0, 1)][0]

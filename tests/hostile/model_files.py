@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 from certiforest import as_ensemble, save_silva
 
@@ -23,11 +23,15 @@ def sources(kind: str) -> tuple[bytes, ...]:
     two, many = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
     two = two[0][:, :6], two[1]
     text = two[0], np.array(["m", "b"])[two[1]]
+    holed = np.where(np.random.default_rng(0).random(two[0].shape) < 0.3, np.nan, two[0]), two[1]
+    coded = holed[0].copy()
+    coded[:, 1] = np.floor(coded[:, 1] / 3)
+    coded = coded, (np.nan_to_num(coded[:, 1]) % 3 == 0).astype(int)
     with tempfile.TemporaryDirectory() as folder:
         write = {"certiforest": _own, "silva": _silva, "LightGBM": _lightgbm, "CatBoost": _catboost}.get(kind, _xgboost)
         path = Path(folder) / "model"
         contents = []
-        for save in write(two, many, text):
+        for save in write(two, many, text, holed, coded):
             save(path)
             contents.append(path.read_bytes())
     if kind == "XGBoost UBJSON":
@@ -36,6 +40,9 @@ def sources(kind: str) -> tuple[bytes, ...]:
 
 
 def _own(*data):
+    *data, coded = data
+    categorical = HistGradientBoostingClassifier(max_iter=2, max_depth=3, categorical_features=[1]).fit(*coded)
+    yield as_ensemble(categorical).save
     for own in data:
         forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(*own)
         yield as_ensemble(forest, voting="hard").with_columns([f"f {i}" for i in range(own[0].shape[1])]).save
@@ -43,12 +50,12 @@ def _own(*data):
 
 
 def _silva(*data):
-    for own in data:
+    for own in data[:3]:
         forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(*own)
         yield functools.partial(save_silva, as_ensemble(forest, voting="hard"))
 
 
-def _xgboost(two, many, text):
+def _xgboost(two, many, text, holed, coded):
     import pandas
     import xgboost
 
@@ -62,21 +69,27 @@ def _xgboost(two, many, text):
         (many, {"objective": "multi:softmax", "num_parallel_tree": 2, "subsample": 0.5}),
         (many, {"multi_strategy": "multi_output_tree"}),
         (two, {"gamma": 5.0, "tree_method": "exact"}),
+        (holed, {}),
+        (coded, {"enable_categorical": True, "feature_types": list("qcqqqq"), "max_cat_to_onehot": 1}),
     ):
         booster = xgboost.XGBClassifier(**options, **more).fit(*data).get_booster()
         yield lambda path, booster=booster: path.write_bytes(booster.save_raw("json"))
 
 
-def _lightgbm(two, many, text):
+def _lightgbm(two, many, text, holed, coded):
     import lightgbm
 
     options = {"n_estimators": 2, "num_leaves": 4, "n_jobs": 1, "verbose": -1}
     forest = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}
-    for data, more in ((two, {}), (many, {}), (two, forest), (many, {"objective": "multiclassova"}), (many, forest)):
-        yield lightgbm.LGBMClassifier(**options, **more).fit(*data).booster_.save_model
+    for data, more in (
+        (two, {}), (many, {}), (two, forest), (many, {"objective": "multiclassova"}), (many, forest), (holed, {}),
+        (holed, {"zero_as_missing": True}), (coded, {"min_data_per_group": 5, "cat_smooth": 1}),
+    ):  # fmt: skip
+        which = {"categorical_feature": [1]} if data is coded else {}
+        yield lightgbm.LGBMClassifier(**options, **more).fit(*data, **which).booster_.save_model
 
 
-def _catboost(two, many, text):
+def _catboost(two, many, text, holed, coded):
     import catboost
 
     options = {"iterations": 2, "depth": 2, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
@@ -87,6 +100,8 @@ def _catboost(two, many, text):
         (many, {"grow_policy": "Lossguide"}),
         (two, {"grow_policy": "Depthwise"}),
         (many, {"loss_function": "MultiClassOneVsAll"}),
+        (holed, {}),
+        (holed, {"nan_mode": "Max"}),
     ):
         model = catboost.CatBoostClassifier(**options, **more).fit(*data)
         yield lambda path, model=model: _save_catboost(model, path)

@@ -20,9 +20,8 @@ def other_side_is_near(value, threshold, above, budgets, f):
     itself. An infinite budget has no limit at all; a negative one belongs to a move that is not allowed.
     """
     distance = value - threshold
-    if (
-        abs(distance) > budgets.near[f]
-    ):  # rounding is monotone: if this exceeds the budget, so does the exact difference
+    # Rounding is monotone: if this exceeds the budget, so does the exact difference. Nothing is near to NaN.
+    if not abs(distance) <= budgets.near[f]:
         return False
     if distance <= 0.0:
         high = budgets.high[1, f]
@@ -182,13 +181,15 @@ def visit_priced(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack
 
 @kernel
 def enter_leaf(trees, tree, leaf, z):
-    """Move row ``z`` into the box of a leaf, each feature as little as possible."""
+    """Move row ``z`` into the box of a leaf, each feature as little as possible; NaN is neither moved nor compared."""
     node = trees.tree_start[tree]
     while node != leaf:
         f, v = trees.feature[node], trees.threshold[node]
         if leaf < trees.right[node]:
-            z[f] = min(z[f], v)
+            if z[f] > v:
+                z[f] = v
             node += 1
         else:
-            z[f] = max(z[f], trees.above[node])
+            if z[f] <= v:
+                z[f] = trees.above[node]
             node = trees.right[node]

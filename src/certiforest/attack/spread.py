@@ -49,7 +49,7 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
     With an attacker, only the splits that it could turn: not on frozen features, not outside its domain. Splits on
     columns of one group stand together, as if on the first of them, all at 0.
     """
-    node = np.flatnonzero(ensemble.feature >= 0)
+    node = ensemble.number_splits
     feature, value = ensemble.feature[node], ensemble.threshold[node]
     if attacker is not None:
         low, high = attacker.bounds(ensemble.n_features)

@@ -101,7 +101,9 @@ class Source:
         """Whether this is the name of a dataset; a file of that name comes first."""
         return not os.path.lexists(self.data) and is_dataset(self.data)
 
-    def open(self, n_features: int | None = None, first_index: int | None = None) -> tuple[Table, Scaling | None]:
+    def open(
+        self, n_features: int | None = None, first_index: int | None = None, *, missing: bool = False
+    ) -> tuple[Table, Scaling | None]:
         """Return the whole table, and the scaling that a named dataset has of its own."""
         if self.is_named:
             dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
@@ -117,6 +119,7 @@ class Source:
             header=self.header,
             n_features=n_features,
             first_index=self._first_index(first_index),
+            missing=missing,
         ), None
 
     def _first_index(self, learned: int | None) -> int | None:
@@ -156,6 +159,7 @@ class Source:
             return whole(self.load(ensemble, part))
         record = TrainingRecord.read(ensemble.training)
         first_index = self._first_index(None if record is None else record.first_index)
+        missing = ensemble.missing_left is not None
 
         def blocks() -> Iterator[Block]:
             for path in files:
@@ -167,11 +171,12 @@ class Source:
                     header=self.header,
                     n_features=ensemble.n_features,
                     first_index=first_index,
+                    missing=missing,
                 ):
                     yield Block(path, partial(read_sample, read))
 
         def read_sample(read: ReadBlock, start: int, start_in_file: int) -> Sample:
-            table = read_block(read, start_in_file, ensemble.classes)
+            table = read_block(read, start_in_file, ensemble.classes, missing=missing)
             table = table.with_features(ensemble.feature_names, ensemble.n_features)
             X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
             numbers = np.arange(start, start + len(table))
@@ -197,7 +202,8 @@ class Source:
             check_part(part)
         part = part or ("test" if self.is_named else "all")
         record = TrainingRecord.read(ensemble.training)
-        table, own_scaling = self.open(ensemble.n_features, None if record is None else record.first_index)
+        first_index = None if record is None else record.first_index
+        table, own_scaling = self.open(ensemble.n_features, first_index, missing=ensemble.missing_left is not None)
         table = table.with_features(ensemble.feature_names, ensemble.n_features)
         if part != "all" and record is not None:
             record.check(table, part)

@@ -111,6 +111,7 @@ class Request:
     n_features: int | None
     first_index: int | None
     n_rows: int  # in a block
+    missing: bool = False
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.
@@ -290,9 +291,9 @@ def is_number(cell: str) -> bool:
     return "_" not in cell and cell.isascii()
 
 
-def check_finite(table: Table, start: int = 0) -> Table:
-    """Refuse tables that hold NaN or infinity, and say where; ``start`` is the number of the first row."""
-    finite = np.isfinite(table.X)
+def check_finite(table: Table, start: int = 0, *, missing: bool = False) -> Table:
+    """Refuse tables that hold infinity, or NaN unless it may be missing; ``start`` is the number of the first row."""
+    finite = ~np.isinf(table.X) if missing else np.isfinite(table.X)
     if finite.all():
         return table
     row, column = np.argwhere(~finite)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from certiforest.ensemble.documents import entries, integers, numbers, strings
@@ -13,22 +14,32 @@ if TYPE_CHECKING:
     from certiforest.ensemble.tree_ensemble import TreeEnsemble
 
 FORMAT = "certiforest"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # of files with missing values or categories; others are of version 1
 
 
 def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     """Return what a model file says of an ensemble."""
+    is_plain = ensemble.missing_left is None and ensemble.subset is None
     document: dict[str, Any] = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": 1 if is_plain else FORMAT_VERSION,
         "combine": ensemble.combine,
         "n_features": ensemble.n_features,
         "feature_names": None if ensemble.feature_names is None else list(ensemble.feature_names),
         "classes": ensemble.classes.tolist(),
         "feature": ensemble.feature.tolist(),
-        "threshold": ensemble.threshold.tolist(),
+        "threshold": [None if v != v else v for v in ensemble.threshold.tolist()],
         "leaf": ensemble.leaf.tolist(),
     }
+    if ensemble.missing_left is not None:
+        document["missing_left"] = ensemble.missing_left.astype(int).tolist()
+    if ensemble.categories is not None:
+        document["categories"] = [[feature, list(values)] for feature, values in ensemble.categories.items()]
+        document["unseen_is_missing"] = ensemble.unseen_is_missing
+    if ensemble.blanks is not None:
+        document["blanks"] = [[feature, *pair] for feature, pair in ensemble.blanks.items()]
+    if ensemble.subset is not None and ensemble.subsets is not None:
+        document |= {"subset": ensemble.subset.tolist(), "subsets": [values.tolist() for values in ensemble.subsets]}
     if ensemble.scaling is not None:
         document["scaling"] = {
             "offset": ensemble.scaling.offset.tolist(),
@@ -46,9 +57,9 @@ def from_document(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelError(f'Expected an object with "format": "{FORMAT}".')
     version = document.get("version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelError(
-            f"Expected format version {FORMAT_VERSION}, got {shown(version)}."
+            f"Expected format version 1 to {FORMAT_VERSION}, got {shown(version)}."
             " A newer version of certiforest may read it: pip install --upgrade certiforest."
         )
     combine = document.get("combine")
@@ -57,11 +68,19 @@ def from_document(document: Any) -> dict[str, Any]:
     if combine == "vote" and not document.keys().isdisjoint(("scores", "base")):
         raise ModelError('Expected no "scores" and no "base" where trees vote, got one of them.')
     feature, leaf = integers(document, "feature"), integers(document, "leaf")
-    threshold = numbers(document, "threshold")
+    has_aside = not document.keys().isdisjoint(("missing_left", "subset", "subsets", "blanks", "categories"))
+    if has_aside != (version == 2):
+        raise ModelError('Expected "missing_left" or "subset" in files of version 2 only, and there, got it otherwise.')
+    threshold = _read_thresholds(document) if has_aside else numbers(document, "threshold")
+    missing_left = integers(document, "missing_left") if "missing_left" in document else None
+    subset = integers(document, "subset") if "subset" in document else None
     if feature.shape == threshold.shape == leaf.shape:
         is_leaf = feature < 0
         if (leaf[~is_leaf] != -1).any() or (threshold[is_leaf] != 0).any():
             raise ModelError('Expected "leaf" to be -1 at splits and "threshold" 0 at leaves, got other numbers.')
+        for name, column, nothing in (("missing_left", missing_left, 0), ("subset", subset, -1)):
+            if column is not None and column.shape == leaf.shape and (column[is_leaf] != nothing).any():
+                raise ModelError(f'Expected "{name}" to be {nothing} at leaves, got other numbers.')
     has_scores = combine == "sum"
     return {
         "feature": feature,
@@ -74,7 +93,44 @@ def from_document(document: Any) -> dict[str, Any]:
         "scores": [numbers({"scores": row}, "scores") for row in entries(document, "scores")] if has_scores else None,
         "base": numbers(document, "base") if has_scores else None,
         "training": document.get("training"),
+        "missing_left": missing_left,
+        "subset": subset,
+        "unseen_is_missing": document.get("unseen_is_missing", False) is True,
+        "categories": _read_categories(document) if "categories" in document else None,
+        "blanks": _read_blanks(document) if "blanks" in document else None,
+        "subsets": _read_subsets(document) if "subsets" in document else None,
     }
+
+
+def _read_thresholds(document: Any) -> Any:
+    """Return thresholds, NaN where there is none, which is null in the file."""
+    found = [0.0 if v is None else v for v in entries(document, "threshold")]
+    threshold = numbers({"threshold": found}, "threshold")
+    threshold = threshold.copy()
+    threshold[[v is None for v in entries(document, "threshold")]] = math.nan
+    return threshold
+
+
+def _read_categories(document: Any) -> dict[int, Any]:
+    found = {}
+    for pair in entries(document, "categories"):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) is not int or not isinstance(pair[1], list):
+            raise ModelError(f'Expected "categories" to hold pairs of a feature and its values, got {shown(pair)}.')
+        found[pair[0]] = pair[1]
+    if len(found) < len(entries(document, "categories")):
+        raise ModelError('Expected "categories" to name each feature once, got one twice.')
+    return found
+
+
+def _read_blanks(document: Any) -> dict[int, Any]:
+    found = [numbers({"blanks": entry}, "blanks", size=3).tolist() for entry in entries(document, "blanks")]
+    if any(feature != int(feature) for feature, _, _ in found) or len({entry[0] for entry in found}) < len(found):
+        raise ModelError('Expected "blanks" to name each feature once by its index, got others.')
+    return {int(feature): (low, high) for feature, low, high in found}
+
+
+def _read_subsets(document: Any) -> list[Any]:
+    return [numbers({"subsets": values}, "subsets") for values in entries(document, "subsets")]
 
 
 def _read_scaling(entry: Any) -> Scaling:

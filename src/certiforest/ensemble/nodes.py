@@ -23,6 +23,7 @@ class Nodes(NamedTuple):
     """One tree as most libraries hold it: children by index, in any order, node 0 the root.
 
     ``left[i] == -1`` marks a leaf; ``leaf[i]`` is then its class index, or its row of scores (ignored at splits).
+    ``missing_left`` and ``subset`` as for `TreeEnsemble`; all trees have them, or none.
     """
 
     left: ArrayLike
@@ -30,6 +31,8 @@ class Nodes(NamedTuple):
     feature: ArrayLike
     threshold: ArrayLike
     leaf: ArrayLike
+    missing_left: ArrayLike | None = None
+    subset: ArrayLike | None = None
 
 
 def link(feature: NDArray) -> tuple[NDArray, NDArray]:
@@ -43,15 +46,24 @@ def link(feature: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def check_nodes(
-    feature: ArrayLike, threshold: ArrayLike, leaf: ArrayLike, n_features: int, n_values: int
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Return the columns of nodes in preorder as int32, float64 and int32; ``n_values`` is what leaves choose from."""
-    feature, leaf = _integers(feature, "feature"), _integers(leaf, "leaf")
-    threshold = _floats(threshold, "threshold") + 0.0  # a copy with one kind of zero
-    if not (feature.ndim == 1 and feature.shape == threshold.shape == leaf.shape):
+    columns: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None],
+    n_features: int,
+    n_values: int,
+    n_subsets: int,
+) -> kernels.Columns:
+    """Return nodes in preorder; ``n_values`` and ``n_subsets`` is what leaves and splits on categories choose from.
+
+    ``columns`` are feature, threshold, leaf, missing_left and subset.
+    """
+    feature, leaf = _integers(columns[0], "feature"), _integers(columns[2], "leaf")
+    threshold = _floats(columns[1], "threshold") + 0.0  # a copy with one kind of zero
+    missing_left = np.zeros(feature.shape, bool) if columns[3] is None else _flags(columns[3], "missing_left")
+    subset = np.full(feature.shape, -1) if columns[4] is None else _integers(columns[4], "subset")
+    shapes = [column.shape for column in (feature, threshold, leaf, missing_left, subset)]
+    if feature.ndim != 1 or len(set(shapes)) > 1:
         raise ModelError(
-            "Expected feature, threshold and leaf of one length, got shapes"
-            f" {feature.shape}, {threshold.shape} and {leaf.shape}."
+            "Expected feature, threshold, leaf, missing_left and subset of one length, got shapes"
+            f" {', '.join(map(str, shapes))}."
         )
     if feature.size == 0:
         raise ModelError("Expected at least one tree, got none.")
@@ -63,16 +75,72 @@ def check_nodes(
             f" got {feature.min() if feature.min() < -1 else feature.max()}."
         )
     is_leaf = feature < 0
-    if not np.isfinite(threshold[~is_leaf]).all():
+    if subset.min() < -1 or subset.max() >= n_subsets:
+        raise ModelError(
+            f"Expected subset to be between 0 and {n_subsets - 1}, or -1 where there is none, got {subset.min()} to"
+            f" {subset.max()}."
+        )
+    threshold[is_leaf], missing_left[is_leaf], subset[is_leaf], leaf[~is_leaf] = 0.0, False, -1, -1
+    has_none = np.isnan(threshold)
+    if np.isinf(threshold).any() or (has_none & (subset < 0) & ~missing_left).any():
         raise ModelError("Expected finite thresholds, got NaN or infinity.")
+    if (~has_none & (subset >= 0)).any() or np.isin(feature[~has_none & ~is_leaf], feature[subset >= 0]).any():
+        raise ModelError("Expected a feature to be compared with thresholds or with sets of values, got both.")
     if leaf[is_leaf].min(initial=0) < 0 or leaf[is_leaf].max(initial=0) >= n_values:
         raise ModelError(
             f"Expected the class index, or row of scores, of every leaf to be between 0 and {n_values - 1},"
             f" got {leaf[is_leaf].min()} to {leaf[is_leaf].max()}."
         )
-    threshold[is_leaf] = 0.0
-    leaf[~is_leaf] = -1
-    return feature.astype(np.int32), threshold, leaf.astype(np.int32)
+    return kernels.Columns(
+        feature.astype(np.int32), threshold, leaf.astype(np.int32), missing_left, subset.astype(np.int32)
+    )
+
+
+def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
+    """Return sets of finite numbers, each sorted and every number once."""
+    if subsets is None:
+        return None
+    found = tuple(owned(np.unique(_floats(subset, "subsets") + 0.0)) for subset in subsets)
+    for subset, given in zip(found, subsets, strict=True):
+        if subset.ndim != 1 or len(subset) != len(given) or not np.isfinite(subset).all():
+            raise ModelError("Expected subsets to be lists of finite numbers, each once, got others.")
+    return found
+
+
+def check_categories(categories: Any, n_features: int) -> dict[int, tuple[Any, ...]] | None:
+    """Return the values that the codes of each category stand for: text, or whole numbers, each once."""
+    if categories is None:
+        return None
+    found = {int(feature): tuple(values) for feature, values in dict(categories).items()}
+    for feature, values in found.items():
+        is_sound = 0 <= feature < n_features and len({type(value) for value in values}) <= 1
+        if not is_sound or not all(type(value) in (str, int) for value in values) or len(set(values)) < len(values):
+            raise ModelError(
+                f"Expected the categories of a feature to be text or whole numbers, each once, got {shown(values)} for"
+                f" feature {feature}."
+            )
+    return dict(sorted(found.items()))
+
+
+def check_blanks(blanks: Any, n_features: int) -> dict[int, tuple[float, float]] | None:
+    """Return which numbers count as missing: by feature, the smallest and the largest."""
+    if blanks is None:
+        return None
+    found = {int(feature): (float(pair[0]), float(pair[1])) for feature, pair in dict(blanks).items()}
+    for feature, (low, high) in found.items():
+        if not 0 <= feature < n_features or not -np.inf < low <= high < np.inf:
+            raise ModelError(
+                f"Expected blanks to be a finite range of numbers for features up to {n_features - 1}, got {low} to"
+                f" {high} for feature {feature}."
+            )
+    return dict(sorted(found.items()))
+
+
+def _flags(values: ArrayLike, name: str) -> NDArray[np.bool_]:
+    array = np.array(values)
+    if array.size and (array.dtype.kind not in "biu" or not ((array == 0) | (array == 1)).all()):
+        raise ModelError(f"Expected {name} to hold 0 and 1, got others.")
+    return array.astype(bool)
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
@@ -92,12 +160,14 @@ def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
         raise ModelError(f"Expected {name} to hold numbers, got {error}.") from None
 
 
-def preorder(index: int, tree: Nodes) -> tuple[NDArray, NDArray, NDArray]:
-    """Put one tree's nodes in preorder; every node must be met exactly once."""
+def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
+    """Return the columns of one tree's nodes in preorder; every node must be met exactly once."""
     left, right = _integers(tree.left, "left"), _integers(tree.right, "right")
     feature, leaf = _integers(tree.feature, "feature"), _integers(tree.leaf, "leaf")
     threshold = _floats(tree.threshold, "threshold")
-    shapes = [column.shape for column in (left, right, feature, threshold, leaf)]
+    more = [None if column is None else np.asarray(column) for column in (tree.missing_left, tree.subset)]
+    given = [left, right, feature, threshold, leaf, *(column for column in more if column is not None)]
+    shapes = [column.shape for column in given]
     size = left.size
     if set(shapes) != {(size,)} or size == 0:
         raise ModelError(
@@ -129,46 +199,51 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray, NDArray, NDArray]:
     is_split = left[order] != -1
     if (feature[order][is_split] < 0).any():
         raise ModelError(f"Expected splits of tree {index} to test a feature >= 0, got a negative index.")
-    return np.where(is_split, feature[order], -1), threshold[order], leaf[order]
+    columns = np.where(is_split, feature[order], -1), threshold[order], leaf[order]
+    return *columns, *(None if column is None else column[order] for column in more)
 
 
 def cut_to_box(
-    feature: NDArray, threshold: NDArray, leaf: NDArray, low: ArrayLike, high: ArrayLike
+    nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
 ) -> dict[str, NDArray]:
     """Keep the nodes, given in preorder, that rows in the box ``(low, high]`` reach, and link them.
+
+    ``may_miss`` tells whether values may be missing, of all features or of each.
 
     Returns
     -------
     dict
         The columns of nodes as `TreeEnsemble` names them, read-only.
     """
+    feature = nodes.feature
     right, tree_start = link(feature)
     size = len(feature)
     # Bounds of the tested features only: a small file may claim any number of features.
     tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
-    low, high = (
-        np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested] for bound in (low, high)
+    low, high, may_miss = (
+        np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested]
+        for bound in (low, high, may_miss)
     )
     place_of_node = np.full(size, -1, np.int32)
     place_of_node[feature >= 0] = place[:-1]
-    out_feature, out_leaf = np.empty(size, np.int32), np.empty(size, np.int32)
-    out_threshold, out_low, out_high = np.empty(size), np.empty(size), np.empty(size)
+    out = kernels.Columns(
+        np.empty(size, np.int32),
+        np.empty(size),
+        np.empty(size, np.int32),
+        np.empty(size, bool),
+        np.empty(size, np.int32),
+    )
+    out_box = kernels.Box(np.empty(size), np.empty(size), np.empty(size, bool))
+    box = kernels.Box(low, high, may_miss)
     size = kernels.trim(
-        place_of_node, threshold, leaf, right, tree_start, low, high, np.empty(size, np.int64),
-        out_feature, out_threshold, out_leaf, out_low, out_high,
-    )  # fmt: skip
-    out_feature = out_feature[:size]
-    out_feature = np.where(out_feature >= 0, tested[out_feature], -1).astype(np.int32)
-    right, tree_start = link(out_feature)
-    return {
-        "feature": owned(out_feature),
-        "threshold": owned(out_threshold[:size]),
-        "leaf": owned(out_leaf[:size]),
-        "low": owned(out_low[:size]),
-        "high": owned(out_high[:size]),
-        "right": owned(right),
-        "tree_start": owned(tree_start),
-    }
+        nodes._replace(feature=place_of_node), right, tree_start, box, np.empty(size, np.int64), out, out_box
+    )
+    out = kernels.Columns(*(column[:size] for column in out))
+    out = out._replace(feature=np.where(out.feature >= 0, tested[out.feature], -1).astype(np.int32))
+    right, tree_start = link(out.feature)
+    columns = out._asdict() | {"low": out_box.low[:size], "high": out_box.high[:size]}
+    columns |= {"right": right, "tree_start": tree_start}
+    return {name: owned(column) for name, column in columns.items()}
 
 
 def check_classes(classes: Any) -> NDArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class RowError(ValueError):
 
 
 class Rows:
-    """Finite float64 rows of a given width, read block by block.
+    """Rows of a given width as float64, finite or missing, read block by block.
 
     Parameters
     ----------
@@ -42,9 +42,21 @@ class Rows:
         Expected width.
     feature_names : sequence of str, optional
         Names the ensemble was trained with; a data frame must have the same ones in the same order.
+    takes_missing : bool, default=False
+        Whether NaN, and what data frames have in its place, stands for a value that is missing; else it is refused.
+    blanks : ndarray of float64, shape (2, n_features), optional
+        The smallest and the largest number that counts as missing, too, of each feature.
     """
 
-    def __init__(self, X: Any, n_features: int, feature_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        *,
+        takes_missing: bool = False,
+        blanks: NDArray[np.float64] | None = None,
+    ) -> None:
         if hasattr(X, "toarray"):
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
         for call in ("collect", "compute"):  # polars, dask
@@ -70,8 +82,27 @@ class Rows:
             _compare_names(names, feature_names)
         self._X = X
         self._is_frame = names is not None
-        self._long = _check_types(X, names) if names is not None else []
+        self._coded: dict[int, dict[Any, int]] = {}  # columns of a data frame that hold categories: codes by value
+        self._whole: NDArray[np.int64] = np.empty(0, np.int64)
+        self._long: list[list[int]] | None = None
         self.n_features = n_features
+        self._takes_missing, self._blanks = takes_missing, blanks
+
+    def with_categories(
+        self, categorical: NDArray, categories: Mapping[int, Sequence[Any]], *, unseen_is_missing: bool
+    ) -> Rows:
+        """Return the rows, knowing which columns are categories, and the values that codes stand for.
+
+        Columns of data frames that are no numbers are compared with these values; all others hold codes.
+        """
+        self._unseen_is_missing = unseen_is_missing
+        self._whole = np.asarray(categorical, np.int64)
+        if self._is_frame:
+            kinds = [str(kind).lower() for kind in _types_of(self._X)]
+            coded = [f for f in categories if not NUMBERS.fullmatch(kinds[f])]
+            self._coded = {f: {value: code for code, value in enumerate(categories[f])} for f in coded}
+            self._others = [f for f in range(self.n_features) if f not in self._coded]
+        return self
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
@@ -86,20 +117,33 @@ class Rows:
             yield slice(start, min(start + size, len(self)))
 
     def __getitem__(self, block: slice) -> NDArray[np.float64]:
-        """Return the rows of a block, contiguous float64, all finite."""
+        """Return the rows of a block, contiguous float64, all finite, or NaN where values may be missing."""
         try:
             rows = np.ascontiguousarray(self._read(block))
         except InexactError as error:
             raise _not_numbers(error, block.start) from None
+        part = rows[:, self._whole]
+        if part.size and (part > np.floor(part)).any():
+            row, place = np.argwhere(part > np.floor(part))[0]
+            raise RowError(
+                f"Expected the code of a category, a whole number, got {part[row, place]} in row {block.start + row},"
+                f" feature {self._whole[place]}."
+            )
+        if self._blanks is not None:
+            rows = np.where((self._blanks[0] <= rows) & (rows <= self._blanks[1]), np.nan, rows)
         # A sum of finite numbers is finite unless it overflows; only then look at each.
         with np.errstate(over="ignore", invalid="ignore"):
             total = rows.sum()
-        if not np.isfinite(total) and not np.isfinite(rows).all():
-            row, column = np.argwhere(~np.isfinite(rows))[0]
-            raise RowError(
-                f"Expected finite numbers, got {rows[row, column]} in row {block.start + row}, feature {column}."
-                " Remove or impute such rows."
-            )
+        if not np.isfinite(total):
+            is_wrong = np.isinf(rows) if self._takes_missing else ~np.isfinite(rows)
+            if is_wrong.any():
+                row, column = np.argwhere(is_wrong)[0]
+                value = rows[row, column]
+                because = ": this model has no place for missing values" if np.isnan(value) else ""
+                raise RowError(
+                    f"Expected finite numbers, got {value} in row {block.start + row}, feature {column}{because}."
+                    " Remove or impute such rows."
+                )
         return rows
 
     def _read(self, block: slice) -> NDArray[np.float64]:
@@ -107,11 +151,45 @@ class Rows:
         rows = self._X.iloc[block] if hasattr(self._X, "iloc") else self._X[block]
         if not self._is_frame:
             return exact_floats(rows)
+        if not self._coded:
+            return self._read_frame(rows)
+        floats = np.empty((rows.shape[0], self.n_features))
+        for f, code in self._coded.items():
+            floats[:, f] = self._codes(_column(rows, f), code, block.start, f)
+        if self._others:
+            floats[:, self._others] = self._read_frame(_columns(rows, self._others))
+        return floats
+
+    def _codes(self, values: list, code: dict[Any, int], start: int, f: int) -> list[float]:
+        found = [np.nan if value is None else code.get(value, -1) for value in values]
+        if self._unseen_is_missing:
+            found = [np.nan if number == -1 else number for number in found]
+        if -1 in found:
+            row = found.index(-1)
+            raise RowError(
+                f"Expected one of the categories that the model has seen, got {shown(values[row])} in row"
+                f" {start + row}, column {f}. Leave such rows out, or make the value missing if the model takes that."
+            )
+        return found
+
+    def _read_frame(self, rows: Any) -> NDArray[np.float64]:
+        """Return a slice of a data frame whose columns are numbers."""
+        if self._long is None:
+            self._long = _check_types(rows, _names_of(rows), all_long=self._takes_missing)
         if hasattr(rows, "to_numpy"):
-            for columns in self._long:  # before they are put together with floats
-                exact_floats((rows.iloc[:, columns] if hasattr(rows, "iloc") else rows[:, columns]).to_numpy())
-            return exact_floats(rows.to_numpy())
+            for columns in self._long:  # before they are put together with floats, or with NaN for what is missing
+                part = _columns(rows, columns)
+                self._as_floats(part.fill_null(0) if self._takes_missing and hasattr(part, "fill_null") else part)
+            return self._as_floats(rows)
+        for column in (f for columns in self._long for f in columns if self._takes_missing):
+            exact_floats(rows.columns[column].fill_null(0).to_numpy())
         return np.column_stack([exact_floats(column.to_numpy()) for column in rows.columns])  # pyarrow
+
+    def _as_floats(self, frame: Any) -> NDArray[np.float64]:
+        array = frame.to_numpy()
+        if self._takes_missing and array.dtype == object and hasattr(frame, "isna"):  # pandas: None, NA, NaT
+            array = np.where(frame.isna(), np.nan, array)
+        return exact_floats(array)
 
 
 def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
@@ -171,9 +249,32 @@ def _compare_names(names: list, trained: Sequence[str]) -> None:
             )
 
 
-def _check_types(X: Any, names: list) -> list[list[int]]:
-    """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others, too."""
-    types = list(X.dtypes if hasattr(X, "dtypes") else X.schema.types)
+def _names_of(X: Any) -> list:
+    return list(getattr(X, "column_names", X.columns))
+
+
+def _types_of(X: Any) -> list:
+    return list(X.dtypes if hasattr(X, "dtypes") else X.schema.types)
+
+
+def _columns(frame: Any, columns: list[int]) -> Any:
+    """Return some columns of a data frame of pandas, polars or pyarrow."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, columns]
+    return frame[:, columns] if hasattr(frame, "to_numpy") else frame.select(columns)
+
+
+def _column(frame: Any, f: int) -> list:
+    """Return the values of a column of a data frame, None where one is missing."""
+    if hasattr(frame, "iloc"):
+        column = frame.iloc[:, f]
+        return column.astype(object).where(column.notna(), None).tolist()
+    return frame[:, f].to_list() if hasattr(frame, "to_numpy") else frame.column(f).to_pylist()
+
+
+def _check_types(X: Any, names: list, *, all_long: bool) -> list[list[int]]:
+    """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others as well."""
+    types = _types_of(X)
     spelled = {kind: str(kind).lower() for kind in set(types)}
     columns: dict[str, list[int]] = {kind: [] for kind in spelled.values()}
     for f, kind in enumerate(types):
@@ -181,7 +282,11 @@ def _check_types(X: Any, names: list) -> list[list[int]]:
     for kind, places in columns.items():
         if not NUMBERS.fullmatch(kind) and kind != "object":
             raise RowError(f"Expected numbers, got the column {shown(names[places[0]])} of type {kind[:40]}. {ADVICE}")
-    return [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)] if len(columns) > 1 else []
+    return (
+        [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)]
+        if all_long or len(columns) > 1
+        else []
+    )
 
 
 def _not_numbers(error: InexactError, start: int) -> RowError:

@@ -1,9 +1,10 @@
 """TreeEnsemble: the one representation that every trainer makes, every format enters and every verdict reads.
 
 Its semantics (``docs/verdicts.md``): all numbers are float64; a split sends a row left iff
-``x[feature] <= threshold``. Trees vote, each for the class of the leaf where the row ends, and the class with most
-votes wins; or their scores add up, exactly, and the largest sum wins (a single sum: above zero or not). The lowest
-class index wins ties.
+``x[feature] <= threshold``, or, where it has no threshold, iff the value is in a set. NaN is a value that is missing,
+and every split of a model that takes such rows says where it goes. Trees vote, each for the class of the leaf where the
+row ends, and the class with most votes wins; or their scores add up, exactly, and the largest sum wins (a single sum:
+above zero or not). The lowest class index wins ties.
 
 The file is long because it is one class, a third of it what users read about it.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -28,12 +29,15 @@ from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.nodes import (
     ModelError,
     Nodes,
+    check_blanks,
+    check_categories,
     check_classes,
     check_feature_names,
     check_n_features,
     check_nodes,
     check_scaling,
     check_scores,
+    check_subsets,
     check_training,
     cut_to_box,
     preorder,
@@ -45,6 +49,11 @@ from certiforest.ensemble.scores import prepare_scores
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.files import write_atomically
 
+NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
+PARAMETERS = (
+    *NODES, "subsets", "categories", "unseen_is_missing", "blanks", "n_features", "classes", "feature_names", "scaling",
+    "scores", "base", "training",
+)  # fmt: skip
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -76,6 +85,21 @@ class TreeEnsemble(Immutable):
         Where the sums begin; zeros if not given.
     training : mapping of str to plain values, optional
         What the command line notes about the rows that were learned. It travels with the ensemble as it is.
+    missing_left : array-like of bool, shape (n_nodes,), optional
+        Which splits send NaN, a value that is missing, left. Without it, rows must not have any.
+    subset : array-like of int, shape (n_nodes,), optional
+        Row of ``subsets`` at splits that send a set of values left, -1 at others. Such splits have the threshold NaN,
+        and so have those that send every number right and only NaN left.
+    subsets : sequence of array-like of float, optional
+        The sets of values. A feature tested for sets is a category: it has no order, and attackers do not change it.
+    categories : mapping of int to sequence of str, int or float, optional
+        By feature, the values that the numbers 0, 1, 2, ... in its sets stand for, with which columns of data frames
+        are compared.
+    unseen_is_missing : bool, default=False
+        Whether a value that is not among the categories counts as missing; else it is refused.
+    blanks : mapping of int to pair of float, optional
+        By feature, the smallest and the largest of numbers that count as missing, as NaN does. Nobody moves a value
+        there or from there.
 
     Attributes
     ----------
@@ -83,6 +107,8 @@ class TreeEnsemble(Immutable):
         The nodes that some row can reach: branches whose box is empty are cut when the ensemble is built.
         The left child of node ``i`` is ``i + 1``, its right child ``right[i]``; nodes of tree ``t`` are
         ``tree_start[t]:tree_start[t + 1]``.
+    missing_left, subset : ndarray, or None
+        As given, for these nodes.
     low, high : ndarray of float64, shape (n_nodes,)
         The interval ``(low, high]`` which the path above a split leaves to the feature that it tests.
 
@@ -113,6 +139,12 @@ class TreeEnsemble(Immutable):
     scores: NDArray[np.float64] | None
     base: NDArray[np.float64] | None
     training: Mapping[str, Any] | None
+    missing_left: NDArray[np.bool_] | None
+    subset: NDArray | None
+    subsets: tuple[NDArray[np.float64], ...] | None
+    categories: dict[int, tuple[Any, ...]] | None
+    unseen_is_missing: bool
+    blanks: dict[int, tuple[float, float]] | None
 
     def __init__(
         self,
@@ -127,6 +159,12 @@ class TreeEnsemble(Immutable):
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
         training: Mapping[str, Any] | None = None,
+        missing_left: ArrayLike | None = None,
+        subset: ArrayLike | None = None,
+        subsets: Sequence[ArrayLike] | None = None,
+        categories: Mapping[int, Sequence[Any]] | None = None,
+        unseen_is_missing: bool = False,
+        blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
         n_features = check_n_features(n_features)
         labels = check_classes(classes)
@@ -139,14 +177,35 @@ class TreeEnsemble(Immutable):
             scores=table,
             base=start,
             training=check_training(training),
+            subsets=check_subsets(subsets),
+            categories=check_categories(categories, n_features),
+            unseen_is_missing=bool(unseen_is_missing) and categories is not None,
+            blanks=check_blanks(blanks, n_features),
         )
+        if blanks is not None and missing_left is None:
+            raise ModelError("Expected missing_left wherever numbers count as missing, got blanks only.")
+        if (subset is None) != (subsets is None):
+            raise ModelError("Expected subset and subsets together, got one of them.")
         n_values = len(labels) if table is None else len(table)
-        self._trim(*check_nodes(feature, threshold, leaf, n_features, n_values), -np.inf, LARGEST)
+        columns = feature, threshold, leaf, missing_left, subset
+        nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
+        if self.blanks is not None:  # no number is inside, so that thresholds may stand right below
+            low, high = self.blank_bounds[:, nodes.feature]
+            is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
+            nodes = nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
+        self._trim(nodes, -np.inf, LARGEST, may_miss=missing_left is not None)
         if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
-    def _trim(self, *columns_and_box: Any) -> None:
-        self._set(**cut_to_box(*columns_and_box))
+    def _trim(
+        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
+    ) -> None:
+        columns: dict[str, Any] = cut_to_box(nodes, low, high, may_miss=may_miss)
+        if may_miss is False:
+            columns["missing_left"] = None
+        if self.subsets is None:
+            columns["subset"] = None
+        self._set(**columns)
         self._set(trees=self._as_trees())
 
     def _as_trees(self) -> kernels.Trees:
@@ -157,11 +216,39 @@ class TreeEnsemble(Immutable):
             threshold=np.where(is_leaf, np.nan, self.threshold),
             right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
             leaf=self.leaf,
-            above=np.nextafter(self.threshold, np.inf),
-            first=np.nextafter(self.low, np.inf),
+            above=self._next(self.threshold),
+            first=self._next(self.low),
             high=self.high,
             tree_start=self.tree_start,
             stride=np.clip(depth, 1, LONGEST_STRIDE),
+            aside=self._as_aside(),
+        )
+
+    def _next(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the next number above a value of the feature that each node tests, of those that are not missing."""
+        following = np.nextafter(value, np.inf)
+        if self.blanks is None:
+            return following
+        low, high = self.blank_bounds[:, self.feature]
+        return np.where(following == low, np.nextafter(high, np.inf), following)
+
+    @cached_property
+    def blank_bounds(self) -> NDArray[np.float64]:
+        """The smallest and the largest number that counts as missing, (2, n_features); NaN where there is none."""
+        bounds = np.full((2, self.n_features), np.nan)
+        for feature, pair in (self.blanks or {}).items():
+            bounds[:, feature] = pair
+        return bounds
+
+    def _as_aside(self) -> kernels.Aside | None:
+        if self.missing_left is None and self.subset is None:
+            return None
+        sets = self.subsets or ()
+        return kernels.Aside(
+            missing_left=np.zeros(self.n_nodes, bool) if self.missing_left is None else self.missing_left,
+            subset=np.full(self.n_nodes, -1, np.int32) if self.subset is None else self.subset,
+            start=np.cumsum([0, *map(len, sets)]),
+            value=np.concatenate([np.empty(0), *sets]),
         )
 
     @classmethod
@@ -174,6 +261,10 @@ class TreeEnsemble(Immutable):
         feature_names: Sequence[str] | None = None,
         scores: ArrayLike | None = None,
         base: ArrayLike | None = None,
+        subsets: Sequence[ArrayLike] | None = None,
+        categories: Mapping[int, Sequence[Any]] | None = None,
+        unseen_is_missing: bool = False,
+        blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> TreeEnsemble:
         """Build an ensemble from trees whose children are given by index; the other parameters as for the class.
 
@@ -185,9 +276,12 @@ class TreeEnsemble(Immutable):
         columns = [preorder(index, Nodes(*tree)) for index, tree in enumerate(trees)]
         if not columns:
             raise ModelError("Expected at least one tree, got none.")
-        feature, threshold, leaf = (np.concatenate(column) for column in zip(*columns, strict=True))
+        joined = [None if column[0] is None else np.concatenate(column) for column in zip(*columns, strict=True)]
+        nodes: dict[str, Any] = dict(zip(NODES, joined, strict=True))
+        if subsets is None and nodes["subset"] is not None and (nodes["subset"] < 0).all():
+            nodes["subset"] = None
         return cls(
-            feature, threshold, leaf,
+            **nodes, subsets=subsets, categories=categories, unseen_is_missing=unseen_is_missing, blanks=blanks,
             n_features=n_features, classes=classes, feature_names=feature_names, scores=scores, base=base,
         )  # fmt: skip
 
@@ -201,12 +295,20 @@ class TreeEnsemble(Immutable):
         """
         with np.errstate(over="ignore"):
             box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
-        return self._with_nodes(self.feature, self.threshold, self.leaf, *box)
+        return self._with_nodes(self._columns(), *box)
+
+    def _columns(self) -> kernels.Columns:
+        aside = self._as_aside()
+        if aside is None:
+            aside = kernels.Aside(
+                np.zeros(self.n_nodes, bool), np.full(self.n_nodes, -1, np.int32), *([np.empty(0)] * 2)
+            )
+        return kernels.Columns(self.feature, self.threshold, self.leaf, aside.missing_left, aside.subset)
 
     def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
         """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
         threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
-        return self._with_nodes(self.feature, threshold, self.leaf, -np.inf, LARGEST)
+        return self._with_nodes(self._columns()._replace(threshold=threshold), -np.inf, LARGEST)
 
     @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
@@ -221,8 +323,19 @@ class TreeEnsemble(Immutable):
         parent = np.full(self.n_nodes, -1)
         parent[split + 1] = parent[self.right[split]] = split
         keep = (parent < 0) | (agreed[parent] < 0)
-        feature, leaf = np.where(agreed < 0, self.feature, -1)[keep], agreed[keep]
-        return self._with_nodes(feature, self.threshold[keep], leaf, -np.inf, LARGEST)
+        nodes = self._columns()._replace(feature=np.where(agreed < 0, self.feature, -1), leaf=agreed)
+        return self._with_nodes(kernels.Columns(*(column[keep] for column in nodes)), -np.inf, LARGEST)
+
+    @cached_property
+    def of_numbers(self) -> TreeEnsemble:
+        """The ensemble that says the same of rows in which nothing is missing, and has no place for others."""
+        if self.blanks is not None:
+            raise ModelError("Expected a model of numbers, got one in which some numbers count as missing.")
+        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=False)
+
+    def never_missing(self, features: NDArray[np.bool_]) -> TreeEnsemble:
+        """Return the ensemble that says the same of rows in which these features, a mask, are not missing."""
+        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=~features)
 
     def with_columns(
         self,
@@ -239,6 +352,24 @@ class TreeEnsemble(Immutable):
         )
         return other
 
+    def with_leaves(self, leaves: list[int], **changes: Any) -> TreeEnsemble:
+        """Return the ensemble with more trees, of a single leaf each, and other values for parameters of the class."""
+        none: dict[str, Any] = {
+            "feature": -1,
+            "threshold": 0.0,
+            "leaf": np.array(leaves, np.int64),
+            "missing_left": False,
+            "subset": -1,
+        }
+        for name, value in none.items():
+            if getattr(self, name) is not None:
+                changes[name] = np.append(getattr(self, name), np.broadcast_to(value, len(leaves)))
+        return self.replace(**changes)
+
+    def replace(self, **changes: Any) -> TreeEnsemble:
+        """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
+        return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made from the rest: it neither travels to other processes nor is copied."""
         made = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
@@ -251,11 +382,12 @@ class TreeEnsemble(Immutable):
         self._set(**state)
         self._set(trees=self._as_trees())
 
-    def _with_nodes(self, *columns_and_box: Any) -> TreeEnsemble:
+    def _with_nodes(
+        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True
+    ) -> TreeEnsemble:
         other = object.__new__(type(self))
-        kept = "classes", "n_features", "feature_names", "scaling", "scores", "base", "training"
-        other._set(**{name: getattr(self, name) for name in kept})
-        other._trim(*columns_and_box)
+        other._set(**{name: getattr(self, name) for name in PARAMETERS if name not in NODES})
+        other._trim(nodes, low, high, may_miss=False if self.missing_left is None else may_miss)
         return other
 
     @property
@@ -291,6 +423,24 @@ class TreeEnsemble(Immutable):
         """Tree index of each node, shape (n_nodes,)."""
         return np.repeat(np.arange(self.n_trees), np.diff(self.tree_start))
 
+    @cached_property
+    def number_splits(self) -> NDArray[np.int64]:
+        """The nodes that compare numbers with a threshold."""
+        return np.flatnonzero((self.feature >= 0) & ~np.isnan(self.threshold))
+
+    @cached_property
+    def categorical(self) -> NDArray[np.int32]:
+        """The features that are tested for sets of values, in order."""
+        return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
+
+    def rows(self, X: Any) -> Rows:
+        """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
+        blanks = None if self.blanks is None else self.blank_bounds
+        takes_missing = self.missing_left is not None
+        return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks).with_categories(
+            self.categorical, self.categories or {}, unseen_is_missing=self.unseen_is_missing
+        )
+
     def votes(self, X: Any) -> NDArray[np.int64]:
         """Count the votes of each class.
 
@@ -304,10 +454,11 @@ class TreeEnsemble(Immutable):
         """
         if self.combine != "vote":
             raise ModelError("Expected an ensemble whose trees vote, got one of scores; use decision_function instead.")
-        rows = Rows(X, self.n_features, self.feature_names)
+        rows = self.rows(X)
         votes = np.zeros((len(rows), self.n_classes), np.int64)
         for block in rows.blocks():
-            kernels.count_votes(self.trees, rows[block], votes[block])
+            x = rows[block]
+            kernels.count_votes(self._trees_for(x), x, votes[block])
         return votes
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -323,34 +474,72 @@ class TreeEnsemble(Immutable):
         -------
         ndarray of float64, shape (n,) for one output, else (n, n_outputs)
         """
-        scores, base = self._need_scores()
-        rows = Rows(X, self.n_features, self.feature_names)
+        scores, base = self.summands()
+        rows = self.rows(X)
         sums = np.zeros((len(rows), scores.shape[1]))
         value = np.vstack([scores, base])
         for block in rows.blocks():
-            score_kernels.add_scores(self.trees, rows[block], value, sums[block])
+            x = rows[block]
+            score_kernels.add_scores(self._trees_for(x), x, value, sums[block])
         return sums[:, 0] if sums.shape[1] == 1 else sums
 
     def index_of(self, row: NDArray[np.float64]) -> int:
         """Return the index of the predicted class of one row of finite float64, which is not checked."""
         if self.combine == "vote":
             votes = np.zeros((1, self.n_classes), np.int64)
-            kernels.count_votes(self.trees, row[None], votes)
+            kernels.count_votes(self._trees_for(row), row[None], votes)
             return int(votes[0].argmax())
         index, scratch = np.empty(1, np.int64), (np.empty(self.n_trees, np.int64), np.empty(self.n_classes))
-        score_kernels.find_winners(self.trees, row[None], *self.prepared_scores, *scratch, index)
+        score_kernels.find_winners(self._trees_for(row), row[None], *self.prepared_scores, *scratch, index)
         return int(index[0])
 
     def class_index(self, X: Any) -> NDArray[np.int64]:
         """Return the index of the predicted class of each row, shape (n,)."""
         if self.combine == "vote":
             return self.votes(X).argmax(axis=1)
-        rows = Rows(X, self.n_features, self.feature_names)
+        rows = self.rows(X)
         index = np.empty(len(rows), np.int64)
         scratch = np.empty(self.n_trees, np.int64), np.empty(self.n_classes)
         for block in rows.blocks():
-            score_kernels.find_winners(self.trees, rows[block], *self.prepared_scores, *scratch, index[block])
+            x = rows[block]
+            score_kernels.find_winners(self._trees_for(x), x, *self.prepared_scores, *scratch, index[block])
         return index
+
+    def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
+        """Return the trees without what rows of numbers have no need of."""
+        trees = self.trees
+        if trees.aside is None or self.subset is not None or np.isnan(X.sum()):
+            return trees
+        return trees._replace(aside=None)
+
+    def settled(self, trees: kernels.Trees, X: NDArray[np.float64]) -> Iterator[tuple[slice, kernels.Trees]]:
+        """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
+
+        Parameters
+        ----------
+        trees : Trees
+            Those of this ensemble.
+        X : ndarray of float64, shape (n, n_features)
+
+        Yields
+        ------
+        slice, Trees
+            No split of which depends on a value that is missing or a category: see `tree_kernels.Trees`.
+        """
+        is_missing = np.isnan(X) if trees.aside is not None else None
+        if is_missing is None or not (is_missing.any() or len(self.categorical)):
+            yield slice(None), trees._replace(aside=None)
+            return
+        pattern = np.column_stack([is_missing, np.nan_to_num(X[:, self.categorical])])
+        starts = np.flatnonzero(np.append(True, (pattern[1:] != pattern[:-1]).any(axis=1)))
+        known: dict[bytes, kernels.Trees] = {}
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(X)], strict=True):
+            key = pattern[start].tobytes()
+            if key not in known:
+                threshold, right = np.empty_like(trees.threshold), np.empty_like(trees.right)
+                kernels.settle(trees, X[start], threshold, right)
+                known[key] = trees._replace(threshold=threshold, right=right, aside=None)
+            yield slice(start, end), known[key]
 
     def predict(self, X: Any) -> NDArray:
         """Return the predicted label of each row, shape (n,).
@@ -377,7 +566,7 @@ class TreeEnsemble(Immutable):
         float
             inf if sums can leave the range of ``dtype``.
         """
-        scores, _ = self._need_scores()
+        scores, _ = self.summands()
         kind = np.finfo(dtype)
         n_terms = self.n_trees + 1
         # One rounding to the type and n_terms - 1 additions; scores too small for it lose up to its smallest number.
@@ -387,7 +576,8 @@ class TreeEnsemble(Immutable):
         bound = error / (1 - error) * self.largest_sum + n_terms * float(kind.smallest_subnormal)
         return float(bound * (1 + 1e-12)) * (1 if scores.shape[1] == 1 else 2)
 
-    def _need_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def summands(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return ``scores`` and ``base``, which trees that vote do not have."""
         if self.scores is None or self.base is None:
             raise ModelError("Expected an ensemble of scores, got one whose trees vote; use votes instead.")
         return self.scores, self.base
@@ -395,7 +585,7 @@ class TreeEnsemble(Immutable):
     @cached_property
     def largest_sum(self) -> float:
         """About the largest absolute sum of one output: the largest score of every tree, and the base."""
-        scores, base = self._need_scores()
+        scores, base = self.summands()
         size = np.abs(scores).max(axis=1, initial=0.0)[self.leaf]
         size[self.feature >= 0] = 0.0
         with np.errstate(over="ignore"):
@@ -404,7 +594,7 @@ class TreeEnsemble(Immutable):
     @cached_property
     def prepared_scores(self) -> score_kernels.Scores:
         """The scores as kernels take them, with exact digits."""
-        scores, base = self._need_scores()
+        scores, base = self.summands()
         return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
@@ -449,11 +639,16 @@ class TreeEnsemble(Immutable):
             and self.scaling == other.scaling
             and np.array_equal(self.classes, other.classes)
             and np.array_equal(self.feature, other.feature)
-            and np.array_equal(self.threshold, other.threshold)
+            and np.array_equal(self.threshold, other.threshold, equal_nan=True)
+            and _are_equal(self.missing_left, other.missing_left)
+            and _are_equal(self.subset, other.subset)
+            and self.blanks == other.blanks
+            and (self.categories, self.unseen_is_missing) == (other.categories, other.unseen_is_missing)
+            and len(self.subsets or ()) == len(other.subsets or ())
+            and all(map(np.array_equal, self.subsets or (), other.subsets or ()))
             and np.array_equal(self.leaf, other.leaf)
-            and self.combine == other.combine
-            and (self.scores is None or other.scores is None or np.array_equal(self.scores, other.scores))
-            and (self.base is None or other.base is None or np.array_equal(self.base, other.base))
+            and _are_equal(self.scores, other.scores)
+            and _are_equal(self.base, other.base)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -463,3 +658,7 @@ class TreeEnsemble(Immutable):
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
             f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
         )
+
+
+def _are_equal(a: NDArray | None, b: NDArray | None) -> bool:
+    return (a is None) == (b is None) and (a is None or np.array_equal(a, b))  # type: ignore[arg-type]

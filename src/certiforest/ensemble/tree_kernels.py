@@ -8,6 +8,7 @@ an entry. A leaf has ``feature == -1``::
     right      2      -1     4      -1    -1
 """
 
+import math
 from typing import NamedTuple
 
 from numpy import finfo, float64, ndarray
@@ -15,6 +16,20 @@ from numpy import finfo, float64, ndarray
 from certiforest.compiled import kernel
 
 LARGEST = float(finfo(float64).max)
+
+
+class Aside(NamedTuple):
+    """What splits do with values that are not compared: missing ones, and categories.
+
+    ``missing_left`` (n_nodes,) tells the splits that send NaN left. ``subset`` (n_nodes,) is the number of the set of
+    values that a split on categories sends left, -1 at the others; set ``s`` is ``value[start[s]:start[s + 1]]``,
+    sorted.
+    """
+
+    missing_left: ndarray
+    subset: ndarray
+    start: ndarray
+    value: ndarray
 
 
 class Trees(NamedTuple):
@@ -26,6 +41,10 @@ class Trees(NamedTuple):
 
     ``above`` is the smallest value that goes right. The path above a split leaves the values from ``first`` to ``high``
     to the feature that it tests.
+
+    ``aside`` is an `Aside`, or None where all values are numbers. Only predictions look at it. Verification takes trees
+    that were made for its row by `settle`, in which a split that the row's missing values or categories decide has no
+    threshold (NaN: near to no value) and leads where the row goes, by ``right``.
     """
 
     feature: ndarray
@@ -37,6 +56,25 @@ class Trees(NamedTuple):
     high: ndarray
     tree_start: ndarray
     stride: ndarray
+    aside: Aside | None
+
+
+class Columns(NamedTuple):
+    """Nodes in preorder, column by column."""
+
+    feature: ndarray
+    threshold: ndarray
+    leaf: ndarray
+    missing_left: ndarray
+    subset: ndarray
+
+
+class Box(NamedTuple):
+    """What rows there are: the numbers ``(low, high]`` of each feature, and whether it may be missing."""
+
+    low: ndarray
+    high: ndarray
+    may_miss: ndarray
 
 
 @kernel
@@ -69,70 +107,78 @@ def link_preorder(feature, right, tree_start, stack):
 
 
 @kernel
-def trim(
-    feature,
-    threshold,
-    leaf,
-    right,
-    tree_start,
-    low,
-    high,
-    stack,
-    out_feature,
-    out_threshold,
-    out_leaf,
-    out_low,
-    out_high,
-):
-    """Copy the nodes that some row in the box ``(low, high]`` can reach; return how many there are.
+def trim(nodes, right, tree_start, box, stack, out, out_box):
+    """Copy the nodes that some row in a box can reach; return how many there are.
 
-    A split with a dead side is replaced by its live side. ``out_low`` and ``out_high`` receive the interval
-    which the path above a split leaves to the feature that it tests. ``low`` and ``high`` hold one entry per
-    feature, are changed on the way and restored. ``stack`` needs one entry per node.
+    A split with a dead side is replaced by its live side. One that numbers pass on one side only, because of the path
+    above it, is left to missing values: it has no threshold (NaN) and sends them left and numbers right. Sets of
+    categories are not compared with one another, so that splits on them keep both sides.
+
+    ``out_box`` receives what the path above a split leaves to the feature that it tests. ``box`` holds one entry per
+    feature, is changed on the way and restored. ``stack`` needs one entry per node.
     """
+    low, high, may_miss = box
     n_out = 0
     for tree in range(tree_start.shape[0] - 1):
         node = tree_start[tree]
         depth = 0  # stack[:depth]: open splits by their place in the output; ~place once the right side began
         while True:
-            f = feature[node]
+            f = nodes.feature[node]
             if f >= 0:
-                v = threshold[node]
-                if not low[f] < v:  # nobody goes left
+                v, to_left = nodes.threshold[node], nodes.missing_left[node]
+                is_set = nodes.subset[node] >= 0
+                goes_left = is_set or low[f] < v
+                goes_right = is_set or (low[f] < high[f] if v != v else v < high[f])
+                if not (goes_left or (to_left and may_miss[f])):
                     node = right[node]
                     continue
-                if not v < high[f]:  # nobody goes right
+                if not (goes_right or (not to_left and may_miss[f])):
                     node = node + 1
                     continue
-                out_feature[n_out] = f
-                out_threshold[n_out] = v
-                out_leaf[n_out] = right[node]  # parked here until the right side begins
-                out_low[n_out] = low[f]
-                out_high[n_out] = high[f]
-                high[f] = v
+                left, other = node + 1, right[node]
+                out.feature[n_out] = f
+                out.subset[n_out] = nodes.subset[node]
+                out.missing_left[n_out] = to_left and may_miss[f]
+                out.threshold[n_out] = v
+                out_box.low[n_out], out_box.high[n_out], out_box.may_miss[n_out] = low[f], high[f], may_miss[f]
+                if goes_left and goes_right:
+                    if not is_set:
+                        high[f] = v
+                        may_miss[f] = out.missing_left[n_out]
+                else:
+                    if goes_left:
+                        left, other = other, left
+                    out.threshold[n_out] = math.nan
+                    out.missing_left[n_out] = True
+                    low[f], high[f] = math.inf, -math.inf
+                out.leaf[n_out] = other  # parked here until the right side begins
                 stack[depth] = n_out
                 depth += 1
                 n_out += 1
-                node = node + 1
+                node = left
                 continue
-            out_feature[n_out] = -1
-            out_threshold[n_out] = 0.0
-            out_leaf[n_out] = leaf[node]
-            out_low[n_out] = 0.0
-            out_high[n_out] = 0.0
+            out.feature[n_out] = out.subset[n_out] = -1
+            out.threshold[n_out] = 0.0
+            out.missing_left[n_out] = False
+            out.leaf[n_out] = nodes.leaf[node]
+            out_box.low[n_out] = out_box.high[n_out] = 0.0
             n_out += 1
             while depth > 0 and stack[depth - 1] < 0:  # both sides done: give the interval back
                 depth -= 1
                 split = ~stack[depth]
-                low[out_feature[split]] = out_low[split]
+                f = out.feature[split]
+                low[f], high[f], may_miss[f] = out_box.low[split], out_box.high[split], out_box.may_miss[split]
             if depth == 0:
                 break
             split = stack[depth - 1]
             stack[depth - 1] = ~split
-            node = out_leaf[split]
-            out_leaf[split] = -1
-            high[out_feature[split]] = out_high[split]
-            low[out_feature[split]] = out_threshold[split]
+            node = out.leaf[split]
+            out.leaf[split] = -1
+            f, v = out.feature[split], out.threshold[split]
+            low[f], high[f] = out_box.low[split], out_box.high[split]
+            if out.subset[split] < 0:
+                low[f] = v if v == v else low[f]
+                may_miss[f] = out_box.may_miss[split] and not out.missing_left[split]
     return n_out
 
 
@@ -155,12 +201,45 @@ def mark_agreement(feature, right, leaf, out):
 
 
 @kernel
+def goes_left(aside, node, value, threshold):
+    """Tell where a split sends a value."""
+    if aside is None:
+        return value <= threshold
+    s = aside.subset[node]
+    if s < 0:  # the processor need not guess whether a value is missing
+        return (value <= threshold) | ((value != value) & aside.missing_left[node])
+    if value != value:
+        return aside.missing_left[node]
+    low, high = aside.start[s], aside.start[s + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if aside.value[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < aside.start[s + 1] and aside.value[low] == value
+
+
+@kernel
+def settle(trees, x, out_threshold, out_right):
+    """Write thresholds and right children that lead rows which miss what ``x`` misses and have its categories."""
+    for node in range(trees.right.shape[0]):
+        value = x[trees.feature[node]]
+        out_threshold[node], out_right[node] = trees.threshold[node], trees.right[node]
+        if trees.right[node] != node and (value != value or trees.aside.subset[node] >= 0):
+            out_threshold[node] = math.nan
+            if goes_left(trees.aside, node, value, math.nan):
+                out_right[node] = node + 1
+
+
+@kernel
 def find_leaf(trees, tree, x):
     """Return the leaf of a tree in which row ``x`` ends."""
     node = trees.tree_start[tree]
     while trees.right[node] != node:
         for _ in range(trees.stride[tree]):
-            node = node + 1 if x[trees.feature[node]] <= trees.threshold[node] else trees.right[node]
+            is_left = goes_left(trees.aside, node, x[trees.feature[node]], trees.threshold[node])
+            node = node + 1 if is_left else trees.right[node]
     return node
 
 

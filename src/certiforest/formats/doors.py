@@ -23,24 +23,25 @@ from certiforest.formats.catboost_models import (
     CATBOOST_KEYS,
     content_of_catboost,
     is_catboost_model,
+    open_catboost,
     parse_catboost,
-    translate_catboost,
 )
 from certiforest.formats.lightgbm_models import (
     LIGHTGBM_HEADER,
     content_of_lightgbm,
     is_lightgbm_model,
+    open_lightgbm,
     parse_lightgbm,
-    translate_lightgbm,
 )
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
 from certiforest.formats.xgboost_models import (
     UBJSON_OBJECT,
     XGBOOST_KEY,
     content_of_xgboost,
     is_xgboost_model,
+    open_xgboost,
     parse_xgboost,
-    translate_xgboost,
 )
 
 PLAIN = (bool, int, float, str, np.generic, type(None))
@@ -64,7 +65,7 @@ OTHER_FILES = {
 }  # fmt: skip
 
 
-def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
+def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | None = None) -> TreeEnsemble:
     """Translate a model, exactly, into a `TreeEnsemble`.
 
     Parameters
@@ -78,6 +79,10 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
         How the trees of a scikit-learn forest combine. They average probabilities, which is ``"soft"`` and what you get
         if you do not say. ``"hard"`` takes the majority of its trees' own predictions, another model than the one that
         scikit-learn's ``predict`` deploys.
+    threshold : float, optional
+        For two classes: say the second one iff ``predict_proba(X)[:, 1] >= threshold``, instead of what ``predict``
+        says; as scikit-learn's ``FixedThresholdClassifier`` does. For a regressor: the classes are 0 and 1, and 1 is
+        said iff ``predict(X) >= threshold``.
 
     Returns
     -------
@@ -104,37 +109,91 @@ def as_ensemble(model: Any, *, voting: str | None = None) -> TreeEnsemble:
     """
     if voting is not None and voting not in COMBINED_BY:
         raise ModelError(f"Expected voting to be 'soft', 'hard' or None, got {voting!r}.")
-    ensemble = _enter(model, voting)
+    ensemble = _enter(model, voting, threshold)
     if voting is not None and ensemble.combine != COMBINED_BY[voting]:
         raise ModelError(f"Expected voting=None: the trees of this model do not combine by {voting} voting.")
     return ensemble
 
 
-def _enter(model: Any, voting: str | None) -> TreeEnsemble:
-    if isinstance(model, TreeEnsemble):
+def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
+    if isinstance(model, TreeEnsemble) and threshold is None:
         return model
     if isinstance(model, (str, os.PathLike)):
-        return _read(Path(model))
+        return _read(Path(model)).finish(threshold)
+    own = getattr(model, "ensemble_", None)
+    if threshold is None and isinstance(own, TreeEnsemble):
+        return own
+    content = _content_of(model)
+    if content is None:
+        return _open(model, voting, None).finish(threshold)
+    how = voting, threshold
+    return _translate_once(model, how, content, lambda content: _open(model, voting, threshold, content=content))
+
+
+def _content_of(model: Any) -> Any:
+    """Return all that decides what a fitted model predicts, None if there is no way to tell."""
     if is_xgboost_model(model):
-        return _translate_once(model, None, content_of_xgboost(model), translate_xgboost)
+        return content_of_xgboost(model)
     if is_lightgbm_model(model):
-        return _translate_once(model, None, content_of_lightgbm(model), translate_lightgbm)
+        return content_of_lightgbm(model)
     if is_catboost_model(model):
-        return _translate_once(model, None, content_of_catboost(model), translate_catboost)
+        return content_of_catboost(model)
     if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
-        from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model, translate_sklearn
+        from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model
+        from certiforest.formats.wrappers import has_parts, parts_of
 
         if is_sklearn_model(model):
-            content = content_of_sklearn(model)
-            return _translate_once(model, voting, content, lambda model, _: translate_sklearn(model, voting))
+            return content_of_sklearn(model)
+        if has_parts(model):
+            return b"".join(_state_of(part, _content_of(part) or b"") for part in parts_of(model))
+    own = getattr(model, "ensemble_", None)
+    return own.sha256 if isinstance(own, TreeEnsemble) else None
+
+
+def _open(model: Any, voting: str | None, threshold: float | None, *, content: Any = None) -> Opened:
+    """Translate a model; ``threshold`` is what will be put on it."""
+    if isinstance(model, TreeEnsemble):
+        return Opened(model, "a TreeEnsemble")
+    content = _content_of(model) if content is None else content
+    if is_xgboost_model(model):
+        return open_xgboost(model, content)
+    if is_lightgbm_model(model):
+        return open_lightgbm(model, content)
+    if is_catboost_model(model):
+        return open_catboost(model, content)
+    if "sklearn" in sys.modules:
+        from certiforest.formats.sklearn_models import is_sklearn_model, open_sklearn
+        from certiforest.formats.wrappers import is_wrapper, open_wrapper
+
+        if is_sklearn_model(model):
+            return open_sklearn(model, voting, needs_probability=threshold is not None)
+        if is_wrapper(model):
+
+            def enter(part: Any, *, needs_probability: bool) -> Opened:
+                return _open(part, voting, 0.5 if needs_probability else None)
+
+            return open_wrapper(model, enter, threshold)
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
-        return model.ensemble_
+        return _open_own(model)
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
         raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
-        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost,"
-        f" got {type(model).__name__}."
+        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost, or a pipeline,"
+        f" search or vote of such, got {type(model).__name__}."
+    )
+
+
+def _open_own(model: Any) -> Opened:
+    """Return an estimator of this library with its probabilities, for a threshold on them."""
+    unit = getattr(model, "log_odds_per_unit", None)  # where trees vote there is none
+    return Opened(
+        model.ensemble_,
+        type(model).__name__,
+        score=lambda rows: model.predict_proba(rows)[:, 1],
+        predict=model.predict,
+        sum_at=None if unit is None else (lambda score: log_odds(score) / unit),
+        slack=LOGISTIC_SLACK,
     )
 
 
@@ -144,18 +203,17 @@ class _Translation(NamedTuple):
     ensemble: TreeEnsemble
 
 
-_remembered: dict[tuple[int, str | None], _Translation] = {}
+How = tuple[str | None, float | None]  # voting and threshold
+_remembered: dict[tuple[int, How], _Translation] = {}
 
 
-def _translate_once(
-    model: Any, voting: str | None, content: Any, translate: Callable[[Any, Any], TreeEnsemble]
-) -> TreeEnsemble:
+def _translate_once(model: Any, how: How, content: Any, open_model: Callable[[Any], Opened]) -> TreeEnsemble:
     """Return the remembered translation of a model that has not changed since, else a new one."""
-    key, state = (id(model), voting), _state_of(model, content)
+    key, state = (id(model), how), _state_of(model, content)
     known = _remembered.get(key)
     if known is not None and known.model() is model and known.state == state:
         return known.ensemble
-    ensemble = translate(model, content)
+    ensemble = open_model(content).finish(how[1])
 
     def forget(reference: weakref.ref) -> None:
         if key in _remembered and _remembered[key].model is reference:
@@ -185,7 +243,7 @@ def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
     return digest.digest()
 
 
-def _read(path: Path) -> TreeEnsemble:
+def _read(path: Path) -> Opened:
     try:
         if path.is_dir():
             raise ModelError(f"Expected a model file, got the directory {path}.")
@@ -205,11 +263,11 @@ def _read(path: Path) -> TreeEnsemble:
         if content.startswith(beginning):
             raise ModelError(f"Expected a model file, got {path}, {refusal}.")
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
-        return parse_silva(content, source=source)
+        return Opened(parse_silva(content, source=source), "this file of SILVA")
     if content[:40].split(maxsplit=1)[:1] == [LIGHTGBM_HEADER]:
         return parse_lightgbm(content, source=source)
     if UBJSON_OBJECT.match(content) or XGBOOST_KEY.search(content):
         return parse_xgboost(content, source=source)
     if content.startswith(CATBOOST_BINARY) or CATBOOST_KEYS.search(content):
         return parse_catboost(content, source=source)
-    return TreeEnsemble.from_text(content, source=source)
+    return Opened(TreeEnsemble.from_text(content, source=source), "a file of certiforest")

@@ -23,8 +23,8 @@ from certiforest.ensemble.tree_kernels import LARGEST
 def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the float64 thresholds that act on float64 rows as the given ones act on rows rounded to float32.
 
-    A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64:
-    rows here are finite, so that nobody goes right.
+    A threshold of +inf, with which scikit-learn parts missing values from all others, becomes the largest float64: no
+    number goes right.
     """
     with np.errstate(over="ignore"):
         nearest = threshold.astype(np.float32)
@@ -43,6 +43,14 @@ def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
 def deployed_strict_thresholds(threshold: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the same for libraries that go left iff the rounded value is less than a float32 threshold."""
     return deployed_thresholds(np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64))
+
+
+def rounds_to(value: float) -> tuple[float, float]:
+    """Return the smallest and the largest float64 that round to the float32 nearest to a value."""
+    single = np.float32(value)
+    below = np.nextafter(single, np.float32(-np.inf))
+    low, high = deployed_thresholds(np.array([below, single], np.float64))
+    return math.nextafter(low, math.inf), float(high)
 
 
 def parse_single(text: str) -> float:

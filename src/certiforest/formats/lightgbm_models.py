@@ -17,24 +17,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import sound
+from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
 LIGHTGBM_HEADER = b"tree"
+REGRESSION = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")  # the sum is the prediction
 WITHOUT_VALUE = ("tree", "average_output", "end of trees")
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
 IS_CATEGORICAL, GOES_LEFT, IS_MISSING = 1, 2, 12  # bits of decision_type
 ZERO_IS_MISSING = 4  # the other values under IS_MISSING tell about NaN only, but for the largest, which means nothing
+WORD = re.compile(r"[0-9]{1,10}")
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
 LARGEST_SIGMOID_SUM = 24.0
-PROBABILITY_SLACK = {"binary": 2.0**-50, "multiclass": 2.0**-50, "multiclassova": 2.0**-16}
+PROBABILITY_SLACK = {"binary": LOGISTIC_SLACK, "multiclass": LOGISTIC_SLACK, "multiclassova": 2.0**-16}
 
 
 def is_lightgbm_model(model: Any) -> bool:
@@ -50,33 +52,34 @@ def content_of_lightgbm(model: Any) -> str:
     name = type(model).__name__
     if isinstance(model, lightgbm.Booster):
         return model.model_to_string()
-    if not isinstance(model, lightgbm.LGBMClassifier):
-        raise ModelError(f"Expected a classifier, got {name}.")
+    if not isinstance(model, (lightgbm.LGBMClassifier, lightgbm.LGBMRegressor)):
+        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
     if not model.__sklearn_is_fitted__():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
     return model.booster_.model_to_string()
 
 
-def translate_lightgbm(model: Any, content: str) -> TreeEnsemble:
-    """Translate a model, given its content, and prove the translation."""
+def open_lightgbm(model: Any, content: str) -> Opened:
+    """Translate a model, given its content."""
     booster, classes = getattr(model, "booster_", model), getattr(model, "classes_", None)
-    parser = _Parser(content)
-    ensemble = parser.parse(classes)
+    opened = _Parser(content).parse(classes)
+
+    def score(rows: NDArray) -> NDArray:
+        return np.asarray(booster.predict(rows))
 
     def predict(rows: NDArray) -> NDArray:
         if classes is not None:
             return model.predict(rows)
-        value = np.asarray(booster.predict(rows))
+        value = score(rows)
         return value.argmax(axis=1) if value.ndim == 2 else (value > 0.5).astype(np.int64)
 
     def raw(rows: NDArray) -> NDArray:
         return np.asarray(booster.predict(rows, raw_score=True))
 
-    prove(ensemble, type(model).__name__, predict, raw, slack=PROBABILITY_SLACK[parser.objective])
-    return ensemble
+    return opened._replace(name=type(model).__name__, predict=predict, raw=raw, score=score)
 
 
-def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEnsemble:
+def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> Opened:
     """Read what ``save_model`` writes; ``source`` names it in errors. Classes are numbered from 0."""
     with sound(source, "LightGBM classifier"):
         try:
@@ -88,8 +91,6 @@ def parse_lightgbm(content: bytes | str, *, source: str = "the text") -> TreeEns
 
 class _Parser:
     """Reads a model: a header, then trees, each of lines ``name=values``."""
-
-    objective = ""
 
     def __init__(self, text: str) -> None:
         self._lines: Iterator[str] = iter(text.split("\n"))
@@ -114,13 +115,13 @@ class _Parser:
             section[name] = value.strip()
         return section
 
-    def parse(self, classes: ArrayLike | None) -> TreeEnsemble:
+    def parse(self, classes: ArrayLike | None) -> Opened:
         header = self._section()
         if next(iter(header), "") != "tree":
             raise ModelError("Expected 'tree' in the first line.")
         n_outputs = _integer(header, "num_tree_per_iteration")
         n_features = _integer(header, "max_feature_idx") + 1
-        self.objective, sigmoid = self._read_objective(header, n_outputs)
+        objective, sigmoid = self._read_objective(header, n_outputs)
         names = header.get("feature_names", "").split(" ")
         n_infos = len(header.get("feature_infos", "").split())
         if not len(names) == n_infos == n_features:
@@ -138,34 +139,64 @@ class _Parser:
             classes=np.arange(max(2, n_outputs)) if classes is None else classes,
             feature_names=None if _are_made_up(names) else names,
             scores=table.table(),
+            subsets=table.subsets or None,
+            categories=self._read_categories(names, header) if table.subsets else None,
+            unseen_is_missing=True,
+            blanks=_blanks(sections),
         )
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
         divisor = len(sections) // n_outputs if "average_output" in header else 1
         largest = sigmoid * _largest_sum(ensemble, n_outputs) / divisor
-        if self.objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
+        if objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
             raise ModelError(
                 "Expected smaller scores from the objective multiclassova, whose probabilities are rounded to one where"
                 " scores are large, so that LightGBM takes classes for equal that are not; fit with the objective"
                 " multiclass instead."
             )
-        return ensemble
+        is_regressor = objective in REGRESSION
+        if is_regressor or objective == "binary":
+            unit = divisor if is_regressor else divisor / sigmoid
+
+            def sum_at(score: float) -> float:
+                return unit * (score if is_regressor else log_odds(score))
+
+        return Opened(
+            ensemble,
+            "this file of LightGBM",
+            sum_at=sum_at if is_regressor or objective == "binary" else None,
+            slack=PROBABILITY_SLACK.get(objective, 0.0) / min(sigmoid, 1.0),
+            is_regressor=is_regressor,
+        )
+
+    def _read_categories(self, names: list[str], header: dict[str, str]) -> dict[int, list] | None:
+        """Return the values that codes stand for, which LightGBM keeps of data frames, as JSON after the parameters."""
+        line = next((line for line in self._lines if line.startswith("pandas_categorical:")), "")
+        found = read_json(line.partition(":")[2]) if line.partition(":")[2].strip() not in ("", "null") else []
+        # Columns of data frames that are categories, in their order: those whose feature_infos list values.
+        columns = [f for f, info in enumerate(header["feature_infos"].split()) if info != "none" and info[0] != "["]
+        if not isinstance(found, list) or len(found) != len(columns) or "none" in header["feature_infos"].split():
+            return None  # a column that trees do not use may be one of them, or not
+        return dict(zip(columns, found, strict=True))
 
     def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         objective, *options = header.get("objective", "none").split()
         expected = {"binary": n_outputs == 1, "multiclass": n_outputs > 1, "multiclassova": n_outputs > 1}
+        expected |= dict.fromkeys(REGRESSION, n_outputs == 1)
         if not expected.get(objective, False):
             raise ModelError(
-                f"Expected the objective binary, multiclass or multiclassova with one tree per class, got"
-                f" {shown(objective)} with {n_outputs}."
+                "Expected the objective binary or one of regression, or multiclass or multiclassova with one tree per"
+                f" class, got {shown(objective)} with {n_outputs}."
             )
         given = dict(option.partition(":")[::2] for option in options)
-        told = {_integer(header, "num_class"), *([] if objective == "binary" else [_integer(given, "num_class")])}
+        if objective in REGRESSION and options == ["sqrt"]:
+            raise ModelError("Expected a regressor of the values themselves, got one of their roots (reg_sqrt).")
+        told = {_integer(header, "num_class"), *([] if n_outputs == 1 else [_integer(given, "num_class")])}
         if told != {n_outputs} or len(given) < len(options):
             raise ModelError(
                 f"Expected {n_outputs} classes, as num_tree_per_iteration says (1 stands for two), got num_class"
                 f" {' and '.join(str(n) for n in sorted(told))}."
             )
-        sigmoid = 1.0 if objective == "multiclass" else _number(given.get("sigmoid", ""), "sigmoid")
+        sigmoid = 1.0 if objective in ("multiclass", *REGRESSION) else _number(given.get("sigmoid", ""), "sigmoid")
         if not 0 < sigmoid < math.inf:
             raise ModelError(f"Expected sigmoid to be above zero, got {sigmoid}.")
         return objective, sigmoid
@@ -185,6 +216,22 @@ class _Parser:
         return sections
 
 
+def _blanks(sections: list[dict[str, str]]) -> dict[int, tuple[float, float]] | None:
+    """Return the features of which zero counts as missing, in all their splits or in none."""
+    kinds: dict[int, set[bool]] = {}
+    for section in sections:
+        n_splits = _integer(section, "num_leaves") - 1
+        columns = (
+            (_integers(section, name, n_splits) for name in ("split_feature", "decision_type")) if n_splits else ()
+        )
+        for feature, decision in zip(*columns, strict=True) if n_splits else ():
+            if not decision & IS_CATEGORICAL:
+                kinds.setdefault(int(feature), set()).add(bool((decision & IS_MISSING) == ZERO_IS_MISSING))
+    if any(len(kind) > 1 for kind in kinds.values()):
+        raise ModelError("Expected zero to count as missing in all splits of a feature or in none, got both.")
+    return {feature: (-ZERO, ZERO) for feature, kind in kinds.items() if True in kind} or None
+
+
 def _read_tree(index: int, section: dict[str, str], names: list[str], output: int, table: ScoreTable) -> Nodes:
     n_leaves = _integer(section, "num_leaves")
     n_splits = n_leaves - 1
@@ -195,21 +242,16 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
     score = _numbers(section, "leaf_value", n_leaves)
     leaf = np.concatenate([np.full(n_splits, -1), table.add(score, output)])
     if n_splits == 0:
-        return Nodes([-1], [-1], [-1], [0.0], leaf)
+        return Nodes([-1], [-1], [-1], [0.0], leaf, [False], [-1])
     feature, decision, left, right = (
         _integers(section, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
-    categorical = np.flatnonzero(decision & IS_CATEGORICAL)
-    if len(categorical) or section.get("num_cat", "0") != "0":
-        f = int(feature[categorical[0]]) if len(categorical) else -1
-        shown = f" on feature {names[f]!r}" if 0 <= f < len(names) else ""
-        raise ModelError(
-            f"Expected thresholds only, got a categorical split{shown} in tree {index}, which is not supported;"
-            " fit with one-hot encoded categories instead."
-        )
+    is_set = (decision & IS_CATEGORICAL) != 0
+    given = _numbers(section, "threshold", n_splits)
+    subset = _read_sets(index, section, np.where(is_set, given, -1), table.subsets)
     if ((decision < 0) | (decision >= IS_MISSING)).any():
         raise ModelError(f"Expected decision_type between 0 and {IS_MISSING - 1} in tree {index}, got another.")
-    threshold = _deployed(index, _numbers(section, "threshold", n_splits), decision)
+    threshold = np.where(is_set, np.nan, _deployed(given))
     none = np.full(n_leaves, -1)
     # Child -1 is the first leaf, -2 the second; here leaves follow the splits.
     return Nodes(
@@ -218,23 +260,47 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
         feature=np.concatenate([feature, none]),
         threshold=np.concatenate([threshold, np.zeros(n_leaves)]),
         leaf=leaf,
+        # Where NaN is not what training met, it counts as zero.
+        missing_left=np.concatenate(
+            [
+                ~is_set & np.where(decision & IS_MISSING, (decision & GOES_LEFT) != 0, threshold >= 0),
+                np.zeros(n_leaves, bool),
+            ]
+        ),
+        subset=np.concatenate([subset, none]),
     )
 
 
-def _deployed(index: int, threshold: NDArray[np.float64], decision: NDArray[np.int64]) -> NDArray[np.float64]:
+def _read_sets(
+    index: int, section: dict[str, str], which: NDArray[np.float64], subsets: list[list[int]]
+) -> NDArray[np.int64]:
+    """Return for each split the number of the set that it sends left, -1 at thresholds; sets are added to a list.
+
+    ``which`` is the split's place among the sets of its tree, which are bits of words of 32.
+    """
+    subset = np.full(len(which), -1)
+    n_sets = _integer(section, "num_cat") if "num_cat" in section else 0
+    split = np.flatnonzero(which >= 0)
+    if sorted(which[split].tolist()) != list(range(n_sets)):
+        raise ModelError(f"Expected {n_sets} categorical splits in tree {index}, as num_cat says, got {len(split)}.")
+    if not n_sets:
+        return subset
+    end = _integers(section, "cat_boundaries", n_sets + 1)
+    if end[0] != 0 or (np.diff(end) < 0).any():
+        raise ModelError(f"Expected cat_boundaries of tree {index} to rise from 0, got others.")
+    words = [int(word) for word in section.get("cat_threshold", "").split() if WORD.fullmatch(word)]
+    if len(words) != end[-1] or max(words, default=0) >= 2**32:
+        raise ModelError(f"Expected {end[-1]} words of 32 bits as cat_threshold of tree {index}, got others.")
+    for node in split:
+        first, last = end[int(which[node])], end[int(which[node]) + 1]
+        subset[node] = len(subsets)
+        subsets.append([32 * i + b for i, word in enumerate(words[first:last]) for b in range(32) if word >> b & 1])
+    return subset
+
+
+def _deployed(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the thresholds that act on rows as they are, where LightGBM has ``x = 0`` for all ``|x| <= ZERO``."""
-    near = np.abs(threshold) <= ZERO
-    zero_is_left = threshold >= 0
-    by_decision = (decision & IS_MISSING) == ZERO_IS_MISSING
-    goes_left = (decision & GOES_LEFT) != 0
-    apart = by_decision & ~near & (goes_left != zero_is_left)
-    if apart.any():
-        raise ModelError(
-            f"Expected zero to be a number, got a split of tree {index} that takes it for missing and sends it to the"
-            f" other side of the threshold {threshold[np.flatnonzero(apart)[0]]}; fit with zero_as_missing=False."
-        )
-    zero_is_left = np.where(by_decision, goes_left, zero_is_left)
-    return np.where(near, np.where(zero_is_left, ZERO, BELOW_ZERO), threshold)
+    return np.where(np.abs(threshold) <= ZERO, np.where(threshold >= 0, ZERO, BELOW_ZERO), threshold)
 
 
 def _largest_sum(ensemble: TreeEnsemble, n_outputs: int) -> float:

@@ -48,6 +48,10 @@ def save_onnx(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
             f"Expected onnx and onnxruntime, which write and check the file, got neither or one only ({error});"
             " pip install 'certiforest[onnx]'."
         ) from None
+    if ensemble.blanks is not None:
+        raise ModelError("Expected an ensemble to write as ONNX, got one in which some numbers count as missing.")
+    if ensemble.subset is not None:
+        raise ModelError("Expected an ensemble of thresholds to write as ONNX, got one with splits on categories.")
     content = _as_model(ensemble, onnx).SerializeToString()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -129,6 +133,7 @@ def _write_tree(
 ) -> dict[str, NDArray]:
     """Return the splits and leaves of one tree, numbered from zero, with what its leaves add to one output."""
     feature, threshold = ensemble.feature[start:end], ensemble.threshold[start:end]
+    missing_left = np.zeros(end - start, bool) if ensemble.missing_left is None else ensemble.missing_left[start:end]
     is_leaf = feature < 0
     split = np.flatnonzero(~is_leaf)
     place = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1
@@ -138,8 +143,9 @@ def _write_tree(
         feature, threshold, split = np.zeros(1, np.int32), np.zeros(1), np.zeros(1, np.int64)
     return {
         "nodes_featureids": feature[split].astype(np.int64),
-        "nodes_splits": threshold[split],
+        "nodes_splits": np.where(np.isnan(threshold[split]), -np.inf, threshold[split]),  # every number is to the right
         "nodes_modes": np.full(len(split), LESS_OR_EQUAL, np.uint8),
+        "nodes_missing_value_tracks_true": missing_left[split].astype(np.int64),
         "nodes_truenodeids": place[left],
         "nodes_trueleafs": is_leaf[left].astype(np.int64),
         "nodes_falsenodeids": place[right],

@@ -1,5 +1,7 @@
 """Proof of a translation: rows on thresholds and one step beside them, on which both models must say the same.
 
+Where values may be missing, they are in some of the rows; where splits test for categories, known and unknown ones are.
+
 A wrong comparison (``<`` for ``<=``, float64 for float32) shows on rows that sit exactly on a threshold and nowhere
 else. So rows are led to splits of the ensemble and then put on their thresholds, on the float64 beside them and on the
 float32 around them.
@@ -38,42 +40,67 @@ def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArra
     """
     rng = np.random.default_rng(seed)
     rows = _random_rows(ensemble, n_rows, rng)
-    splits = np.flatnonzero((ensemble.feature >= 0) & (np.abs(ensemble.threshold) < LARGEST_FLOAT32))
+    splits = np.flatnonzero((ensemble.feature >= 0) & ~(np.abs(ensemble.threshold) >= LARGEST_FLOAT32))
     chosen = np.arange(n_rows // 8, n_rows)
     if not len(splits) or not len(chosen):
         return rows
     split = rng.permutation(np.resize(rng.permutation(splits), len(chosen)))
     _lead(ensemble, rows, chosen, split)
-    v = ensemble.threshold[split]
+    v, now = ensemble.threshold[split], rows[chosen, ensemble.feature[split]]
     v32 = v.astype(np.float32)
-    values = (
-        v, np.nextafter(v, -np.inf), np.nextafter(v, np.inf),
-        v32, np.nextafter(v32, np.float32(-np.inf)), np.nextafter(v32, np.float32(np.inf)),
-    )  # fmt: skip
     with np.errstate(over="ignore"):
-        value = np.choose(rng.integers(len(values), size=len(split)), [value.astype(np.float64) for value in values])
+        values = [
+            v, np.nextafter(v, -np.inf), np.nextafter(v, np.inf),
+            v32, np.nextafter(v32, np.float32(-np.inf)), np.nextafter(v32, np.float32(np.inf)),
+        ]  # fmt: skip
+        values = [np.where(np.isnan(v), now, value.astype(np.float64)) for value in values]
+    if ensemble.missing_left is not None:
+        values.append(np.full(len(split), np.nan))
+    value = np.choose(rng.integers(len(values), size=len(split)), values)
     rows[chosen, ensemble.feature[split]] = np.clip(value, -LARGEST_FLOAT32, LARGEST_FLOAT32)
     return rows
 
 
 def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw each tested feature around its thresholds; the others are zero."""
+    """Draw each tested feature around its thresholds, or from its sets and one beyond; the others are zero.
+
+    Where values may be missing, none, few, or half of them are, row by row.
+    """
     rows = np.zeros((n_rows, ensemble.n_features))
-    is_split = (ensemble.feature >= 0) & (np.abs(ensemble.threshold) < LARGEST_FLOAT32 / 8)
-    feature, threshold = ensemble.feature[is_split], ensemble.threshold[is_split]
+    split = ensemble.number_splits[np.abs(ensemble.threshold[ensemble.number_splits]) < LARGEST_FLOAT32 / 8]
+    feature, threshold = ensemble.feature[split], ensemble.threshold[split]
     order = np.argsort(feature, kind="stable")
     tested, start = np.unique(feature[order], return_index=True)
     for f, cuts in zip(tested, np.split(threshold[order], start)[1:], strict=True):
         margin = (cuts.max() - cuts.min()) / 4 or max(abs(cuts[0]) / 4, 1.0)
         rows[:, f] = rng.uniform(cuts.min() - margin, cuts.max() + margin, n_rows)
+    for f in ensemble.categorical:
+        rows[:, f] = rng.choice(_categories(ensemble, f), n_rows)
+    for f, pair in (ensemble.blanks or {}).items():
+        rows[:, f] = np.where(rng.random(n_rows) < 0.1, rng.choice(pair, n_rows), rows[:, f])
+    if ensemble.missing_left is not None:
+        tested = np.unique(ensemble.feature[ensemble.feature >= 0])
+        share = rng.choice([0.0, 0.1, 0.5], n_rows)
+        rows[:, tested] = np.where(rng.random((n_rows, len(tested))) < share[:, None], np.nan, rows[:, tested])
     return rows
 
 
+def _categories(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
+    """Return the values that a category is compared with, and one above."""
+    assert ensemble.subset is not None
+    assert ensemble.subsets is not None
+    used = np.unique(ensemble.subset[(ensemble.feature == feature) & (ensemble.subset >= 0)])
+    values = np.unique(np.concatenate([ensemble.subsets[s] for s in used] + [np.zeros(1)]))
+    return np.append(values, values[-1] + 1)
+
+
 def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:
-    """Move the chosen rows as little as it takes to reach their splits."""
+    """Move the chosen rows as little as it takes to reach their splits; categories stay as they are."""
     parent = np.full(ensemble.n_nodes, -1)
     inner = np.flatnonzero(ensemble.feature >= 0)
     parent[inner + 1] = parent[ensemble.right[inner]] = inner
+    missing_left = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
+    is_set = np.zeros(ensemble.n_nodes, bool) if ensemble.subset is None else ensemble.subset >= 0
     node = split.copy()
     # Boxes are not empty, so each bound may be met on its own: the ones met before stay met.
     while len(node):
@@ -83,7 +110,12 @@ def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, sp
         f, v = ensemble.feature[above], ensemble.threshold[above]
         goes_left = node == above + 1
         x = rows[chosen, f]
-        rows[chosen, f] = np.where(goes_left, np.minimum(x, v), np.maximum(x, np.nextafter(v, LARGEST)))
+        # What is missing stays so where that is the way; a split without a threshold sends only that left.
+        number = np.where(np.isnan(v), 0.0, np.where(goes_left, v, np.nextafter(v, LARGEST)))
+        x = np.where(np.isnan(x) & (missing_left[above] != goes_left), number, x)
+        moved = np.where(goes_left, np.minimum(x, v), np.maximum(x, np.nextafter(v, LARGEST)))
+        moved = np.where(np.isnan(v), np.where(goes_left, np.nan, x), moved)
+        rows[chosen, f] = np.where(is_set[above], rows[chosen, f], moved)
         node = above
 
 

@@ -22,6 +22,7 @@ class ScoreTable:
     def __init__(self, n_outputs: int) -> None:
         self.n_outputs = n_outputs
         self._place: dict[bytes, int] = {}
+        self.subsets: list[list[int]] = []  # of values, that splits on categories send left
 
     def add(
         self, scores: ArrayLike, output: int | None = None, is_leaf: NDArray[np.bool_] | None = None

@@ -135,7 +135,7 @@ def save_silva(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     """Write an ensemble as SILVA text, so that other verifiers can read it.
 
     Thresholds are written with as many digits as it takes to read back the same float64. A reader that keeps float32,
-    as the published verifiers do, will round them.
+    as the published verifiers do, will round them. Where missing values go is not written.
 
     Parameters
     ----------
@@ -146,6 +146,9 @@ def save_silva(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     """
     if ensemble.combine != "vote":
         raise ModelError("Expected trees that vote for a .silva file, got scores; save them with TreeEnsemble.save.")
+    if ensemble.subset is not None:
+        raise ModelError("Expected thresholds for a .silva file, got splits on categories.")
+    ensemble = ensemble.of_numbers
     labels = [str(label) for label in ensemble.classes.tolist()]
     if any(label.split() != [label] for label in labels):
         raise ModelError(f"Expected labels without white space for a .silva file, got {labels}.")

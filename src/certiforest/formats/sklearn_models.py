@@ -7,34 +7,45 @@ is another model, which ``voting="hard"`` asks for.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.float32_rows import deployed_thresholds
-from certiforest.formats.proof import prove
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
-FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
-BOOSTED = (GradientBoostingClassifier, HistGradientBoostingClassifier)
-CONSTANT = ("prior", "most_frequent", "constant")  # strategies of DummyClassifier that look at no row and draw no lot
+TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
+FORESTS = (RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor)
+BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
+HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+REGRESSORS = (DecisionTreeRegressor, *FORESTS[2:], BOOSTED[1], HISTOGRAM[1])
+# Strategies of dummies that look at no row and draw no lot.
+CONSTANT = ("prior", "most_frequent", "constant", "mean", "median", "quantile")
+IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")  # of histogram boosting: the sum is the prediction
 
 
 def is_sklearn_model(model: Any) -> bool:
-    """Tell whether a model is one that `translate_sklearn` takes."""
-    return isinstance(model, (*FORESTS, *BOOSTED, DecisionTreeClassifier))
+    """Tell whether a model is one that `open_sklearn` takes."""
+    return isinstance(model, (*FORESTS, *BOOSTED, *HISTOGRAM, *TREES))
 
 
 def content_of_sklearn(model: Any) -> list[NDArray]:
@@ -44,21 +55,25 @@ def content_of_sklearn(model: Any) -> list[NDArray]:
         check_is_fitted(model)
     except ValueError:
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
-    if isinstance(model, HistGradientBoostingClassifier):
-        return [*(p.nodes for round_ in model._predictors for p in round_), model._baseline_prediction]
+    if isinstance(model, HISTOGRAM):
+        parts = [p for round_ in model._predictors for p in round_]
+        arrays = [array for p in parts for array in (p.nodes, p.raw_left_cat_bitsets)]
+        _, known = _categories_of(model)
+        texts = [np.array([str(value) for value in values], "U") for values in known.values()]
+        return [*arrays, np.asarray(model._baseline_prediction), *texts]
     states = [tree.tree_.__getstate__() for tree in _trees_of(model)]
     arrays = [state[column] for state in states for column in ("nodes", "values")]
-    return [*arrays, _base_of(model)] if isinstance(model, GradientBoostingClassifier) else arrays
+    return [*arrays, _base_of(model)] if isinstance(model, BOOSTED) else arrays
 
 
 def _trees_of(model: Any) -> list:
-    return [model] if isinstance(model, DecisionTreeClassifier) else np.ravel(model.estimators_).tolist()
+    return [model] if isinstance(model, TREES) else np.ravel(model.estimators_).tolist()
 
 
 def _base_of(model: Any) -> NDArray[np.float64]:
     """Return where the sums of gradient boosting begin."""
     init = model.init_
-    if init != "zero" and not (isinstance(init, DummyClassifier) and init.strategy in CONSTANT):
+    if init != "zero" and not (isinstance(init, (DummyClassifier, DummyRegressor)) and init.strategy in CONSTANT):
         raise ModelError(
             f"Expected init to be None or 'zero', got {type(init).__name__}: sums that begin with another model's"
             " prediction are not supported."
@@ -66,85 +81,137 @@ def _base_of(model: Any) -> NDArray[np.float64]:
     return model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
 
 
-def translate_sklearn(model: Any, voting: str | None) -> TreeEnsemble:
-    """Translate a fitted classifier and prove the translation. ``voting`` is for forests only."""
+def open_sklearn(model: Any, voting: str | None, *, needs_probability: bool) -> Opened:
+    """Translate a fitted model. ``voting`` is for forests; a single tree has probabilities only if they are needed."""
     name = type(model).__name__
-    if isinstance(model, GradientBoostingClassifier):
-        return _translate_boosting(model, name)
-    if isinstance(model, HistGradientBoostingClassifier):
-        return _translate_histogram_boosting(model, name)
+    if isinstance(model, BOOSTED):
+        trees = _trees_of(model)  # by rounds, within each by outputs
+        nodes = [_translate_tree(tree.tree_, may_miss=False) for tree in trees]
+        scores = [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees]
+        return _add_up(model, name, nodes, scores, _base_of(model), second_wins_ties=True)
+    if isinstance(model, HISTOGRAM):
+        return _open_histogram_boosting(model, name)
     if model.n_outputs_ != 1:
         raise ModelError(f"Expected a model with one output, got a {name} with {model.n_outputs_}.")
-    if isinstance(model, FORESTS) and voting != "hard":
-        return _translate_averaging(model, name)
-    return _translate_voting(model, name)
+    if voting != "hard" and (needs_probability or isinstance(model, FORESTS + REGRESSORS)):
+        return _open_averaging(model, name)
+    return _open_voting(model, name)
 
 
-def _translate_voting(model: Any, name: str) -> TreeEnsemble:
+def _open_voting(model: Any, name: str) -> Opened:
     trees = _trees_of(model)
+    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
     ensemble = TreeEnsemble.from_trees(
-        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)) for tree in trees],
+        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1), **kind) for tree in trees],
         **_columns(model),
         classes=model.classes_,
     )
 
-    def predict(rows: NDArray) -> NDArray:
+    def shares(rows: NDArray) -> NDArray:
         votes = np.zeros((len(rows), len(model.classes_)), np.int64)
         for tree in trees:
             votes[np.arange(len(rows)), tree.predict_proba(rows).argmax(axis=1)] += 1
-        return model.classes_[votes.argmax(axis=1)]
+        return votes / len(trees)
 
-    prove(ensemble, name, predict)
-    return ensemble
-
-
-def _translate_averaging(model: Any, name: str) -> TreeEnsemble:
-    table = ScoreTable(len(model.classes_))
-    nodes = [tree.tree_ for tree in model.estimators_]
-    trees = [_translate_tree(tree, table.add(tree.value[:, 0, :], is_leaf=_is_leaf(tree))) for tree in nodes]
-    ensemble = TreeEnsemble.from_trees(trees, **_columns(model), classes=model.classes_, scores=table.table())
-    prove(ensemble, name, model.predict, lambda rows: model.predict_proba(rows) * len(trees))
-    return ensemble
-
-
-def _translate_boosting(model: Any, name: str) -> TreeEnsemble:
-    trees = _trees_of(model)  # by rounds, within each by outputs
-    return _add_up(
-        model,
+    return Opened(
+        ensemble,
         name,
-        [_translate_tree(tree.tree_) for tree in trees],
-        [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees],
-        _base_of(model),
-        second_wins_ties=True,
+        predict=lambda rows: model.classes_[shares(rows).argmax(axis=1)],
+        score=lambda rows: shares(rows)[:, 1],
     )
 
 
-def _translate_histogram_boosting(model: Any, name: str) -> TreeEnsemble:
+def _open_averaging(model: Any, name: str) -> Opened:
+    """Translate a tree or forest by the mean of what its leaves hold: probabilities, or a regressor's values."""
+    trees = _trees_of(model)
+    is_regressor = isinstance(model, REGRESSORS)
+    table = ScoreTable(1 if is_regressor else len(model.classes_))
+    values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
+    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
+    nodes = [
+        _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)), **kind)
+        for tree, value in zip(trees, values, strict=True)
+    ]
+    classes = [0, 1] if is_regressor else model.classes_
+    mean = model.predict if is_regressor else model.predict_proba
+    return Opened(
+        TreeEnsemble.from_trees(nodes, **_columns(model), classes=classes, scores=table.table()),
+        name,
+        predict=model.predict,
+        raw=lambda rows: mean(rows) * len(trees),
+        score=lambda rows: mean(rows) if is_regressor else mean(rows)[:, 1],
+        sum_at=lambda score: len(trees) * score,
+        is_regressor=is_regressor,
+        n_averaged=len(trees),
+    )
+
+
+def _open_histogram_boosting(model: Any, name: str) -> Opened:
+    if isinstance(model, REGRESSORS) and model.loss not in IDENTITY_LOSSES:
+        raise ModelError(f"Expected one of the losses {', '.join(IDENTITY_LOSSES)}, got {model.loss!r} of {name}.")
+    predictors = [predictor for round_ in model._predictors for predictor in round_]
+    place, values = _categories_of(model)
+    subsets: list[NDArray] = []
+    trees = [_translate_histogram_tree(predictor, place, values, subsets) for predictor in predictors]
+    base = np.ravel(model._baseline_prediction)
+    scores = [predictor.nodes["value"] for predictor in predictors]
+    opened = _add_up(model, name, trees, scores, base, second_wins_ties=False, subsets=subsets or None)
+    texts = {f: [str(v) for v in found] for f, found in values.items() if found.dtype.kind not in "biuf"}
+    if not texts:
+        return opened
+    ensemble = opened.ensemble.replace(categories=texts, unseen_is_missing=True) if subsets else opened.ensemble
+
+    def before(function: Any) -> Any:
+        return lambda rows: function(_as_frame(model, rows, texts))
+
+    return opened._replace(
+        ensemble=ensemble, predict=before(opened.predict), raw=before(opened.raw), score=before(opened.score)
+    )
+
+
+def _categories_of(model: Any) -> tuple[NDArray[np.int64], dict[int, NDArray]]:
+    """Return the column that each feature of the trees is, and by column the values that an encoder numbers."""
+    preprocessor = getattr(model, "_preprocessor", None)
+    if preprocessor is None:
+        is_categorical = model.is_categorical_
+        if is_categorical is not None and is_categorical.any():
+            raise ModelError("Expected categories with an encoder, got none; this version of the library is not known.")
+        return np.arange(model.n_features_in_), {}
     is_categorical = model.is_categorical_
-    if is_categorical is not None and is_categorical.any():
-        names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
-        raise ModelError(
-            f"Expected thresholds only, got a {name} with the categorical feature {names[is_categorical][0]!s},"
-            " which is not supported; fit with one-hot encoded categories instead."
-        )
-    nodes = [predictor.nodes for round_ in model._predictors for predictor in round_]
-    return _add_up(
-        model,
-        name,
-        [_translate_histogram_tree(tree) for tree in nodes],
-        [tree["value"] for tree in nodes],
-        model._baseline_prediction[0],
-        second_wins_ties=False,
-    )
+    place = np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
+    known = [
+        np.asarray([v for v in found.tolist() if v == v and v is not None])
+        for found in preprocessor.named_transformers_["encoder"].categories_
+    ]
+    return place, dict(zip(np.flatnonzero(is_categorical).tolist(), known, strict=True))
+
+
+def _as_frame(model: Any, rows: NDArray[np.float64], texts: dict[int, list[str]]) -> Any:
+    """Return rows as a data frame of what the model was fitted to: text in the place of codes."""
+    import pandas
+
+    columns: dict[Any, Any] = dict(zip(model.feature_names_in_, rows.T, strict=True))
+    for f, values in texts.items():
+        known = [*values, *(f"not {i} of {values[-1]}" for i in range(2))]
+        found = [None if code != code else known[min(int(code), len(values))] for code in rows[:, f]]
+        columns[model.feature_names_in_[f]] = pandas.Categorical(found)
+    return pandas.DataFrame(columns)
 
 
 def _add_up(
-    model: Any, name: str, trees: list[Nodes], scores: list[NDArray], base: NDArray, *, second_wins_ties: bool
-) -> TreeEnsemble:
-    """Make an ensemble of trees that add to the outputs by turns, and prove it."""
-    n_outputs = len(base)
+    model: Any,
+    name: str,
+    trees: list[Nodes],
+    scores: list[NDArray],
+    base: NDArray,
+    *,
+    second_wins_ties: bool,
+    subsets: list[NDArray] | None = None,
+) -> Opened:
+    """Make an ensemble of trees that add to the outputs by turns."""
+    n_outputs, is_regressor = len(base), isinstance(model, REGRESSORS)
     # With a single output, the first class wins ties here; where the second does in the model, it has to come first.
-    sign, classes = (-1, model.classes_[::-1]) if second_wins_ties and n_outputs == 1 else (1, model.classes_)
+    sign = -1 if second_wins_ties and n_outputs == 1 else 1
     table = ScoreTable(n_outputs)
     ensemble = TreeEnsemble.from_trees(
         [
@@ -152,12 +219,23 @@ def _add_up(
             for i, (tree, score) in enumerate(zip(trees, scores, strict=True))
         ],
         **_columns(model),
-        classes=classes,
+        classes=([0, 1] if is_regressor else model.classes_.tolist())[::sign],
         scores=table.table(),
         base=sign * base,
+        subsets=subsets,
     )
-    prove(ensemble, name, model.predict, lambda rows: sign * model.decision_function(rows))
-    return ensemble
+    unit = 0.5 if getattr(model, "loss", None) == "exponential" else 1.0  # of log-odds
+    return Opened(
+        ensemble,
+        name,
+        predict=model.predict,
+        raw=lambda rows: sign * (model.predict if is_regressor else model.decision_function)(rows),
+        score=lambda rows: model.predict(rows) if is_regressor else model.predict_proba(rows)[:, 1],
+        sum_at=float if is_regressor else (lambda score: unit * log_odds(score)) if n_outputs == 1 else None,
+        sign=sign,
+        slack=0.0 if is_regressor else LOGISTIC_SLACK,
+        is_regressor=is_regressor,
+    )
 
 
 def _columns(model: Any) -> dict[str, Any]:
@@ -165,11 +243,22 @@ def _columns(model: Any) -> dict[str, Any]:
     return {"n_features": model.n_features_in_, "feature_names": None if names is None else names.tolist()}
 
 
+def takes_missing(predict: Callable[[NDArray], Any], n_features: int) -> bool:
+    """Tell whether a model predicts rows with NaN; that may depend on its version, its options, what is around it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the row is without the names of its columns
+        try:
+            predict(np.full((1, n_features), np.nan))
+        except ValueError:
+            return False
+    return True
+
+
 def _is_leaf(tree: Any) -> NDArray[np.bool_]:
     return tree.children_left == -1
 
 
-def _translate_tree(tree: Any, leaf: NDArray | None = None) -> Nodes:
+def _translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -> Nodes:
     nodes = tree.__getstate__()["nodes"]
     categorical = [name for name in nodes.dtype.names if "cat" in name]
     if any(np.any(nodes[name]) for name in categorical):
@@ -184,17 +273,37 @@ def _translate_tree(tree: Any, leaf: NDArray | None = None) -> Nodes:
         feature=np.where(is_split, tree.feature, -1),
         threshold=deployed_thresholds(np.where(is_split, tree.threshold, 0.0)),
         leaf=np.full(tree.node_count, -1) if leaf is None else leaf,
+        missing_left=is_split & (nodes["missing_go_to_left"] != 0) if may_miss else None,
     )
 
 
-def _translate_histogram_tree(nodes: NDArray) -> Nodes:
+def _translate_histogram_tree(
+    predictor: Any, place: NDArray[np.int64], values: dict[int, NDArray], subsets: list[NDArray]
+) -> Nodes:
+    nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
     threshold = np.where(is_leaf, 0.0, nodes["num_threshold"])
+    feature = place[np.where(is_leaf, 0, nodes["feature_idx"].astype(np.int64))]
+    left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    missing_left = ~is_leaf & (nodes["missing_go_to_left"] != 0)
+    is_set = ~is_leaf & (nodes["is_categorical"] != 0)
+    subset = np.full(len(nodes), -1)
+    for node in np.flatnonzero(is_set):
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        known = values[int(feature[node])]
+        is_left = np.array([words[code // 32] >> (code % 32) & 1 for code in range(len(known))], bool)
+        # What was not seen goes where missing values go: the other known ones are the set.
+        codes = np.flatnonzero(is_left != missing_left[node])
+        subset[node] = len(subsets)
+        subsets.append(known[codes].astype(np.float64) if known.dtype.kind in "biuf" else codes.astype(np.float64))
+    swaps = is_set & missing_left
     return Nodes(
-        left=np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
-        right=np.where(is_leaf, -1, nodes["right"].astype(np.int64)),
-        feature=np.where(is_leaf, -1, nodes["feature_idx"].astype(np.int64)),
-        # Infinity parts missing values from all others: no finite row goes right.
-        threshold=np.where(np.isposinf(threshold), LARGEST, threshold),
+        left=np.where(swaps, right, left),
+        right=np.where(swaps, left, right),
+        feature=np.where(is_leaf, -1, feature),
+        # Infinity parts missing values from all others: no number goes right.
+        threshold=np.where(is_set, np.nan, np.where(np.isposinf(threshold), LARGEST, threshold)),
         leaf=np.full(len(nodes), -1),
+        missing_left=missing_left & ~is_set,
+        subset=subset,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
-from certiforest.ensemble.numbers import NUMBER, shown
-from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, singles
-from certiforest.formats.proof import prove
+from certiforest.ensemble.numbers import NUMBER, is_number, shown
+from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
+from certiforest.formats.opened import Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
 
@@ -28,6 +28,8 @@ UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has 
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
+REGRESSION = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror")  # the sum is the prediction
+LARGEST_CATEGORY = 2**24
 NO_PARENT = (-1, 2**31 - 1)
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
@@ -47,53 +49,56 @@ def content_of_xgboost(model: Any) -> bytes:
     name = type(model).__name__
     if isinstance(model, xgboost.Booster):
         return bytes(model.save_raw("ubj"))
-    if not isinstance(model, xgboost.XGBClassifier):
-        raise ModelError(f"Expected a classifier, got {name}.")
+    if not isinstance(model, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
+        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
     if not model.__sklearn_is_fitted__():
         raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
-    if not (isinstance(model.missing, float) and math.isnan(model.missing)):
-        raise ModelError(
-            f"Expected missing=nan, got missing={model.missing!r}: that a number counts as missing is not supported;"
-            " fit without it."
-        )
+    if not is_number(model.missing) or math.isinf(model.missing):
+        raise ModelError(f"Expected missing to be NaN or a finite number, got missing={model.missing!r}.")
     return bytes(model.get_booster().save_raw("ubj"))
 
 
-def translate_xgboost(model: Any, content: bytes) -> TreeEnsemble:
-    """Translate a model, given its content, and prove the translation."""
+def open_xgboost(model: Any, content: bytes) -> Opened:
+    """Translate a model, given its content."""
     import xgboost
 
     document = read_ubjson(content)
-    if isinstance(model, xgboost.Booster):
-        ensemble = _translate(document, None)
-        predict, raw = _predictions_of_booster(model, ensemble.n_classes)
-    else:
-        ensemble = _translate(document, _best_round(document))  # predict leaves out the rounds after it
+    is_booster = isinstance(model, xgboost.Booster)
+    # The classes with scikit-learn's names leave out the rounds after the best one in predict.
+    opened = _translate(document, None if is_booster else _best_round(document))
+    n_classes, is_regressor = opened.ensemble.n_classes, opened.is_regressor
+    missing = math.nan if is_booster else float(model.missing)
+    if not math.isnan(missing):  # as well as NaN
+        blanks = dict.fromkeys(range(opened.ensemble.n_features), rounds_to(missing))
+        opened = opened._replace(ensemble=opened.ensemble.replace(blanks=blanks))
 
-        def predict(rows: NDArray) -> NDArray:
-            return model.predict(rows, validate_features=False)
+    def value(rows: NDArray) -> NDArray:
+        if is_booster:
+            return np.asarray(model.inplace_predict(rows, validate_features=False))
+        ask = model.predict if is_regressor else model.predict_proba
+        return ask(rows, validate_features=False)
 
-        def raw(rows: NDArray) -> NDArray:
-            return model.predict(rows, output_margin=True, validate_features=False)
-
-    prove(ensemble, type(model).__name__, predict, raw, dtype=np.float32, slack=PROBABILITY_SLACK)
-    return ensemble
-
-
-def _predictions_of_booster(booster: Any, n_classes: int) -> tuple[Callable, Callable]:
     def predict(rows: NDArray) -> NDArray:
-        value = np.asarray(booster.inplace_predict(rows, validate_features=False))
-        if value.ndim == 2:
-            return value.argmax(axis=1)
-        return (value if n_classes > 2 else value > 0.5).astype(np.int64)  # multi:softmax gives labels
+        if not is_booster:
+            return model.predict(rows, validate_features=False)
+        found = value(rows)
+        if found.ndim == 2:
+            return found.argmax(axis=1)
+        return (found if n_classes > 2 else found > 0.5).astype(np.int64)  # multi:softmax gives labels
 
     def raw(rows: NDArray) -> NDArray:
-        return booster.inplace_predict(rows, predict_type="margin", validate_features=False)
+        if is_booster:
+            return model.inplace_predict(rows, predict_type="margin", validate_features=False)
+        return model.predict(rows, output_margin=True, validate_features=False)
 
-    return predict, raw
+    def score(rows: NDArray) -> NDArray:
+        found = value(rows)
+        return found[:, 1] if found.ndim == 2 else found
+
+    return opened._replace(name=type(model).__name__, predict=predict, raw=raw, score=score)
 
 
-def parse_xgboost(content: bytes, *, source: str = "the content") -> TreeEnsemble:
+def parse_xgboost(content: bytes, *, source: str = "the content") -> Opened:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     with sound(source, "XGBoost classifier"):
         is_binary = UBJSON_OBJECT.match(content)
@@ -109,9 +114,10 @@ def _best_round(document: Any) -> int | None:
     return integer(learner, "attributes", "best_iteration") + 1
 
 
-def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> TreeEnsemble:
+def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> Opened:
     learner = entry(document, "learner")
     n_classes, n_outputs = _read_outputs(learner)
+    objective = string(learner, "objective", "name")
     n_features = integer(learner, "learner_model_param", "num_feature")
     trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
@@ -129,18 +135,45 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         )
     names = strings(learner, "feature_names") if "feature_names" in learner else []
     table = ScoreTable(n_outputs)
-    nodes = [
-        _translate_tree(i, trees[i], (n_features, names), (n_outputs, output[i]), weight[i], table)
-        for i in range(n_used)
-    ]
-    return TreeEnsemble.from_trees(
+    nodes = [_translate_tree(i, trees[i], n_features, (n_outputs, output[i]), weight[i], table) for i in range(n_used)]
+    ensemble = TreeEnsemble.from_trees(
         nodes,
         n_features=n_features,
         classes=np.arange(n_classes),
         feature_names=names if names else None,
         scores=table.table(),
         base=_read_base(learner, n_outputs),
+        subsets=table.subsets or None,
+        categories=_read_categories(learner) if table.subsets else None,
     )
+    is_regressor = objective in REGRESSION
+    return Opened(
+        ensemble,
+        "this file of XGBoost",
+        sum_at=float if is_regressor else log_odds if objective == "binary:logistic" else None,
+        dtype=np.float32,
+        slack=0.0 if is_regressor else PROBABILITY_SLACK,
+        is_regressor=is_regressor,
+    )
+
+
+def _read_categories(learner: Any) -> dict[int, list] | None:
+    """Return the values that codes stand for, which newer versions keep of data frames."""
+    booster = entry(learner, "gradient_booster")
+    model = booster.get("model", booster.get("gbtree", {}).get("model", {}))
+    found = model.get("cats", {}).get("enc") if isinstance(model.get("cats"), dict) else None
+    if not isinstance(found, list):
+        return None
+    categories: dict[int, list] = {}
+    for feature, encoded in enumerate(found):
+        values = integers(encoded, "values").tolist()
+        if _has(encoded, "offsets"):
+            ends = integers(encoded, "offsets").tolist()
+            texts = [bytes(v % 256 for v in values[a:b]) for a, b in pairwise(ends)]
+            values = [text.decode(errors="replace") for text in texts]
+        if values:
+            categories[feature] = values
+    return categories or None
 
 
 def _read_outputs(learner: Any) -> tuple[int, int]:
@@ -149,14 +182,15 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
     parameters = entry(learner, "learner_model_param")
     if _has(parameters, "num_target") and integer(parameters, "num_target") != 1:
         raise ModelError("Expected one label per row, got a model of several targets.")
-    if objective in TWO_CLASSES:
+    if objective in TWO_CLASSES + REGRESSION:
         n_classes, n_outputs, written = 2, 1, [0, 1]
     elif objective in MANY_CLASSES:
         n_classes = n_outputs = integer(learner, "objective", "softmax_multiclass_param", "num_class")
         written = [n_classes]
     else:
         raise ModelError(
-            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES)}, got {shown(objective)}."
+            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES + REGRESSION)},"
+            f" got {shown(objective)}."
         )
     if integer(parameters, "num_class") not in written:
         raise ModelError(
@@ -218,27 +252,19 @@ def _read_rounds(model: Any, n_outputs: int, n_trees: int) -> list[int]:
 
 
 def _translate_tree(
-    index: int, tree: Any, columns: tuple[int, list[str]], outputs: tuple[int, int], weight: float, table: ScoreTable
+    index: int, tree: Any, n_features: int, outputs: tuple[int, int], weight: float, table: ScoreTable
 ) -> Nodes:
-    (n_features, names), (n_outputs, output) = columns, outputs
+    n_outputs, output = outputs
     left = integers(tree, "left_children")
-    right, feature = (integers(tree, name, size=len(left)) for name in ("right_children", "split_indices"))
+    right, feature, missing_left = (
+        integers(tree, name, size=len(left)) for name in ("right_children", "split_indices", "default_left")
+    )
     value = singles(tree, "split_conditions", size=len(left))
     _check_sizes(index, tree, len(left), n_features)
     kept = _hanging(index, left, right, integers(tree, "parents", size=len(left)))
     is_leaf = left[kept] == -1
-    if _has(tree, "split_type"):  # not before version 1.3
-        is_categorical = integers(tree, "split_type", size=len(left)) != 0
-        if _has(tree, "categories_nodes"):
-            is_categorical |= np.isin(np.arange(len(left)), integers(tree, "categories_nodes"))
-        categorical = kept[~is_leaf & is_categorical[kept]]
-        if len(categorical):
-            f = int(feature[categorical[0]])
-            shown = repr(names[f]) if 0 <= f < len(names) else str(f)
-            raise ModelError(
-                f"Expected thresholds only, got a categorical split on feature {shown} in tree {index}, which is not"
-                " supported; fit with one-hot encoded categories instead."
-            )
+    subset = _read_sets(index, tree, left, table.subsets)
+    is_set = subset[kept] >= 0
     n_values = _leaf_size(tree)
     if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
         raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
@@ -257,13 +283,40 @@ def _translate_tree(
         leaf = table.add(weight * value[kept].astype(np.float64), output, is_leaf)  # exact, as both are float32
     place = np.full(len(left) + 1, -1)  # the last for -1, no child
     place[kept] = np.arange(len(kept))
+    sides = place[left[kept]], np.where(is_leaf, -1, place[np.where(is_leaf, -1, right[kept])])
+    threshold = deployed_strict_thresholds(np.where(is_leaf | is_set, np.float32(0), value[kept]))
     return Nodes(
-        left=place[left[kept]],
-        right=np.where(is_leaf, -1, place[np.where(is_leaf, -1, right[kept])]),
+        left=np.where(is_set, *sides[::-1]),  # XGBoost sends its sets right
+        right=np.where(is_set, *sides),
         feature=np.where(is_leaf, -1, feature[kept]),
-        threshold=deployed_strict_thresholds(np.where(is_leaf, np.float32(0), value[kept])),
+        threshold=np.where(is_set, np.nan, threshold),
         leaf=leaf,
+        missing_left=np.where(is_leaf, 0, missing_left[kept] ^ is_set),
+        subset=subset[kept],
     )
+
+
+def _read_sets(index: int, tree: Any, left: NDArray[np.int64], subsets: list[list[int]]) -> NDArray[np.int64]:
+    """Return for each node the number of the set that it tests for, -1 if it does not; sets are added to a list."""
+    subset = np.full(len(left), -1)
+    if not _has(tree, "split_type"):  # not before version 1.3
+        return subset
+    is_set = (integers(tree, "split_type", size=len(left)) != 0) & (left != -1)
+    node = integers(tree, "categories_nodes") if _has(tree, "categories_nodes") else np.empty(0, np.int64)
+    if sorted(node.tolist()) != np.flatnonzero(is_set).tolist():
+        raise ModelError(f"Expected categories_nodes of tree {index} to be its categorical splits, got others.")
+    if not len(node):
+        return subset
+    values = integers(tree, "categories")
+    start, size = (integers(tree, name, size=len(node)) for name in ("categories_segments", "categories_sizes"))
+    if start.tolist() != np.cumsum([0, *size])[:-1].tolist() or size.min() < 0 or size.sum() != len(values):
+        raise ModelError(f"Expected categories of tree {index} in segments that follow one another, got others.")
+    if values.min(initial=0) < 0 or values.max(initial=0) >= LARGEST_CATEGORY:
+        raise ModelError(f"Expected categories from 0 to {LARGEST_CATEGORY - 1} in tree {index}, got others.")
+    for place, begin, length in zip(node.tolist(), start.tolist(), size.tolist(), strict=True):
+        subset[place] = len(subsets)
+        subsets.append(values[begin : begin + length].tolist())
+    return subset
 
 
 def _has(document: Any, name: str) -> bool:

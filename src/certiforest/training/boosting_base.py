@@ -87,7 +87,8 @@ class BoostingClassifier(SummingClassifier):
         return ensemble
 
     @property
-    def _log_odds_per_unit(self) -> float:
+    def log_odds_per_unit(self) -> float:
+        """What the loss makes of a unit of the sums."""
         return 2.0 if self.loss == "exponential" else 1.0
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:

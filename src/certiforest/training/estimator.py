@@ -144,7 +144,7 @@ class SummingClassifier(RobustClassifier):
     """Base of the trainers whose trees add up."""
 
     @property
-    def _log_odds_per_unit(self) -> float:
+    def log_odds_per_unit(self) -> float:
         """What the loss makes of a unit of the sums."""
         return 1.0
 
@@ -155,7 +155,7 @@ class SummingClassifier(RobustClassifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, n_classes): the sums are read as the loss implies, as log-odds."""
-        sums = self.decision_function(X) * self._log_odds_per_unit
+        sums = self.decision_function(X) * self.log_odds_per_unit
         if sums.ndim == 1:
             sums = np.column_stack([np.zeros(len(sums)), sums])
         odds = np.exp(sums - sums.max(axis=1, keepdims=True))

@@ -52,12 +52,11 @@ class Local:
             np.empty(n_nodes + 1, np.int64),
             np.empty(n_nodes + 1, np.int64),
         )
+        ((_, trees),) = prepared.parts(x[None])
         leaf, turn = np.empty(8 * ensemble.n_trees, np.int64), np.empty(64 * ensemble.n_trees, np.int64)
         while True:
             end = np.empty(len(leaf), np.int64)
-            n_leaves, n_turns = kernels.list_leaves(
-                prepared.trees, x, reach.budgets, *pricing, *scratch, leaf, end, turn
-            )
+            n_leaves, n_turns = kernels.list_leaves(trees, x, reach.budgets, *pricing, *scratch, leaf, end, turn)
             if n_leaves <= len(leaf) and n_turns <= len(turn):
                 break
             leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)

@@ -49,15 +49,15 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
     }
     for i, stable in enumerate(c.stable.tolist()):
         line: dict[str, Any] = {
-            "row": c.rows[i].tolist(),
+            "row": _listed(c.rows[i]),
             "prediction": c.prediction[i].item(),
             "stable": stable,
             "method": str(c.method[i]),
         }
         if c.label is not None:
             line["label"] = c.label[i].item() if hasattr(c.label[i], "item") else c.label[i]
-        if stable == UNSTABLE and c.witness is not None and not np.isnan(c.witness[i]).any():
-            line["witness"] = c.witness[i].tolist()
+        if stable == UNSTABLE and c.witness is not None and not np.isnan(c.witness[i]).all():
+            line["witness"] = _listed(c.witness[i])
         if stable == STABLE and c.proof[i] is not None:
             line["proof"] = c.proof[i]
         if c.radius is not None and c.radius_upper is not None:
@@ -65,7 +65,7 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
             if c.radius_proof is not None and c.radius_proof[i] is not None:
                 line["radius_proof"] = c.radius_proof[i]
             if c.radius_witness is not None and c.radius_witness[i] is not None:
-                line["radius_witness"] = c.radius_witness[i].tolist()
+                line["radius_witness"] = _listed(c.radius_witness[i])
         yield line
     yield {"end": len(c)}
 
@@ -115,6 +115,11 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         classes=classes,
         about=about if isinstance(about := header.get("about"), dict) else None,
     )
+
+
+def _listed(row: NDArray[np.float64]) -> list[float | None]:
+    """Return a row with null for what is missing."""
+    return [None if value != value else value for value in row.tolist()]
 
 
 def _written(value: float) -> float | str:

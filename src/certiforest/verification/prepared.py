@@ -6,6 +6,7 @@ Everything here holds for trees that vote and for scores that add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -76,6 +77,14 @@ class Prepared:
         n_features = ensemble.n_features
         self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
+        special = {
+            *np.flatnonzero(attacker.is_integer(n_features)).tolist(),
+            *(c for group in self.groups for c in group),
+        }
+        if not special.isdisjoint(ensemble.blanks or ()):
+            raise AttackerError("Expected no integer or one-hot column with a number that counts as missing, got one.")
+        if any(column in ensemble.categorical for group in self.groups for column in group):
+            raise AttackerError("Expected groups of one-hot columns, got a column that the model takes for categories.")
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
         self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
         self._bounds, whole = attacker.bounds(n_features), attacker.is_integer(n_features)
@@ -125,6 +134,10 @@ class Prepared:
             if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 slack = math.inf
         return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
+
+    def parts(self, X: NDArray[np.float64]) -> Iterator[tuple[slice, Trees]]:
+        """Yield runs of rows for which the same splits are settled, and the trees for them: `TreeEnsemble.settled`."""
+        return self.ensemble.settled(self.trees, X)
 
     def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets without limits, and the units of costs under L-inf."""
@@ -197,7 +210,7 @@ class Prepared:
                     f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
                     f" {first + row}. Encode the column again or take the group back."
                 )
-        fraction = X[:, self._whole] != np.floor(X[:, self._whole])
+        fraction = X[:, self._whole] > np.floor(X[:, self._whole])
         if fraction.any():
             row, place = np.argwhere(fraction)[0]
             raise RowError(
@@ -208,7 +221,7 @@ class Prepared:
     @cached_property
     def largest_threshold(self) -> float:
         """The largest size of a threshold."""
-        return float(np.abs(self.ensemble.threshold[self.ensemble.feature >= 0]).max(initial=0.0))
+        return float(np.abs(self.ensemble.threshold[self.ensemble.number_splits]).max(initial=0.0))
 
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row, which is known to be sound."""
@@ -220,7 +233,7 @@ class Prepared:
         before, after = self.values(x), self.values(z)
         is_listed = np.arange(len(before)) >= len(x)
         is_listed[self._listed] = True
-        moved = before != after
+        moved = (before < after) | (before > after)  # what is missing stays so
         moved[self._grouped] = False
         for f in np.flatnonzero(moved).tolist():
             if is_listed[f]:
@@ -239,7 +252,7 @@ def _next(value: NDArray[np.float64], is_whole: NDArray[np.bool_]) -> NDArray[np
 
 def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, groups: tuple[tuple[int, ...], ...]) -> Ranks:
     """Return the thresholds of an ensemble, numbered by variable and value."""
-    split = np.flatnonzero(ensemble.feature >= 0)
+    split = ensemble.number_splits
     feature, value, above = ensemble.feature[split].astype(np.int64), ensemble.threshold[split], trees.above[split]
     extra = [np.empty((3, 0))]
     for g, group in enumerate(groups):

@@ -83,7 +83,7 @@ def bound_radii(
     if not is_exact:
         out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
     # A distance beyond the floats looks like none at all, and its cost may yet be below others: scales differ.
-    largest = max(float(np.abs(X).max(initial=0.0)), prepared.largest_threshold)
+    largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), prepared.largest_threshold)
     is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
     if is_far and not is_exact:
         np.minimum(out_lower, LARGEST / max(float(prepared.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
@@ -221,7 +221,8 @@ class RadiusSearch:
     def _crossings(self) -> Crossings:
         """List the thresholds that a move can cross."""
         ensemble = self._roads.ensemble
-        split = np.flatnonzero(ensemble.feature >= 0)
+        split = ensemble.number_splits
+        split = split[~np.isnan(self._x[ensemble.feature[split]])]
         way = (self._x[ensemble.feature[split]] <= ensemble.threshold[split]).astype(int)
         can_move = self._attacker.may_move(ensemble.n_features)[way, ensemble.feature[split]]
         split, way = split[can_move], way[can_move]

@@ -60,14 +60,15 @@ class Sums:
         All trees speak for every row, so that their order plays no role.
         """
         prepared, reach = self._prepared, self._prepared.reach
-        trees = prepared.trees
-        results = prepared.unclaimed, out_prediction, out_stable
-        if prepared.is_box:
-            kernels.decide_within_box(trees, X, reach.budgets, *self._scores, self._margin, self._span, *results)
-            return
-        prices = reach.unit, int(prepared.attacker.norm), reach.limit, self._slack
+        prices = reach.unit, int(0 if prepared.is_box else prepared.attacker.norm), reach.limit, self._slack
         scores = *self._scaled, self._scaled_margin, self._scaled_span
-        kernels.decide_by_price(trees, X, reach.budgets, *prices, *scores, *results)
+        for part, trees in prepared.parts(X):
+            rows, results = X[part], (prepared.unclaimed, out_prediction[part], out_stable[part])
+            if prepared.is_box:
+                box = reach.budgets, *self._scores, self._margin, self._span
+                kernels.decide_within_box(trees, rows, *box, *results)
+            else:
+                kernels.decide_by_price(trees, rows, reach.budgets, *prices, *scores, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
         leaves = _Leaves(prepared) if borderline.size else None
         for i in borderline:
@@ -117,7 +118,7 @@ class _Leaves:
     """The leaves of all trees within a limit, listed for one row after another."""
 
     def __init__(self, prepared: Prepared) -> None:
-        ensemble, self._trees = prepared.ensemble, prepared.trees
+        ensemble, self._prepared, self._trees = prepared.ensemble, prepared, prepared.trees
         n_nodes, n_trees = ensemble.n_nodes, ensemble.n_trees
         self._ensemble = ensemble
         self._stacks = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
@@ -128,6 +129,7 @@ class _Leaves:
 
     def list(self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float) -> None:
         """List the leaves within a limit, see `reach_kernels.list_leaves`."""
+        ((_, self._trees),) = self._prepared.parts(x[None])
         kernels.list_row(self._trees, x, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start)
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:

@@ -34,12 +34,14 @@ class Votes:
         """
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
-        results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, out_prediction, out_stable
-        if prepared.is_box:
-            kernels.decide_within_box(prepared.trees, X, reach.budgets, *results)
-        else:
-            pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-            kernels.decide_by_price(prepared.trees, X, reach.budgets, *pricing, *results)
+        for part, trees in prepared.parts(X):
+            found = out_prediction[part], out_stable[part]
+            results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, *found
+            if prepared.is_box:
+                kernels.decide_within_box(trees, X[part], reach.budgets, *results)
+            else:
+                pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
+                kernels.decide_by_price(trees, X[part], reach.budgets, *pricing, *results)
         order.improve()
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
@@ -49,8 +51,9 @@ class Votes:
         all trees work together.
         """
         prepared = self._prepared
-        n_classes = prepared.ensemble.n_classes
-        kernels.composed_radii(prepared.trees, X, *prepared.endless_reach(), n_classes, out_radius, out_works)
+        reach = *prepared.endless_reach(), prepared.ensemble.n_classes
+        for part, trees in prepared.parts(X):
+            kernels.composed_radii(trees, X[part], *reach, out_radius[part], out_works[part])
 
 
 class VisitOrder:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ def read_table(
     header: bool | None = None,
     n_features: int | None = None,
     first_index: int | None = None,
+    missing: bool = False,
 ) -> Table:
     """Read all rows and labels of a file; the parameters are those of `read_blocks`.
 
@@ -52,9 +54,8 @@ def read_table(
     TableError
         If the file or a column is missing, or holds anything but finite numbers.
     """
-    blocks = read_blocks(
-        path, target, drop=drop, kind=kind, header=header, n_features=n_features, first_index=first_index
-    )
+    options: dict[str, Any] = {"drop": drop, "kind": kind, "header": header, "missing": missing}
+    blocks = read_blocks(path, target, n_features=n_features, first_index=first_index, **options)
     parts = [read() for read in blocks]
     if not sum(map(len, parts)):
         raise TableError(f"Expected rows, got none in {path}.")
@@ -64,15 +65,15 @@ def read_table(
         is_list = isinstance(table.y, list)
         y = [text for part in labels for text in part] if is_list else np.concatenate(labels)
         table = replace(table, y=as_labels(y, path))
-    return check_finite(table)
+    return check_finite(table, missing=missing)
 
 
-def read_block(read: ReadBlock, start: int, classes: NDArray) -> Table:
+def read_block(read: ReadBlock, start: int, classes: NDArray, *, missing: bool = False) -> Table:
     """Read one block for a model that knows some classes; ``start`` is the number of its first row."""
     table = read()
     if table.y is not None:
         table = replace(table, y=as_labels(table.y, table.source, start, classes))
-    return check_finite(table, start)
+    return check_finite(table, start, missing=missing)
 
 
 def read_blocks(
@@ -84,6 +85,7 @@ def read_blocks(
     header: bool | None = None,
     n_features: int | None = None,
     first_index: int | None = None,
+    missing: bool = False,
 ) -> Iterator[ReadBlock]:
     """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
 
@@ -107,6 +109,8 @@ def read_blocks(
     first_index : {0, 1}, optional
         Which number the first column has in a LIBSVM file. If not given, it is 0 where that number occurs, else 1,
         unless ``n_features`` leaves both possible, which is refused.
+    missing : bool, default=False
+        Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
 
     Raises
     ------
@@ -127,7 +131,7 @@ def read_blocks(
     if first_index not in (None, 0, 1):
         raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
     blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
-    request = Request(path, target, tuple(drop), header, n_features, first_index, block_rows(n_features))
+    request = Request(path, target, tuple(drop), header, n_features, first_index, block_rows(n_features), missing)
     remaining = blocks(request)
     while True:
         with _errors_of(path):

@@ -146,6 +146,9 @@ def _read_records(
             raise _wrong_width(text, number, len(cells))
         row = np.empty(len(wanted.features))
         for place, index in enumerate(wanted.features):
+            if text.request.missing and cells[index].strip() in MISSING:
+                row[place] = np.nan
+                continue
             if not is_number(cells[index]):
                 raise _no_number(text, number, index, cells[index])
             row[place] = number_of = float(cells[index])

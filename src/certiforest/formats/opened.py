@@ -1,0 +1,99 @@
+"""A model as a door hands it over, the threshold that may be put on it, and the way out: proved.
+
+A threshold becomes one more tree, of a single leaf that adds what a sum must reach. Sums and what they are compared
+with stay apart, so that `TreeEnsemble.rounding_bound` knows the sizes of all that a library adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble.numbers import is_number, shown
+from certiforest.formats.proof import prove
+
+LOGISTIC_SLACK = 2.0**-50  # a probability made of a sum in float64: exp, an addition and a division
+
+Function = Callable[[NDArray[np.float64]], Any]
+
+
+class Opened(NamedTuple):
+    """A translated model, and the model's own functions of rows, by which the translation is proved."""
+
+    ensemble: TreeEnsemble
+    name: str  # of the model, in errors
+    predict: Function | None = None  # labels, shape (n,); None for files, which are not given to a library
+    raw: Function | None = None  # sums, in the shape of ``decision_function``
+    score: Function | None = None  # what a threshold is compared with: a probability, or a regressor's value, (n,)
+    sum_at: Callable[[float], float] | None = None  # the library's own sum at which its score has a given value
+    sign: int = 1  # -1 where sums have the other sign than the library's
+    dtype: DTypeLike = np.float64  # in which the library adds up
+    slack: float = 0.0  # how far from a tie, beyond rounding, it may take two sums for equal
+    is_regressor: bool = False  # whose classes are "below the threshold" and "not below"
+    n_averaged: int = 0  # how many trees' probabilities the model takes the mean of; 0 if it does something else
+    has_threshold: bool = False  # of its own
+
+    def finish(self, threshold: float | None) -> TreeEnsemble:
+        """Put a threshold on the model if there is one, prove the translation and return it."""
+        if threshold is None and self.is_regressor:
+            raise ModelError(
+                "Expected a classifier, or a threshold that makes two classes of what a regressor says, got"
+                f" {self.name} and no threshold; call as_ensemble(model, threshold=...)."
+            )
+        opened = self if threshold is None else self.with_threshold(threshold)
+        if opened.predict is not None:
+            prove(opened.ensemble, opened.name, opened.predict, opened.raw, dtype=opened.dtype, slack=opened.slack)
+        return opened.ensemble
+
+    def with_threshold(self, threshold: float) -> Opened:
+        """Return the model that says its second class iff its score is at least the threshold."""
+        self._check_threshold(threshold)
+        ensemble, score = self.ensemble, self.score
+        first, second = ensemble.classes.tolist()[:: self.sign]
+        labels = np.array([first, second], ensemble.classes.dtype)
+        predict = None if score is None else (lambda rows: labels[(np.asarray(score(rows)) >= threshold).astype(int)])
+        if ensemble.combine == "vote":
+            return self._replace(ensemble=_with_quorum(ensemble, threshold), predict=predict, raw=None)
+        (scores, base), cut = ensemble.summands(), self.sum_at(threshold)  # type: ignore[misc]  # checked above
+        # The first class wins ties, so that the second one, which has a score equal to the threshold, comes first.
+        table = np.vstack([-self.sign * scores[:, -1:], [[cut]]])
+        changes = {"classes": labels[::-1], "scores": table, "base": -self.sign * base[-1:]}
+        other = ensemble.with_leaves([len(table) - 1], **changes)
+        steepness = 1.0 if self.is_regressor else 4 * threshold * (1 - threshold)  # of the score, against that at 0.5
+        return self._replace(ensemble=other, predict=predict, raw=None, sign=-1, slack=self.slack / steepness)
+
+    def _check_threshold(self, threshold: Any) -> None:
+        if not is_number(threshold) or not math.isfinite(threshold):
+            raise ModelError(f"Expected threshold to be a number, got {shown(threshold)}.")
+        if self.has_threshold:
+            raise ModelError(f"Expected threshold=None for a {self.name}, which has a threshold of its own.")
+        if (n_classes := self.ensemble.n_classes) != 2:
+            raise ModelError(f"Expected threshold=None for a model of {n_classes} classes, got a threshold.")
+        if self.ensemble.combine == "sum" and self.sum_at is None:
+            raise ModelError(
+                f"Expected threshold=None: {self.name} does not say what probability its sums stand for; give the"
+                " fitted model of the library that trained it."
+            )
+        if not self.is_regressor and not 0 < threshold < 1:
+            raise ModelError(f"Expected threshold to be a probability between 0 and 1, got {shown(threshold)}.")
+
+
+def log_odds(probability: float) -> float:
+    """Return ``log(p / (1 - p))``, right to about the last bit."""
+    if 0.25 <= probability <= 0.75:
+        return 2 * math.atanh(2 * probability - 1)  # exact up to here
+    return math.log(probability) - math.log1p(-probability)
+
+
+def _with_quorum(ensemble: TreeEnsemble, threshold: float) -> TreeEnsemble:
+    """Add trees of one leaf, so that the second class wins iff its share of the votes is at least a threshold."""
+    n = ensemble.n_trees
+    quorum = int(np.argmax(np.arange(n + 1) / n >= threshold))
+    # It wins iff 2 * votes > n + extra: extra votes for the first class, or, below zero, for the second.
+    extra = 2 * quorum - 1 - n
+    return ensemble.with_leaves([int(extra < 0)] * abs(extra))

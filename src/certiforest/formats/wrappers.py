@@ -1,0 +1,419 @@
+"""scikit-learn's wrappers around models: searches, thresholds, pipelines, votes, boosts and calibrations of trees.
+
+What they decide is brought back to one ensemble in the columns that they themselves take, or refused. A `Pipeline` of
+steps that treat each column for itself is folded: every threshold becomes the largest float64 that the steps, with all
+their own rounding, take to the left of it. It is found by bisection over floats, so that nothing has to be known about
+a step but that it never turns the order of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.formats.opened import Function, Opened
+from certiforest.formats.sklearn_models import takes_missing
+
+SEARCH = GridSearchCV.__mro__[1]  # what all searches are
+THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+COMBINED = (VotingClassifier, BaggingClassifier, AdaBoostClassifier)
+FARTHEST = 2.0**600  # numbers that steps are asked about; thresholds of libraries are far smaller
+NO_SUM = {
+    StackingClassifier: "a model of models' predictions; give the models one by one",
+    OneVsRestClassifier: "a largest of several models' probabilities; fit one model of all classes instead",
+    OneVsOneClassifier: "a vote of pairs of classes; fit one model of all classes instead",
+    OutputCodeClassifier: "a code of several models' predictions; fit one model of all classes instead",
+}
+WRAPPERS = (SEARCH, Pipeline, CalibratedClassifierCV, *THRESHOLDS, *COMBINED, *NO_SUM)
+
+Enter = Callable[..., Opened]  # of a model, and whether its probabilities are needed
+
+
+def is_wrapper(model: Any) -> bool:
+    """Tell whether a model is one of scikit-learn's wrappers."""
+    return isinstance(model, WRAPPERS)
+
+
+def has_parts(model: Any) -> bool:
+    """Tell whether a model, or a step of a pipeline, is made of others."""
+    return isinstance(model, (*WRAPPERS, ColumnTransformer))
+
+
+def parts_of(model: Any) -> list[Any]:
+    """Return the fitted models and steps that decide what a wrapper predicts."""
+    name = type(model).__name__
+    for kind, what in NO_SUM.items():
+        if isinstance(model, kind):
+            raise ModelError(f"Expected a sum or vote of trees, got {name}, {what}.")
+    if isinstance(model, SEARCH) and not model.refit:
+        raise ModelError(f"Expected a {name} with its best model, got refit=False; fit with refit=True.")
+    try:
+        check_is_fitted(model)
+    except ValueError:
+        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
+    if isinstance(model, SEARCH):
+        return [model.best_estimator_]
+    if isinstance(model, Pipeline):
+        return [step for _, step in model.steps if step not in (None, "passthrough")]
+    if isinstance(model, ColumnTransformer):
+        return [step for _, step, _ in model.transformers_ if not isinstance(step, str)]
+    if isinstance(model, THRESHOLDS):
+        return [model.estimator_]
+    if isinstance(model, CalibratedClassifierCV):
+        return [part for c in model.calibrated_classifiers_ for part in (c.estimator, *c.calibrators)]
+    return list(model.estimators_)
+
+
+def open_wrapper(model: Any, enter: Enter, threshold: float | None) -> Opened:
+    """Translate a fitted wrapper; ``threshold`` is what will be put on it, ``enter`` opens the models inside."""
+    name, ask = type(model).__name__, _with_names(model)
+    if isinstance(model, THRESHOLDS):
+        opened = _open_threshold(model, enter)
+    elif isinstance(model, SEARCH):
+        opened = enter(model.best_estimator_, needs_probability=threshold is not None)
+    elif isinstance(model, Pipeline):
+        opened = _open_pipeline(model, enter(model.steps[-1][1], needs_probability=threshold is not None))
+    elif isinstance(model, CalibratedClassifierCV):
+        opened = _open_calibrated(model, enter, threshold)
+    elif isinstance(model, AdaBoostClassifier):
+        opened = _open_weighted(model, enter)
+    else:
+        opened = _open_mean(model, enter)
+
+    def predict(rows: NDArray[np.float64]) -> NDArray:
+        return model.predict(ask(rows))
+
+    if not takes_missing(predict, opened.ensemble.n_features):
+        opened = opened._replace(ensemble=opened.ensemble.of_numbers)
+    return opened._replace(name=name, predict=predict)
+
+
+def _with_names(model: Any) -> Callable[[NDArray[np.float64]], Any]:
+    """Return what makes of rows what the model was fitted to: a data frame, if columns have names."""
+    names = _names_of(model)
+    if names is None:
+        return lambda rows: rows
+
+    def as_frame(rows: NDArray[np.float64]) -> Any:
+        import pandas
+
+        return pandas.DataFrame(rows, columns=names)
+
+    return as_frame
+
+
+def _names_of(model: Any) -> Any:
+    """Return the names of columns, None if there are none; a pipeline asks its first step, which may be no object."""
+    return getattr(parts_of(model)[0] if isinstance(model, Pipeline) else model, "feature_names_in_", None)
+
+
+def _open_threshold(model: Any, enter: Enter) -> Opened:
+    """Translate a model with a threshold of its own."""
+    opened = enter(model.estimator_, needs_probability=True)
+    fitted, fixed = isinstance(model, TunedThresholdClassifierCV), getattr(model, "threshold", None)
+    method = model.response_method
+    if method == "auto":
+        method = "predict_proba" if hasattr(model.estimator_, "predict_proba") else "decision_function"
+    positive = getattr(model, "pos_label", None)
+    if method != "predict_proba" or positive not in (None, model.classes_[1]):
+        raise ModelError(
+            "Expected a threshold on the probability of the second class, got one on"
+            f" {method} of the class {positive!r}; give the model inside and as_ensemble(..., threshold=...)."
+        )
+    cut: Any = model.best_threshold_ if fitted else 0.5 if fixed == "auto" else fixed
+    return opened.with_threshold(float(cut))._replace(has_threshold=True)
+
+
+def _open_calibrated(model: Any, enter: Enter, threshold: float | None) -> Opened:
+    """Translate one model with a calibration that never turns the order: a threshold on what the model says."""
+    if len(model.calibrated_classifiers_) != 1 or len(model.classes_) != 2:
+        raise ModelError(
+            "Expected one model of two classes in a CalibratedClassifierCV, got"
+            f" {len(model.calibrated_classifiers_)} of {len(model.classes_)}, a mean of models that are no sum; fit"
+            " with ensemble=False."
+        )
+    (fitted,) = model.calibrated_classifiers_
+    (calibrator,) = fitted.calibrators
+    slope = -calibrator.a_ if fitted.method == "sigmoid" else float(getattr(calibrator, "increasing_", False))
+    if fitted.method not in ("sigmoid", "isotonic") or not slope > 0:
+        raise ModelError("Expected a calibration, sigmoid or isotonic, that rises with the score, got another.")
+    opened, ask = enter(fitted.estimator, needs_probability=True), _with_names(model)
+    inner = float if hasattr(fitted.estimator, "decision_function") else opened.sum_at  # what the calibration looks at
+    ends = (-LARGEST, LARGEST) if inner is float else (0.0, 1.0)
+    if inner is None:
+        raise ModelError(f"Expected probabilities that sums of trees stand for, got {opened.name}.")
+
+    def sum_at(probability: float) -> float:
+        """Return the sum of the first score that is calibrated to a probability."""
+
+        def is_below(score: NDArray[np.float64]) -> NDArray[np.bool_]:
+            with np.errstate(over="ignore"):
+                return np.asarray(calibrator.predict(score)) < probability
+
+        if is_below(np.array(ends)).tolist() != [True, False]:
+            raise ModelError(
+                f"Expected calibrated probabilities on both sides of {probability:.3g}, got one side only."
+            )
+        (last,) = _last_left(is_below, *np.array(ends)[:, None])
+        return inner(float(np.nextafter(last, np.inf)))
+
+    opened = opened._replace(score=lambda rows: model.predict_proba(ask(rows))[:, 1], sum_at=sum_at)
+    if threshold is not None:
+        return opened
+    # The second class is said where its probability is larger than that of the first.
+    return opened.with_threshold(float(np.nextafter(0.5, 1.0)))._replace(has_threshold=True)
+
+
+def _open_mean(model: Any, enter: Enter) -> Opened:
+    """Translate a mean of probabilities that are means themselves."""
+    name, parts = type(model).__name__, parts_of(model)
+    is_hard = isinstance(model, VotingClassifier) and model.voting == "hard"
+    if is_hard and not all(isinstance(part, DecisionTreeClassifier) for part in parts):
+        raise ModelError(
+            f"Expected a vote of trees, got a {name} that votes by what whole models predict; use voting='soft'."
+        )
+    n_features, classes = model.n_features_in_, model.classes_
+    weights = [1.0] * len(parts)
+    if isinstance(model, VotingClassifier) and model.weights is not None:
+        weights = [w for w, (_, given) in zip(model.weights, model.estimators, strict=True) if given != "drop"]
+    columns = getattr(model, "estimators_features_", [np.arange(n_features)] * len(parts))
+    members = []
+    for part, weight, places in zip(parts, weights, columns, strict=True):
+        opened = enter(part, needs_probability=not is_hard)
+        ensemble = opened.ensemble
+        if not opened.n_averaged and ensemble.combine != "vote":
+            raise ModelError(
+                f"Expected means of what trees say in a {name}, got {opened.name}, whose probabilities are no sum of"
+                " its trees'; give the models one by one."
+            )
+        table = np.eye(ensemble.n_classes) if ensemble.scores is None else ensemble.scores
+        scores = np.zeros((len(table), len(classes)))
+        scores[:, _encoded(ensemble, classes)] = table * (weight / ensemble.n_trees)
+        members.append((ensemble, np.asarray(places), scores))
+    ensemble = _joined(members, classes, n_features, getattr(model, "feature_names_in_", None))
+    ask, total = _with_names(model), float(np.sum(weights))
+    if is_hard:
+        return Opened(ensemble, name)
+    return Opened(
+        ensemble,
+        name,
+        raw=lambda rows: model.predict_proba(ask(rows)) * total,
+        score=lambda rows: model.predict_proba(ask(rows))[:, 1],
+        sum_at=lambda score: total * score,
+        n_averaged=len(parts),
+    )
+
+
+def _open_weighted(model: Any, enter: Enter) -> Opened:
+    """Translate AdaBoost: each tree adds its weight to the class it votes for, and takes from the others."""
+    if not all(isinstance(part, DecisionTreeClassifier) for part in model.estimators_):
+        raise ModelError(
+            "Expected an AdaBoostClassifier of trees, got one of other models, whose votes are no sum of trees."
+        )
+    classes, weights = model.classes_, model.estimator_weights_[: len(model.estimators_)]
+    n, members = len(classes), []
+    for part, weight in zip(model.estimators_, weights.tolist(), strict=True):
+        voted = np.full((n, n), -weight / (n - 1))
+        np.fill_diagonal(voted, weight)
+        ensemble = enter(part, needs_probability=False).ensemble
+        scores = voted[_encoded(ensemble, classes)]
+        members.append((ensemble, np.arange(model.n_features_in_), scores[:, 1:] if n == 2 else scores))
+    ensemble = _joined(members, classes, model.n_features_in_, getattr(model, "feature_names_in_", None))
+    ask, total = _with_names(model), weights.sum() / (2 if n == 2 else 1)
+    return Opened(ensemble, "AdaBoostClassifier", raw=lambda rows: model.decision_function(ask(rows)) * total)
+
+
+def _encoded(ensemble: TreeEnsemble, classes: NDArray) -> list[int]:
+    """Return which classes of a wrapper those of a model inside are, which learned their numbers or themselves."""
+    labels, known = ensemble.classes.tolist(), classes.tolist()
+    if all(label in known for label in labels):
+        return [known.index(label) for label in labels]
+    return [int(label) for label in labels]
+
+
+def _joined(
+    members: list[tuple[TreeEnsemble, NDArray, NDArray]], classes: NDArray, n_features: int, names: Any
+) -> TreeEnsemble:
+    """Put ensembles together that have columns and scores of their own."""
+    ensembles = [ensemble for ensemble, _, _ in members]
+    if any(ensemble.subset is not None or ensemble.blanks is not None for ensemble in ensembles):
+        raise ModelError(
+            "Expected models of thresholds inside a wrapper, got splits on categories or numbers as missing."
+        )
+    starts = np.cumsum([0] + [len(scores) for _, _, scores in members])
+    may_miss = all(ensemble.missing_left is not None for ensemble in ensembles)
+    ensembles = ensembles if may_miss else [ensemble.of_numbers for ensemble in ensembles]
+    return TreeEnsemble(
+        np.concatenate(
+            [np.where(e.feature < 0, -1, c[e.feature]) for e, (_, c, _) in zip(ensembles, members, strict=True)]
+        ),
+        np.concatenate([e.threshold for e in ensembles]),
+        np.concatenate([np.where(e.leaf < 0, -1, e.leaf + s) for e, s in zip(ensembles, starts[:-1], strict=True)]),
+        n_features=n_features,
+        classes=classes,
+        feature_names=None if names is None else names.tolist(),
+        scores=np.concatenate([scores for _, _, scores in members]),
+        missing_left=np.concatenate([e.missing_left for e in ensembles]) if may_miss else None,
+    )
+
+
+def _open_pipeline(model: Pipeline, opened: Opened) -> Opened:
+    """Fold the steps before a model into its thresholds."""
+    steps, ask = model[:-1], _with_names(model)
+    n_features = parts_of(model)[0].n_features_in_
+    source = _sources(steps, n_features)
+
+    def transform(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        made = steps.transform(ask(rows)) if len(steps.steps) else rows
+        return np.asarray(made.toarray() if hasattr(made, "toarray") else made, np.float64)
+
+    names = _names_of(model)
+    ensemble = _fold(opened.ensemble, transform, np.array(source, np.int64), n_features)
+    ensemble = ensemble.with_columns(None if names is None else names.tolist())
+
+    def after(function: Function | None) -> Function | None:
+        if function is None:
+            return None
+        made = _with_names(model.steps[-1][1])
+        return lambda rows: function(made(transform(rows)))
+
+    return opened._replace(
+        ensemble=ensemble, raw=after(opened.raw), score=after(opened.score), predict=after(opened.predict)
+    )
+
+
+def _sources(step: Any, n_features: int) -> list[int]:
+    """Return which column each column that a step makes is made of."""
+    name = type(step).__name__
+    own = list(range(n_features))
+    if step in (None, "passthrough"):
+        return own
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            own = [own[c] for c in _sources(inner, len(own))]
+        return own
+    if isinstance(step, ColumnTransformer):
+        made = []
+        for part, inner, _ in step.transformers_:
+            if inner != "drop":
+                columns = [own[c] for c in step._transformer_to_input_indices[part]]
+                made += [columns[c] for c in _sources(inner, len(columns))]
+        return made
+    if isinstance(step, FunctionTransformer) and step.func is None:
+        return own
+    if isinstance(step, SCALERS) and (getattr(step, "scale_", None) is None or (np.asarray(step.scale_) > 0).all()):
+        return own
+    if isinstance(step, SimpleImputer) and _fills_nan(step):
+        return own
+    raise ModelError(
+        "Expected steps that treat each column for itself and keep its order (StandardScaler, MinMaxScaler,"
+        " MaxAbsScaler, RobustScaler, SimpleImputer of NaN without an indicator, ColumnTransformer of these), got"
+        f" {name}; certify the model at the end on transformed rows instead: as_ensemble(pipeline[-1])."
+    )
+
+
+def _fills_nan(step: SimpleImputer) -> bool:
+    """Tell whether an imputer does nothing but fill NaN by a number, in every column."""
+    value = step.missing_values
+    is_nan = isinstance(value, float) and value != value
+    return is_nan and not step.add_indicator and not np.isnan(np.asarray(step.statistics_, np.float64)).any()
+
+
+def _fold(ensemble: TreeEnsemble, transform: Function, source: NDArray[np.int64], n_features: int) -> TreeEnsemble:
+    """Return the ensemble that does to rows what the given one does to transformed rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    transform : callable
+        Takes rows, each column for itself, without turning its order.
+    source : ndarray of int64, shape (ensemble.n_features,)
+        The column of a row that each transformed one is made of.
+    n_features : int
+        Length of a row.
+    """
+    if len(source) != ensemble.n_features or ensemble.subset is not None or ensemble.blanks is not None:
+        raise ModelError("Expected steps that make the columns of a model of thresholds, got others.")
+    filled = transform(np.full((1, n_features), np.nan))[0] if takes_missing(transform, n_features) else None
+    if filled is not None:
+        ensemble = ensemble.never_missing(~np.isnan(filled))
+        if ensemble.missing_left is None and np.isnan(filled).any():
+            filled = None
+    node = ensemble.number_splits
+    made, v = ensemble.feature[node], ensemble.threshold[node]
+    column = source[made]
+    order = np.argsort(column, kind="stable")
+    place = np.empty(len(node), np.int64)  # among the splits on one column
+    place[order] = np.arange(len(node)) - np.searchsorted(column[order], column[order])
+    rows = np.zeros((place.max(initial=0) + 1, n_features))
+
+    def goes_left(value: NDArray[np.float64]) -> NDArray[np.bool_]:
+        rows[place, column] = value
+        with np.errstate(over="ignore", invalid="ignore"):
+            return transform(rows)[place, made] <= v
+
+    ends = np.full(len(node), -FARTHEST), np.full(len(node), FARTHEST)
+    try:
+        is_folded = not len(node) or (goes_left(ends[0]).all() and (goes_left(ends[1]) == (v == LARGEST)).all())
+    except ValueError as error:  # what a step says of infinity
+        raise ModelError(f"Expected steps that take numbers up to {FARTHEST:.0e}, got others ({error}).") from None
+    if not is_folded:
+        raise ModelError("Expected steps that bring numbers to both sides of every threshold, got others.")
+    threshold = ensemble.threshold.copy()
+    threshold[node] = np.where(v == LARGEST, LARGEST, _last_left(goes_left, *ends))
+    missing_left = None
+    if filled is not None:
+        kept = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
+        value = filled[np.maximum(ensemble.feature, 0)]
+        by_value = (ensemble.feature >= 0) & (value <= ensemble.threshold)
+        missing_left = np.where(np.isnan(value) | np.isnan(ensemble.threshold), kept, by_value)
+    return ensemble.replace(
+        feature=np.where(ensemble.feature < 0, -1, source[np.maximum(ensemble.feature, 0)]),
+        threshold=threshold,
+        missing_left=missing_left,
+        n_features=n_features,
+        feature_names=None,
+    )
+
+
+def _last_left(
+    goes_left: Callable[[NDArray[np.float64]], NDArray[np.bool_]], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the largest floats that go left, from ``low``, which does, up to ``high``, by bisection over floats."""
+    least, most = _numbered(low), _numbered(high)
+    while (least < most).any():
+        middle = (least | most) - ((least ^ most) >> 1)  # their mean, rounded up, without overflow
+        is_left = goes_left(_unnumbered(middle))
+        least, most = np.where(is_left, middle, least), np.where(is_left, most, middle - 1)
+    return _unnumbered(least)
+
+
+def _numbered(value: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers in the order of floats, neighbours for neighbours."""
+    bits = (value + 0.0).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
+
+
+def _unnumbered(number: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(number < 0, np.int64(-(2**63)) - number, number).view(np.float64)

@@ -1,0 +1,140 @@
+"""Splits on categories: sets of values, unseen and missing ones as the library treats them, frames as it saw them."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
+from certiforest.ensemble.rows import RowError
+from certiforest.formats.proof import threshold_rows
+
+pd = pytest.importorskip("pandas")
+WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box", "bay", "fig"])
+
+
+def table(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    numbers, code = rng.normal(size=(n, 2)), rng.integers(0, 8, n)
+    y = (numbers[:, 0] > 0) ^ np.isin(code, [1, 3, 6]) ^ (rng.random(n) < 0.05)
+    numbers[rng.random(numbers.shape) < 0.2] = np.nan
+    frame = pd.DataFrame({"a": numbers[:, 0], "tree": pd.Categorical(WORDS[code]), "b": numbers[:, 1]})
+    frame.loc[rng.random(n) < 0.1, "tree"] = None
+    return frame, y.astype(int)
+
+
+def codes(frame):
+    code = frame["tree"].cat.codes.to_numpy().astype(float)
+    return np.column_stack([frame["a"], np.where(code < 0, np.nan, code), frame["b"]])
+
+
+def xgb(**options):
+    options = {"n_estimators": 9, "max_depth": 4, "enable_categorical": True, "n_jobs": 1} | options
+    return pytest.importorskip("xgboost").XGBClassifier(**options)
+
+
+def lgb():
+    return pytest.importorskip("lightgbm").LGBMClassifier(
+        n_estimators=9, num_leaves=12, min_child_samples=5, cat_smooth=1, verbose=-1, n_jobs=1
+    )
+
+
+MODELS = {
+    "xgboost, sets": lambda: xgb(max_cat_to_onehot=1),
+    "xgboost, one by one": lambda: xgb(max_cat_to_onehot=100),
+    "lightgbm": lgb,
+    "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=9, max_depth=4),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_categories_are_split_as_the_library_does(kind, tmp_path):
+    frame, y = table()
+    model = MODELS[kind]().fit(frame, y)
+    ensemble = as_ensemble(model)
+    assert ensemble.categorical.tolist() == [1]
+    assert (ensemble.predict(frame) == model.predict(frame)).all()
+    assert (ensemble.predict(codes(frame)) == model.predict(frame)).all()
+    other = table(seed=1)[0]
+    other["tree"] = other["tree"].cat.set_categories([*WORDS[::-1]])  # another order, other codes
+    assert (ensemble.predict(other) == model.predict(other)).all()
+    assert (ensemble.predict(other.astype({"tree": object})) == model.predict(other)).all()
+    if kind in ("lightgbm", "histogram boosting"):  # what was not seen is missing to them
+        other["tree"] = pd.Categorical(["pine"] * len(other))
+        assert (ensemble.predict(other) == model.predict(other)).all()
+    else:
+        with pytest.raises(RowError, match="'pine' in row 0, column 1"):
+            ensemble.predict(other.assign(tree=pd.Categorical(["pine"] * len(other))))
+        unseen = codes(frame)
+        unseen[:, 1] = 11
+        assert (ensemble.predict(unseen) == model.predict(unseen)).all()
+    ensemble.save(tmp_path / "m.json")
+    assert TreeEnsemble.load(tmp_path / "m.json") == ensemble
+    with pytest.raises(RowError, match=r"code of a category, a whole number, got 2\.5"):
+        ensemble.predict([[0.0, 2.5, 0.0]])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_categories_stay_as_they_are(kind):
+    frame, y = table()
+    model = MODELS[kind]().fit(frame, y)
+    ensemble, rows = as_ensemble(model), codes(frame)[:150]
+    c = certify(ensemble, frame[:150], y[:150], Attacker(np.inf, 0.1), witness=True, radius=True, time_limit=5)
+    assert set(c.stable.tolist()) == {0, 1}
+    broken = np.flatnonzero(c.stable == 0)
+    assert np.array_equal(c.witness[broken, 1], rows[broken, 1], equal_nan=True)
+    assert (np.isnan(c.witness[broken]) == np.isnan(rows[broken])).all()
+    moved = frame.iloc[broken].copy()
+    moved["a"], moved["b"] = c.witness[broken, 0], c.witness[broken, 2]
+    assert (model.predict(moved) != c.prediction[broken]).all()
+    rng = np.random.default_rng(0)
+    for i in np.flatnonzero(c.stable == 1)[:12]:
+        moved = pd.concat([frame.iloc[[i]]] * 200)
+        for name in "ab":
+            moved[name] += rng.uniform(-0.1, 0.1, 200)
+        assert (model.predict(moved) == c.prediction[i]).all()
+
+
+def test_categories_that_are_numbers():
+    frame, y = table()
+    rows = codes(frame)
+    rows[:, 1] = 10 * rows[:, 1] + 3
+    model = HistGradientBoostingClassifier(max_iter=9, max_depth=4, categorical_features=[1]).fit(rows, y)
+    ensemble = as_ensemble(model)
+    beside = threshold_rows(ensemble, 3_000, seed=4)
+    for X in (rows, beside):
+        assert (ensemble.predict(X) == model.predict(X)).all()
+    X = rows.copy()
+    X[:, 1] = 4
+    assert (ensemble.predict(X) == model.predict(X)).all()
+
+
+def test_files_of_categories_are_read(tmp_path):
+    frame, y = table()
+    for kind in ("xgboost, sets", "lightgbm"):
+        model = MODELS[kind]().fit(frame, y)
+        path = tmp_path / ("model.json" if "xgb" in kind else "model.txt")
+        (model.get_booster() if "xgb" in kind else model.booster_).save_model(str(path))
+        assert as_ensemble(path) == as_ensemble(model)
+
+
+def test_groups_of_categories_are_refused():
+    frame, y = table()
+    ensemble = as_ensemble(MODELS["histogram boosting"]().fit(frame, y))
+    with pytest.raises(ValueError, match="takes for categories"):
+        certify(ensemble, codes(frame)[:3], None, Attacker(np.inf, 0.1, groups=[[1, 2]]))
+
+
+def test_text_for_a_model_of_numbers_is_refused():
+    frame, y = table()
+    model = HistGradientBoostingClassifier(max_iter=2).fit(frame[["a", "b"]], y)
+    with pytest.raises(RowError, match="Expected numbers, got the column 'b'"):
+        as_ensemble(model).predict(frame[["a", "tree"]].rename(columns={"tree": "b"}))
+
+
+def test_catboost_with_categories_is_refused():
+    catboost = pytest.importorskip("catboost")
+    frame, y = table()
+    frame["tree"] = frame["tree"].astype(object).fillna("none").astype(str)
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False, cat_features=[1])
+    with pytest.raises(ModelError, match="categorical features"):
+        as_ensemble(model.fit(frame, y))

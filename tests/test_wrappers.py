@@ -1,0 +1,219 @@
+"""Wrappers of scikit-learn around models of trees: folded exactly, or refused with a sentence that helps."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PowerTransformer, RobustScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from certiforest import Attacker, LargeSpreadForestClassifier, ModelError, as_ensemble, certify
+from certiforest.formats.proof import threshold_rows
+
+X, Y = load_breast_cancer(return_X_y=True)
+Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.1, 1 - Y, Y)
+HOLED = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+MANY = load_iris(return_X_y=True)
+LABELS = np.array(["no", "yes"])
+
+
+def library(name):
+    return pytest.importorskip(name)
+
+
+def xgb(**options):
+    return library("xgboost").XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1, **options)
+
+
+def lgb():
+    return library("lightgbm").LGBMClassifier(n_estimators=8, num_leaves=8, verbose=-1, n_jobs=1)
+
+
+def tree(depth=3):
+    return DecisionTreeClassifier(max_depth=depth, random_state=0)
+
+
+def forest(n=6):
+    return RandomForestClassifier(n, max_depth=3, random_state=0)
+
+
+def gradient():
+    return GradientBoostingClassifier(n_estimators=8)
+
+
+def own():
+    return LargeSpreadForestClassifier(n_estimators=5, max_depth=3, eps=0.01, random_state=0)
+
+
+def histogram():
+    return HistGradientBoostingClassifier(max_iter=8, max_depth=3)
+
+
+def parted():
+    return ColumnTransformer(
+        [("middle", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), [4, 0, 7, 1]),
+         ("range", MinMaxScaler(clip=True), slice(10, 20)), ("out", "drop", [2])],
+        remainder="passthrough",
+    )  # fmt: skip
+
+
+DEPTHS = {"histgradientboostingclassifier__max_depth": [2, 3]}
+EXACT = {
+    "scaled xgboost": (lambda: make_pipeline(StandardScaler(), xgb()), X),
+    "scaled lightgbm": (lambda: make_pipeline(MinMaxScaler(), lgb()), X),
+    "scaled twice": (lambda: make_pipeline(RobustScaler(), MaxAbsScaler(), forest()), X),
+    "scaled with missing values": (lambda: make_pipeline(StandardScaler(), histogram()), HOLED),
+    "filled": (lambda: make_pipeline(SimpleImputer(), StandardScaler(), gradient()), HOLED),
+    "filled for a model that need not": (lambda: make_pipeline(SimpleImputer(strategy="median"), xgb()), HOLED),
+    "passed through": (lambda: make_pipeline("passthrough", tree()), X),
+    "columns": (lambda: make_pipeline(parted(), lgb()), HOLED),
+    "search": (lambda: GridSearchCV(forest(), {"max_depth": [2, 3]}, cv=2), X),
+    "search over a pipeline": (
+        lambda: RandomizedSearchCV(make_pipeline(StandardScaler(), histogram()), DEPTHS, n_iter=2, cv=2),
+        HOLED,
+    ),
+    "fixed threshold": (lambda: FixedThresholdClassifier(forest(), threshold=0.3), X),
+    "fixed threshold on a tree": (lambda: FixedThresholdClassifier(tree(4), threshold=0.3), X),
+    "tuned threshold": (lambda: TunedThresholdClassifierCV(make_pipeline(StandardScaler(), xgb()), cv=2), X),
+    "soft vote": (lambda: VotingClassifier([("a", forest()), ("b", tree(4))], voting="soft", weights=[2, 1]), X),
+    "hard vote of trees": (lambda: VotingClassifier([("a", tree(1)), ("b", tree(4)), ("c", tree(2))]), X),
+    "bagged trees": (lambda: BaggingClassifier(tree(), n_estimators=5, max_features=0.6, random_state=0), HOLED),
+    "bagged forests": (lambda: BaggingClassifier(forest(3), n_estimators=3, random_state=0), X),
+    "adaboost": (lambda: AdaBoostClassifier(tree(2), n_estimators=6, random_state=0), X),
+    "sigmoid": (lambda: CalibratedClassifierCV(histogram(), ensemble=False, cv=3), X),
+    "isotonic": (lambda: CalibratedClassifierCV(forest(), method="isotonic", ensemble=False, cv=3), X),
+    "sigmoid of xgboost": (lambda: CalibratedClassifierCV(xgb(), ensemble=False, cv=3), X),
+    "own forest": (lambda: make_pipeline(MinMaxScaler(), own()), X),
+    "own forest, searched": (lambda: GridSearchCV(own(), {"max_depth": [2, 3]}, cv=2), X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_wrappers_are_folded_exactly(kind):
+    make, rows = EXACT[kind]
+    y = Y if "xgboost" in kind or "need not" in kind or "tuned" in kind else LABELS[Y]
+    model = make().fit(rows, y)
+    ensemble = as_ensemble(model)
+    assert as_ensemble(model) is ensemble or kind == "own forest, searched"  # remembered
+    assert ensemble.n_features == rows.shape[1]
+    assert (ensemble.predict(rows) == model.predict(rows)).all()
+    beside = threshold_rows(ensemble, 1_500, seed=9)
+    differ = ensemble.predict(beside) != model.predict(beside)
+    if differ.any():
+        sums = ensemble.decision_function(beside[differ])
+        gap = np.abs(sums if sums.ndim == 1 else sums[:, 0] - sums[:, 1])
+        assert (gap <= ensemble.rounding_bound(np.float32) + 2.0**-20).all()
+    attacker = Attacker(np.inf, 0.3, scale=np.nanstd(rows, axis=0))
+    c = certify(model, rows[:80], None, attacker, witness=True)
+    broken = np.flatnonzero(c.stable == 0)
+    assert len(broken)
+    assert (model.predict(c.witness[broken]) != c.prediction[broken]).all()
+
+
+def test_wrappers_of_three_classes():
+    for model in (
+        make_pipeline(StandardScaler(), histogram()), BaggingClassifier(tree(), n_estimators=4, random_state=0),
+        AdaBoostClassifier(tree(1), n_estimators=5, random_state=0), VotingClassifier([("a", forest())], voting="soft"),
+    ):  # fmt: skip
+        model.fit(*MANY)
+        assert (as_ensemble(model).predict(MANY[0]) == model.predict(MANY[0])).all()
+
+
+def test_a_pipeline_in_raw_units_is_the_model_in_scaled_units():
+    """Scales that are powers of two round nothing, so that both ways are exact."""
+    rows = np.round(X / X.max(axis=0) * 64)
+    scaler = MaxAbsScaler()
+    model = make_pipeline(scaler, histogram()).fit(rows, Y)
+    scaler.max_abs_[:] = scaler.scale_[:] = np.exp2(5 + np.arange(rows.shape[1]) % 3)
+    unit = scaler.scale_
+    for norm, eps in ((np.inf, 0.02), (2, 0.05), (1, 0.0625)):
+        raw = certify(model, rows, Y, Attacker(norm, eps, scale=unit), radius=norm == np.inf, time_limit=5)
+        scaled = certify(model[-1], scaler.transform(rows), Y, Attacker(norm, eps), radius=norm == np.inf, time_limit=5)
+        assert 0 < raw.stable.mean() < 1
+        assert (raw.stable == scaled.stable).all()
+        if norm == np.inf:
+            np.testing.assert_allclose(raw.radius, scaled.radius, rtol=1e-12)
+
+
+def test_thresholds_through_wrappers():
+    model = make_pipeline(StandardScaler(), histogram()).fit(X, Y)
+    expected = model.predict_proba(X)[:, 1] >= 0.3
+    assert (as_ensemble(model, threshold=0.3).predict(X) == expected).all()
+    calibrated = CalibratedClassifierCV(histogram(), ensemble=False, cv=3).fit(X, Y)
+    expected = calibrated.predict_proba(X)[:, 1] >= 0.3
+    assert (as_ensemble(calibrated, threshold=0.3).predict(X) == expected).all()
+    fixed = FixedThresholdClassifier(forest(), threshold=0.3).fit(X, Y)
+    with pytest.raises(ModelError, match="which has a threshold of its own"):
+        as_ensemble(fixed, threshold=0.2)
+    regressor = make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=3)).fit(X, Y)
+    assert (as_ensemble(regressor, threshold=0.5).predict(X) == (regressor.predict(X) >= 0.5)).all()
+
+
+def test_frames_of_pipelines():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(HOLED, columns=[f"c{f}" for f in range(HOLED.shape[1])])
+    steps = ColumnTransformer([("a", SimpleImputer(), ["c3", "c1"])], remainder="passthrough")
+    model = make_pipeline(steps, histogram()).fit(frame, Y)
+    ensemble = as_ensemble(model)
+    assert ensemble.feature_names == tuple(frame.columns)
+    assert (ensemble.predict(frame) == model.predict(frame)).all()
+
+
+def test_what_changes_inside_is_seen():
+    model = make_pipeline(StandardScaler(), tree()).fit(X, Y)
+    before = as_ensemble(model)
+    model[0].mean_ += 1
+    assert as_ensemble(model) != before
+
+
+REFUSED = {
+    "another step": (lambda: make_pipeline(PowerTransformer(), tree()), "each column for itself.*got PowerTransformer"),
+    "an indicator": (lambda: make_pipeline(SimpleImputer(add_indicator=True), tree()), "got SimpleImputer"),
+    "no model of trees": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "got LogisticRegression"),
+    "no best model": (lambda: GridSearchCV(tree(), {"max_depth": [2]}, cv=2, refit=False), "refit=True"),
+    "a vote of models": (lambda: VotingClassifier([("a", forest()), ("b", tree())]), "what whole models predict"),
+    "probabilities that are no sum": (
+        lambda: VotingClassifier([("a", histogram()), ("b", tree())], voting="soft"),
+        "Expected means of what trees say.*HistGradientBoostingClassifier",
+    ),
+    "bagged boosting": (lambda: BaggingClassifier(histogram(), n_estimators=2), "Expected means of what trees say"),
+    "boosted forests": (lambda: AdaBoostClassifier(forest(), n_estimators=2), "AdaBoostClassifier of trees"),
+    "several calibrations": (lambda: CalibratedClassifierCV(forest(), cv=2), "fit with ensemble=False"),
+    "stacking": (lambda: StackingClassifier([("a", forest())], cv=2), "a model of models' predictions"),
+    "one against the rest": (lambda: OneVsRestClassifier(forest()), "fit one model of all classes"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_wrappers_that_cannot_be_folded(kind):
+    make, message = REFUSED[kind]
+    with pytest.raises(ModelError, match=message) as caught:
+        as_ensemble(make().fit(HOLED if kind == "an indicator" else X, Y))
+    assert "\n" not in str(caught.value)
+
+
+def test_wrappers_that_are_not_fitted():
+    for model in (make_pipeline(StandardScaler(), tree()), VotingClassifier([("a", tree())]), GridSearchCV(tree(), {})):
+        with pytest.raises(ModelError, match="call fit first"):
+            as_ensemble(model)
