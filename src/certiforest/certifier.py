@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
@@ -100,7 +101,7 @@ class Certifier:
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self.radius, self.witness, self.proof = radius, witness, proof
         if radius and isinstance(self.attacker, RuleAttacker):
-            raise ValueError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+            raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
         self.attacked = _check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(_explain_spread(self.ensemble, attacker))
