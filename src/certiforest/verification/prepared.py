@@ -197,7 +197,8 @@ class Prepared:
                     f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
                     f" {first + row}. Encode the column again or take the group back."
                 )
-        fraction = X[:, self._whole] != np.floor(X[:, self._whole])
+        whole = X[:, self._whole]
+        fraction = (whole != np.floor(whole)) & (whole == whole)
         if fraction.any():
             row, place = np.argwhere(fraction)[0]
             raise RowError(
