@@ -536,6 +536,11 @@ def test_rules_come_from_a_file(run, counts):
     assert json.loads(out)["attacker"]["budget"] == 50
     assert json.loads(out)["robust_accuracy"] == 0.5
     assert "by the rules below" in (counts / "r.html").read_text()
+    compared = ("compare", counts / "model.json", *arguments[1:], *options[:4], "--out", counts / "both.html")
+    assert run(*compared)[0] == 0
+    code, _, err = run(*arguments, *options[:4], "--radius")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Expected no radius with rules" in err
 
 
 def test_ranges_of_a_table_are_units(run, counts):

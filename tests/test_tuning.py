@@ -175,3 +175,17 @@ def test_search_over_data_frames(cancer, tmp_path, library):
     frame = frames.DataFrame({f"x{i}": X[:, i] for i in range(30)})
     result = search(forest(), frame, frames.Series(y), {"pool_factor": [2]}, journal=tmp_path / "journal.json")
     assert result.best_estimator.feature_names_in_[0] == "x0"
+
+
+def test_a_journal_is_about_the_whole_attacker(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 12))
+    y = (X[:, 0] > 0.5).astype(int)
+    scale = np.ones(12)
+    other = scale.copy()
+    other[11] = 2.0  # beyond what repr shows
+    forest = LargeSpreadForestClassifier(3, 2, eps=0.05, random_state=0)
+    options = {"journal": tmp_path / "journal.json"}
+    search(forest, X, y, {"max_depth": [1]}, attacker=Attacker("linf", 0.05, scale=scale), **options)
+    with pytest.raises(JournalError):
+        search(forest, X, y, {"max_depth": [1]}, attacker=Attacker("linf", 0.05, scale=other), **options)

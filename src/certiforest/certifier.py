@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble.blocks import blocks_of
@@ -96,7 +97,7 @@ class Certifier:
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self.radius, self.witness, self.proof = radius, witness, proof
         if radius and isinstance(self.attacker, RuleAttacker):
-            raise ValueError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+            raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
         self.attacked = check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(explain_spread(self.ensemble, attacker))

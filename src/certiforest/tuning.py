@@ -245,7 +245,8 @@ def _fingerprint(
         for name, value in sorted(estimator.get_params().items())
         if name not in searched and name.split("__")[-1] not in WITHOUT_EFFECT
     ]
-    described = [type(estimator).__name__, fixed, repr(attacker), validation_share, random_state]
+    against = None if attacker is None else attacker.to_document()  # the whole of it, which repr would cut
+    described = [type(estimator).__name__, fixed, against, validation_share, random_state]
     digest = hashlib.sha256(json.dumps(described, default=repr).encode())
     for table in (np.asarray(X), np.asarray(y)):
         digest.update(f"{table.dtype}{table.shape}".encode())

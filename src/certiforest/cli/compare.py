@@ -55,7 +55,9 @@ def compare(
             for name, question in zip(names, questions, strict=True)
         ]
     found = [
-        question.answer(radius=out is not None, witness=False, title=name).found.unless_interrupted()
+        question.answer(
+            radius=out is not None and not question.attacker.menu_columns, witness=False, title=name
+        ).found.unless_interrupted()
         for name, question in zip(names, questions, strict=True)
     ]
     comparison = compare(found[0], found[1], (names[0], names[1]), questions[0].rows.row_numbers)
