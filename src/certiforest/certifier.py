@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
-from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
+from certiforest.verification.asking import check_attacked, check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.prepared import Prepared
@@ -61,7 +62,7 @@ class Certifier:
     model : TreeEnsemble, fitted model or path
         Anything that `as_ensemble` takes.
     attacker : Attacker
-    radius, witness, proof, require_exact, margin, time_limit, n_jobs
+    radius, witness, proof, attacked, require_exact, margin, time_limit, n_jobs
         As in `certify`.
 
     Examples
@@ -83,6 +84,7 @@ class Certifier:
         radius: bool = False,
         witness: bool = False,
         proof: bool = False,
+        attacked: Iterable[Any] | None = None,
         require_exact: bool = False,
         margin: float = 0.0,
         time_limit: float = 1.0,
@@ -93,6 +95,9 @@ class Certifier:
         self.ensemble = as_ensemble(model)
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self.radius, self.witness, self.proof = radius, witness, proof
+        if radius and isinstance(self.attacker, RuleAttacker):
+            raise ValueError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+        self.attacked = check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
@@ -143,11 +148,11 @@ class Certifier:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
         rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
         label = None if y is None else labels_of(y, len(rows), self.ensemble.classes)
-        work = _Work(self, rows, total_time_limit, progress)
+        work = _Work(self, rows, label, total_time_limit, progress)
         is_interrupted = work.run(work.find_verdicts, is_last=not self.radius)
         if self.radius and not is_interrupted:
             is_interrupted = work.run(work.find_radii, is_last=True)
-        return work.certificates(label, getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
+        return work.certificates(getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
 
     def measure(
         self,
@@ -165,7 +170,8 @@ class Certifier:
         """
         check_margin(self.margin, self.ensemble, radius=True)
         rows = Rows(X, self.ensemble.n_features, self.ensemble.feature_names)
-        work = _Work(self, rows, total_time_limit, progress)
+        label = found.prediction if found.label is None else found.label
+        work = _Work(self, rows, label, total_time_limit, progress)
         out, work.adds_witness = work.out, self.witness
         out.stable[:] = found.stable
         if found.radius is not None and found.radius_upper is not None:
@@ -184,9 +190,14 @@ class _Work:
     """Rows at work: what is found out about them, by several threads, until it is done or Ctrl-C comes."""
 
     def __init__(
-        self, certifier: Certifier, rows: Rows, total_time_limit: float, progress: Callable[[int], None] | None
+        self,
+        certifier: Certifier,
+        rows: Rows,
+        label: NDArray | None,
+        total_time_limit: float,
+        progress: Callable[[int], None] | None,
     ) -> None:
-        self.certifier, self.rows, self.progress = certifier, rows, progress
+        self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
         has_witness = certifier.witness or certifier.proof
         self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
@@ -194,6 +205,14 @@ class _Work:
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.blocks = list(rows.blocks())
         self.adds_witness = False
+
+    def spared(self, block: slice) -> NDArray[np.bool_]:
+        """Return which rows of a block nobody attacks; predictions are known."""
+        attacked, classes = self.certifier.attacked, self.certifier.ensemble.classes
+        if attacked is None:
+            return np.zeros(block.stop - block.start, bool)
+        label = classes[self.out[block].prediction] if self.label is None else self.label[block]
+        return ~np.isin(label, attacked)
 
     def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out which rows of a block are stable; yield how many more are done."""
@@ -209,6 +228,8 @@ class _Work:
             is_open |= found.stable == STABLE
         if found.witness is not None:
             is_open |= found.stable == UNSTABLE
+        spared = self.spared(block)
+        found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
         for i in np.flatnonzero(is_open):
@@ -234,8 +255,10 @@ class _Work:
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
         bound_radii(rule, prepared, x, lower, upper)
+        spared = self.spared(block)
+        lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
-        is_open &= (lower != upper) | proof
+        is_open &= ((lower != upper) | proof) & ~spared
         found.is_measured[~is_open] = True
         lacks = np.zeros(len(x), bool)
         if found.witness is not None and self.adds_witness:
@@ -300,7 +323,7 @@ class _Work:
         """The rows themselves, None if there are none."""
         return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
 
-    def certificates(self, label: NDArray | None, index: Any, is_interrupted: bool) -> Certificates:
+    def certificates(self, index: Any, is_interrupted: bool) -> Certificates:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
         ensemble, radius, proof = certifier.ensemble, certifier.radius, certifier.proof
@@ -312,7 +335,7 @@ class _Work:
             prediction=ensemble.classes[out.prediction],
             stable=out.stable,
             method=np.array([method.name.lower() for method in Method])[out.method],
-            label=label,
+            label=self.label,
             radius=out.radius if radius else None,
             radius_upper=out.radius_upper if radius else None,
             witness=out.witness,
@@ -322,6 +345,7 @@ class _Work:
             radius_witness=out.radius_witness if radius else None,
             rows=self.all_rows if proof or certifier.witness else None,
             attacker=certifier.attacker,
+            attacked=certifier.attacked,
             margin=certifier.margin,
             model_sha256=ensemble.sha256 if proof else None,
             classes=ensemble.classes,

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions, StreamOptions
+from certiforest.cli.options import (
+    CertifyingOptions,
+    DataOptions,
+    InputError,
+    ModelPath,
+    OutputOptions,
+    StreamOptions,
+    find_label,
+)
+from certiforest.words import shown
 
 BELOW_REQUIRED = 1
 
@@ -30,8 +39,8 @@ def certify(
         Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
     ] = None,
     require: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
+        list[str] | None,
+        typer.Option(metavar="SHARE", help="Exit with 1 if robust accuracy, or recall of LABEL=SHARE, is below."),
     ] = None,
 ) -> None:
     """Prove, row by row, whether an attacker can change the prediction.
@@ -46,6 +55,9 @@ def certify(
 
       certiforest certify m.json 'rows-*.parquet' --eps 0.1 --out found
 
+      certiforest certify m.json b.csv --target bad --attacker fraud.json
+          --attacked 1 --require 1=0.8
+
     Rows are scaled by the scaling inside the model file, if it has one;
     eps and radius are in scaled units, witnesses in those of the data.
     Without --target there are predictions and stability but no verdicts.
@@ -58,8 +70,7 @@ def certify(
     """
     output.check({"--report": report, "--proof": proof}, [model, data.data])
     streaming.check()
-    if require is not None and not 0 <= require <= 1:
-        raise InputError(f"Expected --require between 0 and 1, got {require}.")
+    shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     if out is not None:
@@ -71,7 +82,8 @@ def certify(
     from certiforest.report import SpreadFacts, render
 
     question = ask_stream(model, data, options, streaming)
-    if require is not None and question.first.y is None:
+    wanted = [(None if text is None else find_label("--require", text, question.ensemble), at) for text, at in shares]
+    if wanted and question.first.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
     spread = SpreadFacts.of(question.ensemble, question.attacker)
@@ -94,6 +106,24 @@ def certify(
         for line in run.how_to_go_on:
             console.complain(line)
         raise typer.Exit(INTERRUPTED)
-    if require is not None and run.robust_accuracy < require:
-        console.complain(f"Robust accuracy {run.robust_accuracy:.4f} is below the required {require}.")
+    is_below = False
+    for label, least in wanted:
+        share = run.robust_accuracy if label is None else run.robust_recall.get(label, 0.0)
+        if not share >= least:
+            what = "Robust accuracy" if label is None else f"Robust recall of {label}"
+            console.complain(f"{what} {share:.4f} is below the required {least}.")
+            is_below = True
+    if is_below:
         raise typer.Exit(BELOW_REQUIRED)
+
+
+def _read_required(text: str) -> tuple[str | None, float]:
+    """Read a share of all rows, or LABEL=SHARE, a share of one label's rows."""
+    label, _, share = text.rpartition("=")
+    try:
+        number = float(share)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise InputError(f"Expected --require between 0 and 1, or LABEL=SHARE, got {shown(text)}.")
+    return label or None, number

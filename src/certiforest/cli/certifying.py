@@ -53,6 +53,7 @@ class Question:
                 radius=radius,
                 witness=witness,
                 proof=proof,
+                attacked=self.options.attacked_labels(self.ensemble),
                 time_limit=self.options.time_limit,
                 n_jobs=self.options.jobs,
                 progress=advance,
@@ -133,6 +134,7 @@ class StreamQuestion:
             radius=asked.radius or (asked.proof and asked.report),
             witness=asked.witness or (asked.proof and asked.report),
             proof=asked.proof,
+            attacked=self.attacked,
             time_limit=self.options.time_limit,
             n_jobs=self.options.jobs,
         )
@@ -163,12 +165,18 @@ class StreamQuestion:
         except NoWorkersError as error:
             raise InputError(str(error)) from None
 
+    @property
+    def attacked(self) -> list[Any] | None:
+        """The labels of rows that are attacked; None: all."""
+        return self.options.attacked_labels(self.ensemble)
+
     def _key(self, asked: Asked) -> dict[str, Any]:
         """Return all that findings depend on."""
         reading = self.source
         return {
             "model": self.ensemble.sha256,
             "attacker": self.attacker.to_document(),
+            "attacked": self.attacked,
             "input": identify(self.stream.files),
             "reading": [reading.target, list(reading.drop), reading.kind, reading.header, reading.first_index],
             "part": self.first.part,
@@ -211,6 +219,11 @@ class StreamRun:
     def robust_accuracy(self) -> float:
         """Share of rows that are proved robust."""
         return float("nan") if self.walk.tally is None else self.walk.tally.robust_accuracy_bounds[0]
+
+    @property
+    def robust_recall(self) -> dict[Any, float]:
+        """Share of each label's rows that are proved robust."""
+        return {} if self.walk.tally is None else self.walk.tally.robust_recall
 
     @property
     def remarks(self) -> list[str]:
@@ -263,7 +276,7 @@ def ask_stream(model: Path, data: DataOptions, options: CertifyingOptions, strea
     first = next((block.read(0, 0) for block in stream.blocks()), None)
     if first is None or not len(first.X):
         raise InputError(f"Expected rows, got none in {stream.files[0]}.")
-    attacker = _attacker(model, first, ensemble, options)
+    attacker = _attacker(model, first, ensemble, options, data)
     return StreamQuestion(str(model), ensemble, source, stream, first, attacker, options, streaming)
 
 
@@ -271,18 +284,22 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
     """Read a model and rows, and make the attacker."""
     ensemble = _open(model, data, options)
     rows = data.source().load(ensemble, options.part)
-    return Question(str(model), ensemble, rows, _attacker(model, rows, ensemble, options), options)
+    return Question(str(model), ensemble, rows, _attacker(model, rows, ensemble, options, data), options)
 
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:
     check_work(options.time_limit, options.jobs)
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
-    return open_model(model)
+    ensemble = open_model(model)
+    options.attacked_labels(ensemble)
+    return ensemble
 
 
-def _attacker(model: Path, rows: Sample, ensemble: TreeEnsemble, options: CertifyingOptions) -> Attacker:
-    attacker = options.attacker(options.eps, rows.names, ensemble.n_features, options.domain)
+def _attacker(
+    model: Path, rows: Sample, ensemble: TreeEnsemble, options: CertifyingOptions, data: DataOptions
+) -> Attacker:
+    attacker = options.whole_attacker(rows, ensemble, data)
     if not rows.is_checked:
         console.complain(
             f"warning: {model} does not say which rows it was trained on; the {rows.part} part of {rows.source} is that"
@@ -297,9 +314,13 @@ def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     if attacker.norm == 0:
         return
     n_features = rows.X.shape[1]
+    if attacker.scale is not None:  # whoever gives units has thought of them
+        return
     # Scaled features have a range of 1, whatever part of it these rows fill. Halves cannot overflow.
     half = rows.X.max(axis=0) / 2 - rows.X.min(axis=0) / 2 if rows.scaling is None else np.full(n_features, 0.5)
-    doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & ~attacker.is_frozen(n_features))
+    can_move = np.any(attacker.may_move(n_features), axis=0)
+    can_move[[column for group in attacker.group_columns for column in group]] = False
+    doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & can_move)
     if doubtful.size == 0:
         return
     first = int(doubtful[half[doubtful].argmin()])

@@ -126,7 +126,7 @@ class Walk:
 
     def _with(self, **asked: bool) -> Certifier:
         certifier = self.certifier
-        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs}
+        options = {"attacked": certifier.attacked, "time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs}
         return Certifier(certifier.ensemble, certifier.attacker, **asked, **options)  # type: ignore[arg-type]
 
     def _find_verdicts(self, advance: console.Steps) -> None:
@@ -216,8 +216,8 @@ class Walk:
             if name in fields:
                 fields[name] = fields[name].astype(classes.dtype)
         names = certifier.ensemble.feature_names
-        common: dict[str, Any] = {"attacker": certifier.attacker, "classes": classes, "feature_names": names}
-        return Certificates(**fields, **common, ensemble=certifier.ensemble)
+        common: dict[str, Any] = {"attacker": certifier.attacker, "attacked": certifier.attacked}
+        return Certificates(**fields, **common, classes=classes, feature_names=names, ensemble=certifier.ensemble)
 
     def _keep(self, task: Task, found: Certificates, *, is_open: bool) -> None:
         """Write what was found about a block: all of it as people want it, or what is there so far."""

@@ -14,11 +14,14 @@ from certiforest.report.findings import SpreadFacts
 from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
 from certiforest.verification.tally import Tally
-from certiforest.words import finite_or_none, interval, norm_name
+from certiforest.words import cut, finite_or_none, interval, listed, norm_name
 
 if TYPE_CHECKING:
     from certiforest.cli.certifying import StreamRun
     from certiforest.ensemble import TreeEnsemble
+
+
+MOST_CLASSES = 10  # that a table shows
 
 
 def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
@@ -40,10 +43,11 @@ def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
             **({"remarks": run.remarks} if run.remarks else {}),
         },
         "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
+        "attacked": question.attacked,
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **verdicts,
-        "provenance": run.about,
+        "origin": run.about,
         "seconds": round(run.seconds, 4),
     }
 
@@ -71,6 +75,8 @@ def _counted(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]
         bounds = tally.robust_accuracy_bounds
         counts |= {"verdicts": tally.verdicts["verdicts"], "accuracy": tally.accuracy}
         counts |= {"robust_accuracy": bounds[0], "robust_accuracy_bounds": list(bounds)}
+        counts["recall"] = {str(label): share for label, share in tally.recall.items()}
+        counts["robust_recall"] = {str(label): share for label, share in tally.robust_recall.items()}
     if radius is not None and len(radius):
         counts["median_radius"] = finite_or_none(_quantile(radius, 0.5))
     return counts
@@ -91,8 +97,15 @@ def show_summary(summary: dict[str, Any]) -> None:
         facts.append(("Accuracy", f"{summary['accuracy']:.2%}"))
         facts.append(("Robust accuracy", interval(summary["robust_accuracy_bounds"], ".2%")))
         facts += [(f"  {Verdict[name].words}", str(count)) for name, count in summary["verdicts"].items()]
+        recall = list(summary["recall"].items())
+        for label, share in recall[:MOST_CLASSES]:
+            facts.append((f"Recall of {cut(label, 30)}", f"{share:.2%}, robust {summary['robust_recall'][label]:.2%}"))
+        if len(recall) > MOST_CLASSES:
+            facts.append(("Recall of the others", f"{len(recall) - MOST_CLASSES} classes, in --json"))
     else:
         facts += [(name.capitalize(), str(summary[name])) for name in ("stable", "unstable", "unknown")]
+    if summary["attacked"] is not None:
+        facts.append(("Attacked", f"rows of {listed(summary['attacked'])} only"))
     if "median_radius" in summary:
         median = summary["median_radius"]
         facts.append(("Median radius", f"{'infinite' if median is None else f'{median:.6g}'} (lower bounds counted)"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,27 @@ class Tally:
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
 
     @property
+    def recall(self) -> dict[Any, Any]:
+        """Share of each label's rows that are predicted right; needs labels."""
+        return self._by_label(lambda mine: mine.accuracy)
+
+    @property
+    def robust_recall(self) -> dict[Any, Any]:
+        """Share of each label's rows that are proved robust; needs labels."""
+        return self._by_label(lambda mine: mine.robust_accuracy_bounds[0])
+
+    def _by_label(self, share: Callable[[Tally], Any]) -> dict[Any, Any]:
+        """Return a share of each label's rows, by label; labels without rows have none."""
+        return {self.classes[[place]].tolist()[0]: share(mine) for place, mine in self._parts()}
+
+    def _parts(self) -> Iterator[tuple[int, Tally]]:
+        """Yield the place and the tally of each label that rows have, in the order of labels."""
+        for place in np.argsort(self.classes).tolist():
+            mine = Tally(self.table[[place]], self.classes[[place]], has_labels=True)
+            if mine.n_rows:
+                yield place, mine
+
+    @property
     def stability(self) -> dict[str, int]:
         """Rows that are stable, unstable and unknown, for JSON."""
         return {
@@ -91,11 +113,9 @@ class Tally:
         if not self.has_labels:
             return dict.fromkeys(("verdicts", "accuracy", "robust_accuracy_bounds", "by_class"))
         by_class = []
-        for place in np.argsort(self.classes):
-            mine = Tally(self.table[[place]], self.classes[[place]], has_labels=True)
-            if mine.n_rows:
-                shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
-                by_class.append({"class": str(self.classes[place]), "n_rows": int(mine.n_rows), **shares})
+        for place, mine in self._parts():
+            shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
+            by_class.append({"class": str(self.classes[place]), "n_rows": int(mine.n_rows), **shares})
         return {
             "verdicts": {verdict.name: int(count) for verdict, count in self.counts.items()},
             "accuracy": finite_or_none(self.accuracy),
