@@ -192,6 +192,17 @@ def contents(path):
     return path.read_bytes() if path.is_file() else {part.name: part.read_bytes() for part in path.glob("part-*")}
 
 
+def test_only_some_classes_are_attacked(run, learned, model, frame, tmp_path, small_blocks):
+    ensemble, X, y = learned
+    data, attacker = write(frame, tmp_path / "rows.parquet"), Attacker("linf", 0.05)
+    expected = certify(ensemble, X, y, attacker, attacked=["spam"])
+    more = ["--attacked", "spam", "--out", tmp_path / "found", "--report", tmp_path / "report.json", "--force"]
+    for _ in range(2):  # the second time, from parts
+        assert run(*words(model, data, *more))[0] == 0
+        assert read(tmp_path / "found")["stable"].tolist() == expected.stable.tolist()
+    assert "another 'attacked'" in run(*words(model, data, "--out", tmp_path / "found"))[2]
+
+
 class Interrupting:
     """Raises Ctrl-C once so many rows were counted as done."""
 

@@ -221,8 +221,8 @@ class Walk:
             if name in fields:
                 fields[name] = fields[name].astype(classes.dtype)
         names = certifier.ensemble.feature_names
-        common: dict[str, Any] = {"attacker": certifier.attacker, "classes": classes, "feature_names": names}
-        return Certificates(**fields, **common, ensemble=certifier.ensemble)
+        common: dict[str, Any] = {"attacker": certifier.attacker, "attacked": certifier.attacked}
+        return Certificates(**fields, **common, classes=classes, feature_names=names, ensemble=certifier.ensemble)
 
     def _keep(self, task: Task, found: Certificates, *, is_open: bool) -> None:
         """Write what was found about a block: all of it as people want it, or what is there so far."""
