@@ -19,19 +19,21 @@ from certiforest.reproduction import as_markdown, reproduce
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproduction.md"
 # A command in a block of its own, and all that follows until the next block or heading.
 COMMAND = re.compile(
-    r"(```console\n\$ certiforest reproduce (?P<experiment>\w+) --dataset (?P<dataset>\w+) --markdown\n```\n)"
+    r"(```console\n\$ certiforest reproduce (?P<experiment>\w+) --dataset (?P<dataset>\w+)( --trees (?P<trees>\d+))?"
+    r" --markdown\n```\n)"
     r"(?P<table>.*?)(?=^```|^#|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 
 
-def rewrite(page: str, run: Callable[[str, str], str], only: str | None = None) -> str:
+def rewrite(page: str, run: Callable[[str, str, int | None], str], only: str | None = None) -> str:
     """Return the page with the table below every command replaced by what `run` gives for it."""
 
     def replace(found: re.Match) -> str:
         if only not in (None, found["experiment"]):
             return found[0]
-        table = run(found["experiment"], found["dataset"]).strip()
+        trees = None if found["trees"] is None else int(found["trees"])
+        table = run(found["experiment"], found["dataset"], trees).strip()
         return f"{found[1]}\n{table}\n" + ("" if found.end() == len(page) else "\n")
 
     return COMMAND.sub(replace, page)
@@ -45,11 +47,12 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     arguments = parser.parse_args()
 
-    def run(experiment: str, dataset: str) -> str:
+    def run(experiment: str, dataset: str, trees: int | None) -> str:
         def show(n_done: int, n_cells: int, cell: str) -> None:
             print(f"{experiment} {dataset}: {n_done} of {n_cells}, {cell}", file=sys.stderr, flush=True)
 
-        outcome = reproduce(experiment, dataset, out_dir=arguments.out_dir, data_dir=arguments.data_dir, progress=show)
+        folders = {"out_dir": arguments.out_dir, "data_dir": arguments.data_dir}
+        outcome = reproduce(experiment, dataset, **folders, trees=trees, progress=show)
         return as_markdown(outcome)
 
     page = arguments.page.read_text(encoding="utf-8")

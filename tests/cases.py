@@ -16,7 +16,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from certiforest import Attacker, Nodes, TreeEnsemble
+from certiforest import Attacker, Nodes, RuleAttacker, TreeEnsemble
 from oracle import Case, exact_sums, group_of, leaf_of, price, splits
 
 NORMS = [0, 1, 2, 3, math.inf]
@@ -146,6 +146,35 @@ def real_case(
     if integer and rng.random() < 0.4:
         return replace(case, eps=rng.choice([0.5, 1.0, math.nextafter(1.0, 0.0), 1.5, 2.0, 3.0]))
     return replace(case, eps=_eps(rng, case) if rng.random() < 0.7 else rng.choice([1.0, 2.0, 1 / 3, 0.25, 3.5]))
+
+
+def rule_case(rng: random.Random, *, combine: str = "vote", apart: bool | None = None) -> Case:
+    """Draw a case whose attacker moves by rules: several on a column, up and down, in circles, of all prices."""
+    case = real_case(rng, norm=1, combine=combine, apart=apart)
+    case = replace(case, scale=None, scale_up=None, frozen=None, domain=None, direction=None, integer=None)
+    costs, rules = rng.choice([[1, 2, 3], [10, 20, 20, 50], [0.1, 0.3, 0.7], [1]]), {}
+    for f in range(case.n_features):
+        if group_of(case, f) is None and rng.random() < 0.8:
+            cuts = [v for tree in case.trees for g, v in splits(tree) if g == f] or [0.0]
+            rules[f] = _rules(rng, [*cuts, case.x[f]], costs)
+    for g, group in enumerate(case.groups or []):
+        if rng.random() < 0.8:
+            places = [float(i) for i in range(len(group))]
+            drawn = [(False, rng.sample(places, rng.randint(1, len(places))), rng.choice(places)) for _ in range(2)]
+            rules[-1 - g] = [(*rule, rng.choice(costs)) for i, rule in enumerate(drawn) if rule not in drawn[:i]]
+    budget = rng.choice(costs) * rng.choice([0, 1, 1, 2, 3, 5]) + rng.choice([0, 0, 0, rng.choice(costs)])
+    return replace(case, rules=rules, eps=float(_step(rng, float(budget), 0.2) if budget else 0.0))
+
+
+def _rules(rng, values, costs):
+    if rng.random() < 0.3:
+        near = [v for value in values for v in (value, math.nextafter(value, math.inf))]
+        drawn = [(False, sorted(set(rng.sample(near, 2))), rng.choice(near)) for _ in range(rng.randint(1, 3))]
+    else:
+        ends = [-math.inf, math.inf, *values, *(v + 0.5 for v in values)]
+        steps = [0.125, 0.1, 0.37, 1.0, 2.0, -0.125, -0.1, -1.0]
+        drawn = [(True, sorted(rng.sample(ends, 2)), rng.choice(steps)) for _ in range(rng.randint(1, 3))]
+    return [(*rule, rng.choice(costs)) for i, rule in enumerate(drawn) if rule not in drawn[:i]]
 
 
 def _with_columns(rng, tree, columns, cuts):
@@ -282,6 +311,16 @@ def _nodes(tree, scores) -> Nodes:
 
 
 def attacker_of(case: Case) -> Attacker:
+    if case.rules is not None:
+        groups = {f"group {g}": {f"c{i}": f for i, f in enumerate(group)} for g, group in enumerate(case.groups or [])}
+        rules: dict = {}
+        for key, found in case.rules.items():
+            name = (lambda v: v) if key >= 0 else (lambda v: f"c{int(v)}")
+            rules[key if key >= 0 else f"group {-1 - key}"] = [
+                {"pre": pre if n else [name(v) for v in pre], "post": name(post), "cost": cost, "is_numerical": n}
+                for n, pre, post, cost in found
+            ]
+        return RuleAttacker(rules, case.eps, groups=groups)
     scale = case.scale if case.scale_up is None else (case.scale, case.scale_up)
     more = {"direction": case.direction, "integer": case.integer, "groups": case.groups}
     return Attacker(case.norm, case.eps, scale, case.frozen, case.domain, **more)

@@ -55,6 +55,8 @@ def header_of(case: Case, document: dict, margin: float = 0.0, radius: bool = Tr
         "norm": "inf" if case.norm == INF else case.norm, "eps": case.eps, "scale": case.scale, "frozen": case.frozen,
         "domain": None if case.domain is None else list(case.domain),
     }  # fmt: skip
+    if case.rules is not None:
+        attacker = rules_of(case)
     if case.scale_up is not None:
         attacker["scale"] = {"down": case.scale, "up": case.scale_up}
     if case.direction is not None:
@@ -62,12 +64,29 @@ def header_of(case: Case, document: dict, margin: float = 0.0, radius: bool = Tr
         attacker["direction"] = {way: [f for f, w in ways if w == way] for way in ("up", "down", "both")}
     if case.integer is not None:
         attacker["integer"] = case.integer
-    if case.groups is not None:
+    if case.groups is not None and case.rules is None:
         attacker["groups"] = case.groups
     return {
         "format": "certiforest certificate", "version": 1, "model_sha256": sha_of(document), "attacker": attacker,
         "classes": document["classes"], "margin": margin, "radius": radius, "about": {"made by": "hand"},
     }  # fmt: skip
+
+
+def rules_of(case: Case) -> dict:
+    """Write rules as the header of a certificate has them."""
+    attacks = []
+    for key, rules in case.rules.items():
+        written = []
+        for is_numerical, pre, post, cost in rules:
+            start = [str(v) if abs(v) == INF else v if key >= 0 else f"c{int(v)}" for v in pre]
+            end = post if key >= 0 else f"c{int(post)}"
+            written.append({"pre": start, "post": end, "cost": cost, "is_numerical": is_numerical})
+        attacks.append({"column": key if key >= 0 else f"group {-1 - key}", "rules": written})
+    groups = [
+        {"name": f"group {g}", "columns": [[f"c{i}", f] for i, f in enumerate(group)]}
+        for g, group in enumerate(case.groups or [])
+    ]
+    return {"budget": case.eps, "attacks": attacks, "groups": groups}
 
 
 def file_of(header: dict, rows: list[dict]) -> bytes:
@@ -224,7 +243,14 @@ def swept_proof(case: Case, own: int, rng: random.Random, n_sweeps: int = 4) -> 
 
 def _cell_prices(case, f, cuts, budget):
     """Return the price of each cell that the feature, or the group, can reach alone."""
-    prices = {}
+    prices: dict[int, Fraction] = {}
+    if case.rules is not None:
+        key = f if f < case.n_features else case.n_features - 1 - f
+        own = case.x[f] if key >= 0 else [case.x[c] for c in case.groups[-1 - key]].index(1.0)
+        for value, price in (oracle.values_by_rules(case, key) if key in case.rules else {own: Fraction(0)}).items():
+            cell = sum(v < value for v in cuts)
+            prices[cell] = min(price, prices.get(cell, price))
+        return prices
     values = oracle.reachable_values(case, f) if f < case.n_features else _categories(case, f - case.n_features)
     for value, price in values:
         if price <= budget:

@@ -35,6 +35,8 @@ class Case:
     integer: list[int] | None = None
     groups: list[list[int]] | None = None
     scale_up: list[float] | None = None  # where it differs from that of moves down, which is in scale
+    # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
+    rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
 
 
 def leaf_of(tree, x):
@@ -108,8 +110,55 @@ def price(case: Case, f: int, z: float) -> Fraction:
     return move if case.norm == INF else move ** int(case.norm)
 
 
+def values_by_rules(case: Case, key: int) -> dict[float, Fraction]:
+    """The values that rules lead to, and their least costs, by trying all rules on all values until nothing changes."""
+    start = case.x[key] if key >= 0 else [case.x[f] for f in case.groups[-1 - key]].index(1.0)
+    best = {float(start): Fraction(0)}
+    while True:
+        before = dict(best)
+        for value, cost in before.items():
+            for is_numerical, pre, post, price in case.rules[key]:
+                if is_numerical:
+                    new = value + post if pre[0] <= value <= pre[1] else None
+                else:
+                    new = post if value in pre else None
+                total_cost = cost + Fraction(price)
+                if new is not None and total_cost <= Fraction(case.eps):
+                    best[new] = min(best.get(new, total_cost), total_cost)
+        if best == before:
+            return best
+
+
+def choices_by_rules(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
+    found = []
+    for key in case.rules:
+        options = values_by_rules(case, key).items()
+        if key >= 0:
+            found.append([({key: z}, cost) for z, cost in options])
+        else:
+            group = case.groups[-1 - key]
+            found.append([({f: float(i == z) for i, f in enumerate(group)}, cost) for z, cost in options])
+    return found
+
+
+def price_by_rules(case: Case, z: list[float]) -> Fraction | None:
+    prices, left = [], {f for f, (a, b) in enumerate(zip(case.x, z, strict=True)) if a != b}
+    for key in case.rules:
+        columns = [key] if key >= 0 else case.groups[-1 - key]
+        if key < 0 and sorted(z[f] for f in columns) != [0.0] * (len(columns) - 1) + [1.0]:
+            return None
+        target = z[key] if key >= 0 else float([z[f] for f in columns].index(1.0))
+        if target not in (values := values_by_rules(case, key)):
+            return None
+        prices.append(values[target])
+        left -= set(columns)
+    return None if left else sum(prices, Fraction(0))
+
+
 def choices(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
     """For each variable, what it can do: new values by feature, and what that costs."""
+    if case.rules is not None:
+        return choices_by_rules(case)
     used = {f for tree in case.trees for f, _ in splits(tree)}
     found = []
     for f in sorted(used):
@@ -128,6 +177,8 @@ def choices(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
 
 def price_of_row(case: Case, z: list[float]) -> Fraction | None:
     """The price of another row, None if no attacker could get there, whatever the budget."""
+    if case.rules is not None:
+        return price_by_rules(case, z)
     prices = []
     for f, (x, value) in enumerate(zip(case.x, z, strict=True)):
         group = group_of(case, f)

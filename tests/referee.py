@@ -17,7 +17,7 @@ from collections import Counter
 import numpy as np
 
 import oracle
-from cases import attacker_of, ensemble_of, extreme_case, random_case, real_case
+from cases import attacker_of, ensemble_of, extreme_case, random_case, real_case, rule_case
 from certiforest import certify, has_large_spread
 
 
@@ -27,7 +27,8 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     With a time limit, which is meant to be long, nothing may stay unknown.
     """
     ensemble, attacker = ensemble_of(case), attacker_of(case)
-    c = certify(ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=time_limit)
+    has_radius = case.rules is None
+    c = certify(ensemble, [case.x], [0], attacker, radius=has_radius, witness=True, time_limit=time_limit)
     own = oracle.predict(case, case.x)
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
@@ -36,23 +37,25 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
         wrong.append(f"predicted {c.prediction[0]}, should be {own}")
     if c.stable[0] == -1:
         outcome = "unknown"
-        is_easy = (ensemble.combine == "vote" or case.norm == math.inf) and not case.groups
+        is_easy = (ensemble.combine == "vote" or case.norm == math.inf) and not case.groups and has_radius
         if time_limit > 0 or (is_easy and has_large_spread(ensemble, attacker)):
             wrong.append("unknown in spite of large spread, or of time")
     else:
         outcome = "stable" if is_stable else "unstable"
         if c.stable[0] != is_stable:
             wrong.append(f"stable is {c.stable[0]}, should be {is_stable}")
+    if c.stable[0] == 0:
+        wrong += judge_witness(case, own, c.witness[0].tolist())
+    elif not np.isnan(c.witness).all():
+        wrong.append("a witness for a row that is not unstable")
+    if not has_radius:
+        return wrong, f"{outcome} by rules"
     wrong += judge_radius(case, best, float(c.radius[0]), float(c.radius_upper[0]))
     # A budget that a feature's scale takes beyond the floats is not asked about.
     largest = max([1.0, *(case.scale or ()), *(case.scale_up or ())])
     most = oracle.LARGEST / largest * (1 - 1e-9) if largest > 1 else oracle.LARGEST
     if time_limit > 0 and not c.radius_is_exact[0] and (case.norm == 0 or c.radius[0] <= most):
         wrong.append("the radius is not exact in spite of time")
-    if c.stable[0] == 0:
-        wrong += judge_witness(case, own, c.witness[0].tolist())
-    elif not np.isnan(c.witness).all():
-        wrong.append("a witness for a row that is not unstable")
     return wrong, f"{outcome}, radius {'exact' if c.radius_is_exact[0] else 'bounded'}"
 
 
@@ -111,6 +114,7 @@ def main() -> None:
     parser.add_argument("--combine", choices=["vote", "sum"], default="vote")
     parser.add_argument("--extreme", action="store_true", help="numbers from 5e-324 to 1.797e308, mixed")
     parser.add_argument("--real", action="store_true", help="directions, whole numbers, one-hot groups, two scales")
+    parser.add_argument("--rules", action="store_true", help="rules with costs")
     options = parser.parse_args()
     began = time.monotonic()
 
@@ -120,6 +124,7 @@ def main() -> None:
         sys.stdout.flush()
 
     draw = extreme_case if options.extreme else real_case if options.real else random_case
+    draw = rule_case if options.rules else draw
     outcomes = run(options.cases, options.seed, options.combine, options.time_limit, report, draw)
     for name, count in sorted(outcomes.items()):
         sys.stdout.write(f"{name}: {count:,}\n")

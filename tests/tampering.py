@@ -21,7 +21,7 @@ from dataclasses import replace
 from io import BytesIO
 
 import oracle
-from cases import random_case, real_case
+from cases import random_case, real_case, rule_case
 from certiforest import audit
 from naive_prover import (
     certificate_row,
@@ -81,9 +81,10 @@ class Certificate:
         self.case = case
         self.margin = rng.choice([0.0, 0.1, 0.25, 5e-324]) if case.base is not None and rng.random() < 0.3 else 0.0
         self.document = document_of(case)
-        self.header = header_of(case, self.document, self.margin, radius=not self.margin)
+        radius = not self.margin and case.rules is None
+        self.header = header_of(case, self.document, self.margin, radius=radius)
         cases = [case] + [replace(case, x=_moved(case, rng)) for _ in range(rng.choice([0, 0, 1, 2]))]
-        self.rows = [certificate_row(c, self.margin, rng) for c in cases]
+        self.rows = [certificate_row(c, self.margin, rng, radius) for c in cases]
         self.end: dict = {"end": len(self.rows)}
         self.is_named = False  # whether to write the SHA-256 of what became of the model
 
@@ -278,8 +279,33 @@ def alter_model(c: Certificate, rng: random.Random) -> None:
     c.is_named = rng.random() < 0.8
 
 
+def alter_rules(attacker: dict, n: int, rng: random.Random) -> None:
+    budget, attacks = attacker["budget"], [attack for attack in attacker["attacks"] if attack["rules"]]
+    if not attacks or rng.random() < 0.3:
+        attacker["budget"] = rng.choice(
+            [math.nextafter(budget, INF), math.nextafter(budget, 0), 2 * budget, budget + 1]
+        )
+        return
+    attack = rng.choice(attacks)
+    rule, kind = rng.choice(attack["rules"]), rng.randrange(6)
+    if kind == 0:
+        rule["cost"] = rng.choice([rule["cost"] / 2, rule["cost"] * 2, 0, -1, True, "1"])
+    elif kind == 1:
+        rule["post"] = rng.choice([0.5, -0.5, 0, "c0", "c1", None, -rule["post"] if rule["is_numerical"] else 1.0])
+    elif kind == 2:
+        rule["pre"] = rng.choice([["-inf", "inf"], [0, 1], [], ["c0"], ["c0", "c1", "c2"], [1, 0], "inf", [None, None]])
+    elif kind == 3:
+        rule["is_numerical"] = rng.choice([True, False, 1])
+    elif kind == 4:
+        attack["column"] = rng.choice([0, n - 1, n, -1, "group 0", "group 9", True, None])
+    else:
+        attacker["attacks"].remove(attack)
+
+
 def alter_header(c: Certificate, rng: random.Random) -> None:
     attacker, n = c.header["attacker"], c.case.n_features
+    if "budget" in attacker:
+        return alter_rules(attacker, n, rng)
     eps = attacker["eps"]
     kind = rng.randrange(12)
     if kind == 8:
@@ -376,6 +402,9 @@ def cases_of(model: bytes, certificate: bytes):
         return f, float(v), tree(next(nodes)), tree(next(nodes))
 
     trees = [tree(node) for node in nodes]
+    if "budget" in attacker:
+        yield from _cases_by_rules(document, header, lines, trees)
+        return
     scale, domain = attacker.get("scale"), attacker.get("domain")
     sides = None if domain is None else tuple(
         [end if v in (None, "inf", "-inf") else float(v) for v in (side if isinstance(side, list) else [side])]
@@ -401,6 +430,29 @@ def cases_of(model: bytes, certificate: bytes):
             INF if attacker["norm"] == "inf" else attacker["norm"], float(attacker["eps"]),
             down, attacker.get("frozen"), sides, base, direction, attacker.get("integer"), attacker.get("groups"), up,
         )  # fmt: skip
+
+
+def _cases_by_rules(document, header, lines, trees):
+    attacker, n = header["attacker"], document["n_features"]
+    names = [group["name"] for group in attacker.get("groups") or ()]
+    places = [[category for category, _ in group["columns"]] for group in attacker.get("groups") or ()]
+    rules = {}
+    for attack in attacker["attacks"]:
+        g = names.index(attack["column"]) if isinstance(attack["column"], str) else None
+        at = (lambda v: float(v)) if g is None else (lambda v, g=g: float(places[g].index(v)))
+        rules[attack["column"] if g is None else -1 - g] = [
+            (
+                rule["is_numerical"], [at(v) for v in rule["pre"] if g is None or v in places[g]], at(rule["post"]),
+                rule["cost"],
+            )
+            for rule in attack["rules"]
+        ]  # fmt: skip
+    base = [float(b) for b in document["base"]] if document["combine"] == "sum" else None
+    groups = [[f for _, f in group["columns"]] for group in attacker.get("groups") or ()]
+    for line in lines[1:-1]:
+        x = [float(v) for v in line["row"]]
+        case = Case(trees, n, len(document["classes"]), x, 1, float(attacker["budget"]), base=base)
+        yield document["classes"], header["margin"], line, replace(case, groups=groups, rules=rules)
 
 
 def find_falsehood(labels: list, margin: float, line: dict, case: Case) -> str | None:
@@ -473,7 +525,7 @@ def run(n_cases: int, seed: int, report=lambda done: None) -> Counter:
         rng = random.Random(f"{seed}-{number}")
         if number % 20 == 0:
             first = random.Random(f"{seed}-{number}-case")
-            other = real_case if first.random() < 0.5 else random_case
+            other = first.choice([real_case, random_case, rule_case])
             case = meeting_case(first) if first.random() < 0.4 else other(first, combine=first.choice(["vote", "sum"]))
             original = Certificate(case, first)
             known: dict[str, str | None] = {}

@@ -17,8 +17,8 @@ import pytest
 
 import oracle
 import tampering
-from cases import NORMS, attacker_of, ensemble_of, random_case, real_case
-from certiforest import TreeEnsemble, audit, certify
+from cases import NORMS, attacker_of, ensemble_of, random_case, real_case, rule_case
+from certiforest import Certificates, TreeEnsemble, audit, certify
 from naive_prover import (
     certificate_row,
     document_of,
@@ -78,6 +78,20 @@ def test_what_certify_says_about_real_attackers_is_confirmed(norm, combine, tmp_
         ensemble.save(tmp_path / "m.json")
         found = certify(ensemble, [case.x], None, attacker_of(case), radius=True, proof=True, time_limit=60)
         found.save(tmp_path / "c.jsonl")
+        assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0, case
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_what_is_said_about_rules_is_confirmed(combine, tmp_path):
+    rng = random.Random(f"rules {combine}")
+    for _ in range(150):
+        case = rule_case(rng, combine=combine, apart=False)
+        confirm(case, rng=rng, radius=False)
+        ensemble = ensemble_of(case)
+        ensemble.save(tmp_path / "m.json")
+        found = certify(ensemble, [case.x], None, attacker_of(case), proof=True, time_limit=60)
+        found.save(tmp_path / "c.jsonl")
+        assert Certificates.load(tmp_path / "c.jsonl") == found
         assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0, case
 
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from certiforest import Attacker, Scaling, TreeEnsemble, Verdict, certify
+from certiforest import Attacker, Certifier, Scaling, TreeEnsemble, Verdict, certify
 from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
@@ -386,11 +386,13 @@ def test_report(run, refuse, model, data, tmp_path, suffix):
 def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_path, monkeypatch):
     n_certified = []
 
-    def counted(*arguments, **options):
-        n_certified.append(len(arguments[1]))
-        return certify(*arguments, **options)
+    certified = Certifier.certify
 
-    monkeypatch.setattr("certiforest.cli.certifying.certify", counted)
+    def counted(self, X, *arguments, **options):
+        n_certified.append(len(X))
+        return certified(self, X, *arguments, **options)
+
+    monkeypatch.setattr(Certifier, "certify", counted)
     report, rows = tmp_path / "report.json", tmp_path / "found.csv"
     arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
     assert run(*arguments)[0] == 0
@@ -456,7 +458,7 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("certiforest.cli.certifying.certify", interrupt)
+    monkeypatch.setattr(Certifier, "certify", interrupt)
     before = sorted(tmp_path.iterdir())
     code, _, err = run("certify", model, data, "--target", "label", "--eps", "0.1", "--out", tmp_path / "found.csv")
     assert code == 130

@@ -399,7 +399,7 @@ def test_an_empty_memory_error_printed_nothing(run, question, monkeypatch):
     def fail(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("certiforest.cli.certifying.certify", fail)
+    monkeypatch.setattr("certiforest.certifier.Certifier.certify", fail)
     code, _, err = run(*question)
     assert code == 2
     assert "fits into memory" in err
@@ -411,7 +411,7 @@ def test_defects_looked_like_bad_input_or_a_share_below_require(run, question, m
         raise error
 
     monkeypatch.delenv("CERTIFOREST_TRACEBACK", raising=False)
-    monkeypatch.setattr("certiforest.cli.certifying.certify", fail)
+    monkeypatch.setattr("certiforest.certifier.Certifier.certify", fail)
     code, out, err = run(*question)
     assert (code, out) == (70, "")
     assert err.count("\n") == 1

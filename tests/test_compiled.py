@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numba
@@ -15,6 +16,7 @@ import pytest
 import certiforest
 from certiforest import Attacker, LargeSpreadForestClassifier, TreeEnsemble, certify, kernel_cache
 from certiforest.compiled import kernel
+from certiforest.verification.clock import Clock
 
 PACKAGE = Path(certiforest.__file__).parent
 KERNELS = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*_kernels.py"))
@@ -266,3 +268,11 @@ def test_numba_has_the_private_parts_that_keeping_kernels_needs():
         assert hasattr(kernel_cache.CompileResult, part), part
     assert {"load", "save"} <= set(dir(kernel_cache.IndexDataCacheFile))
     assert hasattr(numba.config, "CACHE_DIR")
+
+
+def test_a_row_loses_no_time_while_kernels_compile(monkeypatch):
+    clock = Clock(0.5).start()
+    time.sleep(0.6)
+    assert clock.is_up
+    monkeypatch.setattr(kernel_cache.Kernel, "seconds", kernel_cache.Kernel.seconds + 0.6)
+    assert not clock.is_up

@@ -176,6 +176,15 @@ def test_catboost_with_a_number_that_is_no_float(number, tmp_path):
     assert "Expected numbers within the range of floats" in refusal(content, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["split_index", "float_feature_index"])
+def test_catboost_with_text_for_a_number(name, tmp_path):
+    """The library takes it for 0."""
+    content = sources("CatBoost")[0].decode()
+    text = re.sub(rf'"{name}"\s*:\s*([0-9]+)', rf'"{name}":"\1"', content, count=1)
+    assert text != content
+    assert f"Expected a whole number at {name!r}" in refusal(text, tmp_path)
+
+
 def test_ubjson_with_more_after_its_end(tmp_path):
     content = sources("XGBoost UBJSON")[0]
     (tmp_path / "model").write_bytes(content)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Certificates, Scaling, TreeEnsemble, Verdict, assert_robust, certify
+from certiforest.report import as_html, as_text
 from certiforest.report.witnesses import witnesses_in_data
 
 VOTERS = TreeEnsemble(
@@ -128,14 +129,41 @@ def test_a_report_says_where_it_comes_from(c, tmp_path):
     assert found["attacker"]["frozen"] == ["links"]
     assert found["attacker"]["domain"] == [0.0, 1.0]
     assert found["model"]["sha256"] == VOTERS.sha256
-    assert found["provenance"]["time_limit"] == 3
-    assert found["provenance"]["total_time_limit"] is None
-    assert {"certiforest", "numpy", "python", "date"} <= set(found["provenance"])
+    assert found["origin"]["time_limit"] == 3
+    assert found["origin"]["total_time_limit"] is None
+    assert {"certiforest", "numpy", "python", "date"} <= set(found["origin"])
     certify(VOTERS, c.rows, c.label, domain, proof=True, time_limit=3).save(tmp_path / "c.jsonl")
     loaded = Certificates.load(tmp_path / "c.jsonl")
     assert loaded.about["time_limit"] == 3
     with pytest.raises(ValueError, match="without their model"):
         loaded.report(tmp_path / "r.html")
+
+
+def test_every_option_of_an_attacker_is_in_the_report():
+    X = np.array([[0.0, 3.0, 1.0, 0.0], [0.4, 5.0, 0.0, 1.0], [0.6, 2.0, 1.0, 0.0]])
+    names = ["share", "count", "dll", "exe"]
+    model = TreeEnsemble(
+        [0, -1, -1, 1, -1, -1, 2, -1, -1],
+        [0.5, 0, 0, 3.5, 0, 0, 0.5, 0, 0],
+        [-1, 0, 1, -1, 0, 1, -1, 1, 0],
+        n_features=4,
+        classes=[0, 1],
+        feature_names=names,
+    )
+    attacker = Attacker(
+        1, 1.5, direction={"share": "up"}, integer=["count"], groups=[["dll", "exe"]], frozen=["share"], domain=(0, 9)
+    )
+    findings = certify(model, X, [0, 1, 1], attacker, radius=True, witness=True).findings()
+    described = findings["attacker"]
+    assert described["groups"] == [["dll", "exe"]]
+    assert described["integer"] == ["count"]
+    assert "share" in json.dumps(described["direction"])
+    page, text = as_html(findings), as_text(findings)
+    for words in ("Columns that are one variable", "Features that stay whole numbers", "move one way only"):
+        assert words in page
+        assert words in text
+    for entry in findings["fragile_rows"]:  # a group is taken back as a whole
+        assert len({change["feature"] for change in entry["changes"]} & {"dll", "exe"}) in (0, 2)
 
 
 def test_rows_are_owned(rows):

@@ -62,3 +62,10 @@ def test_results_of_another_version_are_told_from_ours(folder, tmp_path, text):
         (cells / f"{model_name(kind, paper_settings('rewema')[-2])}.json").write_text(text)
     with pytest.raises(ReproductionError, match=r"Expected (a result|results of this version) in .*rewema-quick"):
         reproduce("table3", "rewema", out_dir=tmp_path, data_dir=folder, quick=True)
+
+
+def test_models_of_one_size_only(folder, tmp_path):
+    with pytest.raises(ReproductionError, match="25, 101, got 26"):
+        reproduce("tuning", "rewema", out_dir=tmp_path, data_dir=folder, trees=26)
+    outcome = reproduce("tuning", "rewema", out_dir=tmp_path, data_dir=folder, quick=True, trees=25)
+    assert [row[1] for row in outcome.rows] == ["25 x 4"]

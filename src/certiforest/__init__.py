@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from certiforest.attack.attacker import Attacker
     from certiforest.attack.columns import AttackerError
+    from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certification import certify
     from certiforest.certifier import Certifier, SpreadError
@@ -75,6 +76,7 @@ __all__ = [
     "Nodes",
     "RobustBoostingClassifier",
     "RowError",
+    "RuleAttacker",
     "Scaling",
     "ScalingError",
     "ShortfallError",
@@ -100,6 +102,7 @@ __all__ = [
 _HOME = {
     "certiforest.attack.attacker": ("Attacker",),
     "certiforest.attack.columns": ("AttackerError",),
+    "certiforest.attack.rules": ("RuleAttacker",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier", "SpreadError"),

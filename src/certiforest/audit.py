@@ -19,6 +19,7 @@ integer columns: the ends of their spans are whole numbers.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import sys
 from bisect import bisect_left
@@ -33,6 +34,7 @@ MOST_DIGITS = 4300  # of a number in a file: as many as Python reads by default
 LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
 DEEPEST_SPLIT = 900  # splits of a proof inside one another
 MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
+MOST_VALUES = 10**5  # that rules allow a feature
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
@@ -46,6 +48,9 @@ HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
 ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
             "direction?": object, "integer?": [int], "groups?": [[int]]}  # fmt: skip
+RULE = {"pre": [object], "post": object, "cost": float, "is_numerical": bool}
+RULES = {"budget": float, "attacks": [{"column": object, "rules": [RULE]}],
+         "groups?": [{"name": str, "columns": [(object, int)]}]}  # fmt: skip
 BOTH_SCALES = {"down": object, "up": object}
 DIRECTION = {"up?": [int], "down?": [int], "both?": [int]}
 ROW = {"row": [None], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [None],
@@ -242,6 +247,9 @@ class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
     def __init__(self, entries: Any, n_features: int) -> None:
+        self.rules: dict[int, list[Any]] = {}  # feature -> its rules; what none speaks of is frozen then
+        if type(entries) is dict and "budget" in entries:
+            entries = self._read_rules(read(entries, RULES, "the attacker"), n_features)
         entries = read(entries, ATTACKER, "the attacker")
         norm, self.eps = entries["norm"], entries["eps"]
         expect(norm == "inf" or (type(norm) is int and 0 <= norm <= 100), 'a whole number up to 100 or "inf" as norm')
@@ -278,6 +286,38 @@ class Attacker:
             expect(self._is_inside(dict.fromkeys(group, 0.0)) and self._is_inside(dict.fromkeys(group, 1.0)),
                    "a domain that holds 0 and 1 in the columns of groups")  # fmt: skip
 
+    def _read_rules(self, entries: Any, n_features: int) -> dict[str, Any]:
+        """Read rules, on groups by places of columns in them, and return the rest: prices that add up to a budget."""
+        groups = {group["name"]: group["columns"] for group in entries["groups"] or ()}
+        expect(len(groups) == len(entries["groups"] or ()), "every group once")
+        for attack in entries["attacks"]:
+            column, is_group = attack["column"], type(attack["column"]) is str
+            known = list(groups) if is_group else range(n_features)
+            expect(is_group or type(column) is int, "rules on features by index, or on groups by name")
+            expect(column in known, "rules on features that there are")
+            f = n_features + known.index(column) if is_group else column
+            expect(f not in self.rules, "the rules on a feature together")
+            self.rules[f] = attack["rules"]
+            for rule in attack["rules"]:
+                expect(rule["cost"] > 0 and not (is_group and rule["is_numerical"]), "costs above 0")
+                if is_group:
+                    place = {category: i for i, (category, _) in enumerate(groups[column])}
+                    rule["post"] = place.get(read(rule["post"], str, "a category"))
+                    rule["pre"] = [place[category] for category in rule["pre"] if category in place]
+                if rule["is_numerical"]:
+                    ends = [float(v) if v in ("inf", "-inf") else v for v in rule["pre"]]
+                    expect(len(ends) == 2 and all(type(v) in (int, float) for v in ends), "an interval of numbers")
+                    rule["pre"] = ends
+                else:
+                    rule["pre"] = read(rule["pre"], [float], "what a rule starts from")
+                rule["post"] = read(rule["post"], float, "what a rule leads to")
+        held = [f for f in range(n_features) if f not in self.rules]
+        columns = [[f for _, f in group] for group in groups.values()]
+        moved = {f for g, group in enumerate(columns) if n_features + g in self.rules for f in group}
+        expect(not moved & set(self.rules), "rules on groups instead of their columns")
+        frozen = [f for f in held if f not in moved]
+        return {"norm": 1, "eps": entries["budget"], "frozen": frozen, "groups": columns}
+
     @staticmethod
     def _column(value: Any, words: tuple[Any, ...], end: float, n_features: int) -> list[float]:
         """Return one number per feature, or a single one for all; the words stand for the end."""
@@ -292,6 +332,9 @@ class Attacker:
             "a domain": self.low + self.high != [-LARGEST, LARGEST], "one-way features": self.only_up | self.only_down,
             "integer features": min(self.integer, default=self.n_features) < self.n_features, "groups": self.groups,
         }  # fmt: skip
+        if self.rules:
+            n_rules = sum(map(len, self.rules.values()))
+            return f"Attacker: {n_rules} rules on {len(self.rules)} features, budget {self.eps!r}."
         return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(f', {name}' for name in more if more[name])}."
 
     def allows(self, row: list[float]) -> bool:
@@ -332,6 +375,7 @@ class Reach(dict):
         self.has_budget = self.norm < inf and eps < inf
         self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
         self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
+        self._menus: dict[int, list[tuple[float, Fraction]]] = {}
         self._steps: dict[float, Fraction] = {}
 
     def _step(self, f: int, upwards: bool) -> Fraction:
@@ -344,8 +388,31 @@ class Reach(dict):
     def _of(self, column: list[float], f: int) -> float:
         return column[f] if len(column) > 1 else column[0]
 
+    def menu(self, f: int) -> list[tuple[float, Fraction]]:
+        """Return the values that rules let a feature take, and the least cost of each."""
+        if f not in self._menus:
+            found: dict[float, Fraction] = {}
+            waiting, rules = [(Fraction(0), self.row[f])], self.attacker.rules[f]
+            while waiting:
+                cost, value = heapq.heappop(waiting)
+                self.charge(1 + len(rules))
+                if value in found:
+                    continue
+                found[value] = cost
+                expect(len(found) <= MOST_VALUES and isfinite(value), f"up to {MOST_VALUES} finite values by rules")
+                for rule in rules:
+                    pre, price = rule["pre"], cost + Fraction(rule["cost"])
+                    applies = pre[0] <= value <= pre[1] if rule["is_numerical"] else value in pre
+                    if applies and price <= self.budget:
+                        heapq.heappush(waiting, (price, value * rule["is_numerical"] + rule["post"]))
+            self._menus[f] = sorted(found.items())
+        return self._menus[f]
+
     def __missing__(self, f: int) -> Span:
         x, attacker = self.row[f], self.attacker
+        if f in attacker.rules:
+            self[f] = self.narrow(f, -inf, inf)
+            return self[f]
         if f >= attacker.n_features:
             group, is_free = attacker.groups[f - attacker.n_features], self.norm == 0 or self.eps == inf
             low, high, is_held = 0.0, len(group) - 1.0, group[0] in attacker.frozen
@@ -363,6 +430,9 @@ class Reach(dict):
 
     def narrow(self, f: int, low: float, high: float) -> Span:
         """Return a span whose ends are values that the feature can have; if they are crossed, nothing is in it."""
+        if f in self.attacker.rules:
+            values = [value for value, _ in self.menu(f) if low <= value <= high]
+            return (values[0], values[-1]) if values else (1.0, 0.0)
         return (float(ceil(low)), float(floor(high))) if f in self.attacker.integer else (low, high)
 
     def cost(self, f: int, span: Span) -> tuple[int, Any]:
@@ -371,11 +441,14 @@ class Reach(dict):
         if not self.has_budget or low <= x <= high:
             return 0, 0
         z = low if x < low else high
+        if f in self.attacker.rules:
+            share: Any = min(cost for value, cost in self.menu(f) if low <= value <= high) / self.budget
+            return share.numerator * ONE // share.denominator, share
         if (f, z) not in self._costs:
             (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f, z > x)
             if f >= self.attacker.n_features:  # another category is a move of 1, whichever it is
                 a, b, c, d = 1, 1, 0, 1
-            share: Any = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
+            share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
             if self.norm == 0:
                 share = Fraction(1, self.budget)
             self.charge(share.denominator.bit_length() >> 8)
@@ -494,15 +567,13 @@ class Proof:
                     elif low > v:
                         node = right[node]
                     else:
-                        sides = [
-                            (right[node], reach.narrow(f, nextafter(v, inf), high)),
-                            (left, reach.narrow(f, low, v)),
-                        ]
+                        sides = [(right[node], (nextafter(v, inf), high)), (left, (low, v))]
                 if sides:
                     steps += len(spans)
-                    for child, (start, end) in sides:
-                        inner = {**spans, f: (float(start), float(end))}
-                        if start <= end and reach.affords(inner):
+                    for child, side in sides:
+                        span = reach.narrow(f, *side)
+                        inner = {**spans, f: span}
+                        if span[0] <= span[1] and reach.affords(inner):
                             nodes.append((child, inner))
                     break
             else:
@@ -608,7 +679,11 @@ class Audit:
         self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
         expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
-        self.counts = dict.fromkeys(("stable", "unstable", "open", "not proved", "refuted"), 0)
+        self.attacked = header["attacked"]
+        is_known = all(self._is_among(label, self.model.classes) for label in self.attacked or ())
+        expect(is_known, "attacked to hold classes of the model")
+        names = ("stable", "unstable", "open", "not proved", "refuted")
+        self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
 
     def add(self, line: Any, name: str) -> None:
@@ -621,20 +696,32 @@ class Audit:
         expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
         expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
         try:
-            self._check(row, stable, line)
-            self.counts["open" if stable < 0 else "stable" if stable else "unstable"] += 1
+            is_attacked = self._check(row, stable, line)
+            kind = "open" if stable < 0 else "stable" if stable else "unstable"
+            self.counts[kind if is_attacked else "not attacked"] += 1
         except Refusal as refusal:
             self.counts[refusal.kind] += 1
             if len(self.doubts) < 10:
                 self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
 
-    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> None:
-        """Refuse the row unless all that is said about it holds."""
+    @staticmethod
+    def _is_among(label: Any, labels: list[Any]) -> bool:
+        return any(type(label) is type(known) and label == known for known in labels)
+
+    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> bool:
+        """Refuse the row unless all that is said about it holds; tell whether it is attacked."""
         totals, eps = self.model.totals(row), self.attacker.eps
         own = totals.index(max(totals))
         label, said = self.model.classes[own], line["prediction"]
         if type(said) is not type(label) or said != label:
             raise Refutation(f"Expected the prediction {shown(label)}, got {shown(said)}.")
+        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
+        if self.attacked is not None and not self._is_among(
+            said if line["label"] is None else line["label"], self.attacked
+        ):
+            is_spared = stable == 1 and upper == inf and line["proof"] is None is line["witness"]
+            expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
+            return False
         expect(stable == 0 or line["witness"] is None, "a witness for unstable rows only")
         expect(stable == 1 or line["proof"] is None, "a proof for stable rows only")
         if stable == 1:
@@ -643,7 +730,6 @@ class Audit:
             leads = (totals[own] - total for c, total in enumerate(totals) if c != own)
             expect(not self.margin or min(leads) > self.margin, "an unstable row to be beyond the margin itself")
             self._check_witness(row, eps, own, line["witness"])
-        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
         if lower > upper:
             raise Refutation("Expected a radius up to its upper bound, got a larger one.")
         below = lower if lower == inf else nextafter(lower, -inf)
@@ -653,6 +739,7 @@ class Audit:
             self._check_proof(row, below, own, line["radius_proof"])
         if upper < inf:
             self._check_witness(row, upper, own, line["radius_witness"])
+        return True
 
     @staticmethod
     def _radius(value: Any, default: float) -> float:
@@ -673,7 +760,8 @@ class Audit:
         expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
         values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
         moved = {f: (z, z) for f, (z, x) in values if z != x and f not in self.attacker.place_in}
-        in_reach = all(reach[f][0] <= z <= reach[f][1] for f, (z, _) in moved.items())
+        spans = [(reach[f], reach.narrow(f, *at), at) for f, at in moved.items()]
+        in_reach = all(span[0] <= at[0] <= span[1] and narrowed == at for span, narrowed, at in spans)
         expect(in_reach and reach.affords(moved), "a witness within the attacker's reach")
         totals = self.model.totals(other)
         wins = max(totals) - totals[own] > self.margin if self.margin else totals.index(max(totals)) != own
@@ -711,7 +799,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    sys.stdout.write("\n".join([found.attacker.summary(), f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    first = found.attacker.summary()
+    if found.attacked is not None:
+        first += f" Only rows of these classes are attacked: {', '.join(map(shown, found.attacked))}."
+    sys.stdout.write("\n".join([first, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
     return 1 if found.doubts else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
@@ -21,6 +21,7 @@ def certify(
     radius: bool = False,
     witness: bool = False,
     proof: bool = False,
+    attacked: Iterable[Any] | None = None,
     require_exact: bool = False,
     margin: float = 0.0,
     time_limit: float = 1.0,
@@ -47,6 +48,9 @@ def certify(
     proof : bool, default=False
         Also keep, for each stable row, a proof that anyone can check, and what else `Certificates.save` needs. A row
         that is stable but not proved in time stays stable and has no proof.
+    attacked : list of labels, optional
+        Only rows of these classes (by ``y``, or by prediction where it is not given) are attacked; others are stable,
+        since nobody moves them. All rows are attacked if not given.
     require_exact : bool, default=False
         Raise unless the ensemble has large spread for the attacker, which rules out trees that meet.
     margin : float, default=0.0
@@ -102,6 +106,7 @@ def certify(
         radius=radius,
         witness=witness,
         proof=proof,
+        attacked=attacked,
         require_exact=require_exact,
         margin=margin,
         time_limit=time_limit,

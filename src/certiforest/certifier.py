@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_whole, shown
@@ -65,7 +66,7 @@ class Certifier:
     model : TreeEnsemble, fitted model or path
         Anything that `as_ensemble` takes.
     attacker : Attacker
-    radius, witness, proof, require_exact, margin, time_limit, n_jobs
+    radius, witness, proof, attacked, require_exact, margin, time_limit, n_jobs
         As in `certify`.
 
     Examples
@@ -87,6 +88,7 @@ class Certifier:
         radius: bool = False,
         witness: bool = False,
         proof: bool = False,
+        attacked: Iterable[Any] | None = None,
         require_exact: bool = False,
         margin: float = 0.0,
         time_limit: float = 1.0,
@@ -97,6 +99,9 @@ class Certifier:
         self.ensemble = as_ensemble(model)
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self.radius, self.witness, self.proof = radius, witness, proof
+        if radius and isinstance(self.attacker, RuleAttacker):
+            raise ValueError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+        self.attacked = _check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(_explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = _check_time_limit(time_limit), _check_n_jobs(n_jobs)
@@ -134,11 +139,11 @@ class Certifier:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
         rows = self.ensemble.rows(X)
         label = None if y is None else labels_of(y, len(rows), self.ensemble.classes)
-        work = _Work(self, rows, total_time_limit, progress)
+        work = _Work(self, rows, label, total_time_limit, progress)
         is_interrupted = work.run(work.find_verdicts, is_last=not self.radius)
         if self.radius and not is_interrupted:
             is_interrupted = work.run(work.find_radii, is_last=True)
-        return work.certificates(label, getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
+        return work.certificates(getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
 
     def measure(
         self,
@@ -148,28 +153,57 @@ class Certifier:
         total_time_limit: float = math.inf,
         progress: Callable[[int], None] | None = None,
     ) -> Certificates:
-        """Return what was found about rows, and their radii: as with ``radius=True``, but after all verdicts."""
+        """Return what was found about rows, and their radii: as with ``radius=True``, but after all verdicts.
+
+        Radii that were found before stay as they are; one between 0 and inf is none. With ``witness``, unstable rows
+        without a witness get one, too. Where Ctrl-C comes in between, radii that are not found yet are between 0 and
+        inf.
+        """
         _check_margin(self.margin, self.ensemble, radius=True)
         rows = self.ensemble.rows(X)
-        work = _Work(self, rows, total_time_limit, progress)
-        work.out.stable[:] = found.stable
+        label = found.prediction if found.label is None else found.label
+        work = _Work(self, rows, label, total_time_limit, progress)
+        out, work.adds_witness = work.out, self.witness
+        out.stable[:] = found.stable
+        if found.radius is not None and found.radius_upper is not None:
+            out.radius[:], out.radius_upper[:] = found.radius, found.radius_upper
+        if found.witness is not None and out.witness is not None:
+            out.witness[:] = found.witness
+        is_new = (out.radius == 0) & (out.radius_upper == math.inf)
         is_interrupted = work.run(work.find_radii, is_last=True)
-        return replace(found, radius=work.out.radius, radius_upper=work.out.radius_upper, is_interrupted=is_interrupted)
+        out.radius[is_new & ~out.is_measured], out.radius_upper[is_new & ~out.is_measured] = 0.0, math.inf
+        added: dict[str, Any] = {"witness": out.witness, "rows": work.all_rows} if self.witness else {}
+        is_interrupted = is_interrupted or found.is_interrupted
+        return replace(found, radius=out.radius, radius_upper=out.radius_upper, is_interrupted=is_interrupted, **added)
 
 
 class _Work:
     """Rows at work: what is found out about them, by several threads, until it is done or Ctrl-C comes."""
 
     def __init__(
-        self, certifier: Certifier, rows: Rows, total_time_limit: float, progress: Callable[[int], None] | None
+        self,
+        certifier: Certifier,
+        rows: Rows,
+        label: NDArray | None,
+        total_time_limit: float,
+        progress: Callable[[int], None] | None,
     ) -> None:
-        self.certifier, self.rows, self.progress = certifier, rows, progress
+        self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
         has_witness = certifier.witness or certifier.proof
         self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
         self.total_time_limit = _check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.blocks = list(rows.blocks())
+        self.adds_witness = False
+
+    def spared(self, block: slice) -> NDArray[np.bool_]:
+        """Return which rows of a block nobody attacks; predictions are known."""
+        attacked, classes = self.certifier.attacked, self.certifier.ensemble.classes
+        if attacked is None:
+            return np.zeros(block.stop - block.start, bool)
+        label = classes[self.out[block].prediction] if self.label is None else self.label[block]
+        return ~np.isin(label, attacked)
 
     def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out which rows of a block are stable; yield how many more are done."""
@@ -185,6 +219,8 @@ class _Work:
             is_open |= found.stable == STABLE
         if found.witness is not None:
             is_open |= found.stable == UNSTABLE
+        spared = self.spared(block)
+        found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
         for i in np.flatnonzero(is_open):
@@ -207,15 +243,31 @@ class _Work:
         proof, attacker = self.certifier.proof, self.certifier.attacker
         prepared, rule, roads = self.certifier.ready
         x, found = self.rows[block], self.out[block]
-        bound_radii(rule, prepared, x, found.radius, found.radius_upper)
-        is_open = (found.radius != found.radius_upper) | proof
-        yield int((~is_open).sum())
-        for i in np.flatnonzero(is_open):
-            known = _sharpen(found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features)
-            measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
-            found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
-            if found.radius_proof is not None and found.radius_witness is not None:
-                found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+        is_open = (found.radius == 0) & (found.radius_upper == math.inf)
+        lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
+        bound_radii(rule, prepared, x, lower, upper)
+        spared = self.spared(block)
+        lower[spared] = upper[spared] = math.inf
+        found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
+        is_open &= ((lower != upper) | proof) & ~spared
+        found.is_measured[~is_open] = True
+        lacks = np.zeros(len(x), bool)
+        if found.witness is not None and self.adds_witness:
+            lacks = (found.stable == UNSTABLE) & np.isnan(found.witness).all(axis=1)
+        yield int((~is_open & ~lacks).sum())
+        for i in np.flatnonzero(is_open | lacks):
+            if lacks[i] and found.witness is not None:
+                attack = roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                found.witness[i] = np.nan if attack is None else attack
+            if is_open[i]:
+                known = _sharpen(
+                    found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features
+                )
+                measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
+                found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
+                if found.radius_proof is not None and found.radius_witness is not None:
+                    found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
+            found.is_measured[i] = True
             yield 1
 
     def run(self, steps: Callable[[VisitOrder, slice], Iterator[int]], *, is_last: bool) -> bool:
@@ -257,11 +309,15 @@ class _Work:
                 raise
         return False
 
-    def certificates(self, label: NDArray | None, index: Any, is_interrupted: bool) -> Certificates:
+    @property
+    def all_rows(self) -> NDArray[np.float64] | None:
+        """The rows themselves, None if there are none."""
+        return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
+
+    def certificates(self, index: Any, is_interrupted: bool) -> Certificates:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
         ensemble, radius, proof = certifier.ensemble, certifier.radius, certifier.proof
-        has_rows = proof or certifier.witness
         if is_interrupted:
             out.forget(~out.is_decided)
             for block in self.blocks:
@@ -270,7 +326,7 @@ class _Work:
             prediction=ensemble.classes[out.prediction],
             stable=out.stable,
             method=np.array([method.name.lower() for method in Method])[out.method],
-            label=label,
+            label=self.label,
             radius=out.radius if radius else None,
             radius_upper=out.radius_upper if radius else None,
             witness=out.witness,
@@ -278,8 +334,9 @@ class _Work:
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,
             radius_witness=out.radius_witness if radius else None,
-            rows=np.concatenate([rows[block] for block in self.blocks]) if has_rows and self.blocks else None,
+            rows=self.all_rows if proof or certifier.witness else None,
             attacker=certifier.attacker,
+            attacked=certifier.attacked,
             margin=certifier.margin,
             model_sha256=ensemble.sha256 if proof else None,
             classes=ensemble.classes,
@@ -303,7 +360,8 @@ class _Columns:
 
     def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
         self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
-        self.method, self.is_decided = np.full(n_rows, Method.NONE, np.int8), np.zeros(n_rows, bool)
+        self.method = np.full(n_rows, Method.NONE, np.int8)
+        self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
         self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
         self.witness = np.full((n_rows, n_features), np.nan) if witness else None
         nothing = np.full(n_rows, None) if proof else None
@@ -321,6 +379,21 @@ class _Columns:
         self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan
+
+
+def _check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
+    """Return the labels of the classes that are attacked, in the model's order."""
+    if attacked is None:
+        return None
+    if isinstance(attacked, (str, bytes)) or not hasattr(attacked, "__iter__"):
+        raise ValueError(f"Expected attacked to be a list of labels, got {shown(attacked)}.")
+    wanted = list(attacked)
+    for label in wanted:
+        if not any(label == known for known in classes.tolist()):
+            raise ValueError(
+                f"Expected attacked to hold labels of the model, {shown(classes.tolist())}, got {shown(label)}."
+            )
+    return classes[[known in wanted for known in classes.tolist()]]
 
 
 def _check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +22,10 @@ from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
 from certiforest.verification.certificates import Certificates, Verdict
 from certiforest.verification.tally import Tally
+from certiforest.words import reason
 
 SPLIT_EVERY = 16  # counts of so many blocks are added up at a time
+SECONDS_TO_ANSWER = 10  # for a scheduler
 MADE = ("verdict", "radius_is_exact")  # from other findings
 
 
@@ -42,6 +46,55 @@ def certify_lazily(certifier: Certifier, X: Any, y: Any, total_time_limit: float
     if isinstance(X, dd.DataFrame):
         return _of_frame(certifier, X, y)
     raise RowError(f"Expected rows as a dask array or frame, got a {type(X).__name__}; call X.compute() first.")
+
+
+class NoWorkersError(ValueError):
+    """There is no scheduler to ask for workers, or it has none."""
+
+
+@contextmanager
+def workers(address: str | None, n_workers: int | None) -> Iterator[tuple[Callable[..., Any], int]]:
+    """Yield what has a function called on workers of dask, and how many such calls should be under way at once.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a scheduler; if not given, workers are started here.
+    n_workers : int, optional
+        How many processes to start.
+    """
+    from distributed import Client, LocalCluster
+
+    # Rows go with their task, so that another worker can take over when one is lost.
+    options = {"distributed.admin.large-graph-warning-threshold": "1GB", "distributed.logging.distributed": "error"}
+    with dask.config.set(options), ExitStack() as opened:
+        try:
+            place: Any = address
+            if address is None:
+                local = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+                place = opened.enter_context(local)
+            client = opened.enter_context(Client(place, timeout=SECONDS_TO_ANSWER))
+            n_threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
+        except (OSError, ValueError) as error:
+            raise NoWorkersError(
+                f"Expected a scheduler of dask at {address}, got none in {SECONDS_TO_ANSWER} seconds ({reason(error)})."
+                " Start one by: dask scheduler, and workers by: dask worker ADDRESS."
+            ) from None
+        if not n_threads:
+            raise NoWorkersError(f"Expected workers at {address}, got none; start some by: dask worker ADDRESS.")
+        sent: dict[int, Any] = {}
+
+        def submit(
+            function: Callable[..., Any], advance: Callable[[int], None], certifier: Certifier, *rest: Any
+        ) -> Any:
+            if id(certifier) not in sent:
+                sent[id(certifier)] = client.scatter(certifier, broadcast=True), certifier
+            future = client.submit(function, sent[id(certifier)][0], *rest, pure=False)
+            n_rows = len(rest[0])
+            future.add_done_callback(lambda _: advance(n_rows))
+            return future
+
+        yield submit, 2 * n_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,4 +356,4 @@ def _count_frame(frame: Any, empty: Certificates) -> Any:
 
 def _added_up(counts: Any, empty: Certificates) -> Tally:
     table = counts.sum(axis=0, split_every=SPLIT_EVERY).reshape(len(empty.classes), 3, 2)  # type: ignore[arg-type]
-    return Tally(table, empty.label is not None)
+    return Tally(table, np.asarray(empty.classes), empty.label is not None)

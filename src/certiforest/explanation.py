@@ -24,7 +24,7 @@ from certiforest.report.explained import as_html, as_text
 from certiforest.report.findings import feature_names_of
 from certiforest.report.page import write_page
 from certiforest.report.witnesses import differ, list_changes, trim
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
+from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.cells import Local
 from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
@@ -45,7 +45,8 @@ class Explanation:
     witness : ndarray of float64, shape (n_features,), or None
         A row within reach that is predicted otherwise, without changes that it does not need; None if there is none.
     freeze : tuple of int, or None
-        Features that, could they not be changed, would make an unstable row stable; None if that was not found out.
+        Features that, could they not be changed, would make an unstable row stable; None if that was not found out. A
+        group of columns is named by its first.
     freeze_is_smallest : bool
         Whether no smaller set of features does so.
     facts : dict
@@ -113,23 +114,22 @@ def explain(
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
     found = questions.ask(radius=True, proof=True)
-    stable, witness, freeze, is_smallest = int(found.stable[0]), None, None, False
-    if stable == UNSTABLE and found.witness is not None:
-        witness = trim(ensemble, x, found.witness[0])
+    witness, freeze, is_smallest = questions.attack_in(found), None, False
+    if witness is not None:
         freeze, is_smallest = _smallest_freeze(questions, witness)
     facts: dict[str, Any] = {
         "name": name,
-        "attacker": describe_attacker(attacker, names),
+        "attacker": describe_attacker(questions.attacker, names),
         "scaled": scaling is not None,
         "prediction": str(found.prediction[0]),
-        "stable": stable,
+        "stable": int(found.stable[0]),
         "method": str(found.method[0]),
         "radius": _bounds(found),
         "alone": questions.each_alone(names),
         **_contest(ensemble, x, attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
-        "freeze": None if freeze is None else [names[f] for f in freeze],
+        "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
         "proof": _size_of_proof(found),
     }
@@ -149,11 +149,25 @@ def _one_row(x: Any, ensemble: TreeEnsemble) -> NDArray[np.float64]:
 
 
 class _Questions:
-    """Asks about one row with more and more features frozen."""
+    """Asks about one row with more and more features frozen; a group is frozen whole, and named by its first column.
+
+    Attributes
+    ----------
+    attacker : Attacker
+        With columns by index.
+    columns : dict of int and list of int
+        The columns of each variable: a feature, or a group by its first column.
+    """
 
     def __init__(self, ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, time_limit: float) -> None:
-        self.ensemble, self.x, self.attacker, self._time_limit = ensemble, x, attacker, time_limit
-        self._already = np.flatnonzero(attacker.is_frozen(ensemble.n_features))
+        self.ensemble, self.x, self._time_limit = ensemble, x, time_limit
+        self.attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
+        self._already = set(np.flatnonzero(self.attacker.is_frozen(ensemble.n_features)).tolist())
+        self.columns = {f: [f] for f in range(ensemble.n_features)}
+        for group in self.attacker.group_columns:
+            for column in group:
+                del self.columns[column]
+            self.columns[min(group)] = list(group)
         self._n_asked, self._end = 0, time.monotonic() + MOST_SECONDS
 
     @property
@@ -162,25 +176,39 @@ class _Questions:
         return self._n_asked >= MOST_QUESTIONS or time.monotonic() > self._end
 
     def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
-        """Certify the row while these features, too, cannot be changed."""
+        """Certify the row while these variables, too, cannot be changed."""
         self._n_asked += 1
-        attacker, more = self.attacker, sorted({*frozen} - {*self._already.tolist()})
+        attacker, more = self.attacker, {column for variable in frozen for column in self.columns[variable]}
         if more:
-            document = {**attacker.to_document(), "frozen": sorted([*self._already.tolist(), *more])}
-            attacker = Attacker.from_document(document)
+            attacker = attacker.replace(frozen=sorted(self._already | more))
         options = {"witness": True, "time_limit": self._time_limit, **options}
         return certify(self.ensemble, self.x[None], None, attacker, **options).unless_interrupted()
 
+    def attack_in(self, found: Certificates) -> NDArray[np.float64] | None:
+        """Return the witness without changes that it does not need; None if there is none."""
+        if found.witness is None or found.stable[0] != UNSTABLE or np.isnan(found.witness[0]).all():
+            return None
+        return trim(self.ensemble, self.x, found.witness[0], self.attacker.group_columns)
+
+    def changed(self, z: NDArray[np.float64]) -> frozenset[int]:
+        """Return the variables that differ."""
+        at = differ(self.x, z)
+        return frozenset(variable for variable, columns in self.columns.items() if at[columns].any())
+
     def each_alone(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the radius of the row if one feature alone can be changed, the smallest first, none if infinite."""
-        used = np.unique(self.ensemble.feature[self.ensemble.feature >= 0]).tolist()
+        """Return the radius of the row if one variable alone can be changed, the smallest first, none if infinite."""
+        used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
         entries = []
-        for f in sorted(set(used) - set(self._already.tolist())):
-            others = set(range(self.ensemble.n_features)) - {f}
-            radius = _bounds(self.ask(others, radius=True, witness=False))
-            if radius[1] is not None:
-                entries.append({"feature": names[f], "radius": radius})
+        for variable, columns in self.columns.items():
+            if used & set(columns):
+                radius = _bounds(self.ask(set(self.columns) - {variable}, radius=True, witness=False))
+                if radius[1] is not None:
+                    entries.append({"feature": _name(columns, names), "radius": radius})
         return sorted(entries, key=lambda entry: entry["radius"][1])
+
+
+def _name(columns: Sequence[int], names: Sequence[str]) -> str:
+    return " or ".join(names[column] for column in columns)
 
 
 def _bounds(found: Certificates) -> list[float | None]:
@@ -196,20 +224,17 @@ def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tup
     Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
     frozen, and either the row is stable, or there is one more attack to meet.
     """
-    attacks = [_changed(questions, witness)]
+    attacks = [questions.changed(witness)]
     while not questions.is_over:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
         if found.stable[0] == STABLE:
             return tuple(sorted(chosen)), is_smallest
-        if found.stable[0] == UNDECIDED or found.witness is None:
+        attack = questions.attack_in(found)
+        if attack is None:
             break
-        attacks.append(_changed(questions, trim(questions.ensemble, questions.x, found.witness[0])))
+        attacks.append(questions.changed(attack))
     return None, False
-
-
-def _changed(questions: _Questions, z: NDArray[np.float64]) -> frozenset[int]:
-    return frozenset(np.flatnonzero(differ(questions.x, z)).tolist())
 
 
 def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:
@@ -242,7 +267,7 @@ def _contest(
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     prepared = Prepared(ensemble, attacker)
-    local, leads, y = Local(prepared, x, attacker), prepared.leads, prepared.predict(x)
+    local, leads, y = Local(prepared, x, prepared.attacker), prepared.leads, prepared.predict(x)
     unit, leaf = leads.unit, prepared.ensemble.leaf
 
     def add(value: int, rival: int) -> int:

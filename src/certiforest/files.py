@@ -58,7 +58,7 @@ def check_writable(path: str | os.PathLike[str], *, replace: bool) -> None:
 
 
 def write_atomically(
-    path: str | os.PathLike[str], content: str | bytes | Iterable[str], *, replace: bool = True
+    path: str | os.PathLike[str], content: str | bytes | Iterable[str | bytes], *, replace: bool = True
 ) -> None:
     """Write ``content`` to ``path`` so that a reader, at any moment, sees the old file or the whole new one.
 

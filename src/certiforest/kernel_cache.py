@@ -21,6 +21,7 @@ import hashlib
 import logging
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +43,17 @@ Signature = tuple[types.Type, ...]
 class Kernel(CPUDispatcher):
     """A compiled function for which all arrays can be written to."""
 
+    seconds = 0.0  # spent on compiling or loading, by all kernels
+
     def _compile_for_args(self, *args: Any, **keywords: Any) -> Any:
         """Return the code for arguments of types that this kernel has not been called with yet."""
+        began = time.monotonic()
+        try:
+            return self._code_for(*args, **keywords)
+        finally:
+            Kernel.seconds += time.monotonic() - began
+
+    def _code_for(self, *args: Any, **keywords: Any) -> Any:
         given = [numba.typeof(value) for value in args]
         wanted = [_writable(argument) for argument in given]
         if wanted == given:

@@ -43,3 +43,4 @@ class Method(IntEnum):
     PROVED = 2  #: trees meet, and tables found by message passing decide, or the attack they lead to
     SOLVED = 3  #: the same after cutting what is in reach into parts, or not decided in time
     NONE = 4  #: never looked at: Ctrl-C came before
+    SPARED = 5  #: not attacked, by who attacks

@@ -246,6 +246,22 @@ class Attacker(Immutable):
             return False
         return self.norm == 0 or Fraction(self.eps) * self.group_scale(number) >= 1
 
+    @property
+    def menu_columns(self) -> tuple[int, ...]:
+        """The columns that take a few values only, see `menu`; groups apart."""
+        return ()
+
+    def menu(self, variable: int, value: float, n_features: int) -> list[tuple[float, Fraction]]:
+        """Return the values that a column, or a group, can take from a value, and what each costs: a power of the norm.
+
+        Variables from ``n_features`` on are groups, whose values are places of columns in them.
+        """
+        number = variable - n_features
+        cost = 1 / self.group_scale(number)
+        cost = Fraction(1) if self.norm == 0 else cost if self.norm == math.inf else cost ** int(self.norm)
+        places = range(len(self.group_columns[number]))
+        return [(float(place), cost if place != value else Fraction(0)) for place in places]
+
     def group_scale(self, number: int) -> Fraction:
         """Return the scale of a group's columns, exactly."""
         scale = self.scale[0] if isinstance(self.scale, tuple) else self.scale

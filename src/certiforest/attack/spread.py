@@ -79,6 +79,8 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
         return None
+    if attacker.menu_columns:  # who moves by rules may go anywhere
+        return Fraction(0)
     shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
     near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates

@@ -92,7 +92,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         code, sentence = _explain(error)
         console.complain(f"error: {sentence}")
     if code == INTERRUPTED:
-        console.complain("Interrupted; nothing half done was written.")
+        console.complain("Interrupted; every file that was written is whole.")
     if argv is None:  # the process ends here: looking for cycles in what libraries loaded takes 0.4 s
         gc.freeze()
         console.close_broken_streams()
@@ -136,6 +136,7 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.attack.columns import AttackerError
     from certiforest.certifier import SpreadError
     from certiforest.data.catalogue import DatasetError
+    from certiforest.data.parts import PartsError
     from certiforest.data.sources import SourceError
     from certiforest.data.split import SplitError
     from certiforest.data.tables import TableError
@@ -146,4 +147,4 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.verification.certificate_file import CertificateError
 
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
-    return (*model, TableError, SplitError, SourceError, DatasetError, ReproductionError)
+    return (*model, TableError, SplitError, SourceError, PartsError, DatasetError, ReproductionError)

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.options import (
+    CertifyingOptions,
+    DataOptions,
+    InputError,
+    ModelPath,
+    OutputOptions,
+    StreamOptions,
+    find_label,
+)
+from certiforest.words import shown
 
 BELOW_REQUIRED = 1
 
@@ -17,17 +26,21 @@ def certify(
     model: ModelPath,
     data: DataOptions,
     options: CertifyingOptions,
+    streaming: StreamOptions,
     output: OutputOptions,
     radius: Annotated[bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")] = False,
     witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="CSV", help="Write one line per row.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Write one line per row: .csv, .parquet, or a directory of Parquet parts."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
     proof: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
     ] = None,
     require: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Exit with 1 if proved robust accuracy is below, e.g. 0.9."),
+        list[str] | None,
+        typer.Option(metavar="SHARE", help="Exit with 1 if robust accuracy, or recall of LABEL=SHARE, is below."),
     ] = None,
 ) -> None:
     """Prove, row by row, whether an attacker can change the prediction.
@@ -40,49 +53,77 @@ def certify(
 
       certiforest certify m.json digits --eps 0.015 --require 0.9 --json
 
+      certiforest certify m.json 'rows-*.parquet' --eps 0.1 --out found
+
+      certiforest certify m.json b.csv --target bad --attacker fraud.json
+          --attacked 1 --require 1=0.8
+
     Rows are scaled by the scaling inside the model file, if it has one;
     eps and radius are in scaled units, witnesses in those of the data.
     Without --target there are predictions and stability but no verdicts.
     What --proof writes is checked by certiforest audit, for a model that
     is a file of certiforest (convert writes one).
+
+    Files are read block by block, and --out is written block by block: a
+    run that was stopped, in whatever way, goes on where it stopped when
+    the same command is given again.
     """
-    output.check({"--out": out, "--report": report, "--proof": proof}, [model, data.data])
-    if require is not None and not 0 <= require <= 1:
-        raise InputError(f"Expected --require between 0 and 1, got {require}.")
+    output.check({"--report": report, "--proof": proof}, [model, data.data])
+    streaming.check()
+    shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
-    from certiforest.cli.certifying import ask
-    from certiforest.cli.summaries import rows_as_csv, show_summary, summarise
-    from certiforest.report import SpreadFacts, gather, render
-
-    question = ask(model, data, options)
-    if require is not None and question.rows.y is None:
-        raise InputError("Expected labels with --require, got none: name the label column by --target.")
-    for_report = report is not None
-    run = question.answer(radius=radius or for_report, witness=witness or for_report, proof=proof is not None)
-    found, spread = run.found, SpreadFacts.of(run.ensemble, run.attacker)
-    summary = summarise(run, spread)
-    if found.is_interrupted:
-        if not output.as_json:
-            show_summary(summary)
-        raise typer.Exit(INTERRUPTED)
     if out is not None:
-        output.write(out, rows_as_csv(found, run.rows, radius=radius, witness=witness))
-    if proof is not None:
-        found.save(proof, replace=output.force)
-    if report is not None:
-        findings = gather(found, spread=spread, **run.names_for_report)
-        output.write(report, render(findings, report.suffix))
+        output.check_place("--out", out, {"--report": report, "--proof": proof}, [model, data.data])
+    if radius and streaming.radius_rows is not None:
+        raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
+    from certiforest.cli.certifying import Asked, ask_stream
+    from certiforest.cli.summaries import show_summary, summarise
+    from certiforest.report import SpreadFacts, render
+
+    question = ask_stream(model, data, options, streaming)
+    wanted = [(None if text is None else find_label("--require", text, question.ensemble), at) for text, at in shares]
+    if wanted and question.first.y is None:
+        raise InputError("Expected labels with --require, got none: name the label column by --target.")
+    run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
+    spread = SpreadFacts.of(question.ensemble, question.attacker)
+    summary = summarise(run, spread)
+    if proof is not None and not run.is_interrupted:
+        run.certificates.save(proof, replace=output.force)
+    if report is not None and run.n_done:
+        output.write(report, render(run.findings(spread), report.suffix))
     if output.as_json:
         console.say_json(summary)
-    else:
+    elif run.n_done:
         show_summary(summary)
-        if out is not None:
+        if out is not None and not run.is_interrupted:
             console.say(f"One line per row: {out}")
-        if proof is not None:
+        if proof is not None and not run.is_interrupted:
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
-        if report is not None:
+        if report is not None and run.n_done:
             console.say(f"Report: {report}")
-    if require is not None and found.robust_accuracy < require:
-        console.complain(f"Robust accuracy {found.robust_accuracy:.4f} is below the required {require}.")
+    if run.is_interrupted:
+        for line in run.how_to_go_on:
+            console.complain(line)
+        raise typer.Exit(INTERRUPTED)
+    is_below = False
+    for label, least in wanted:
+        share = run.robust_accuracy if label is None else run.robust_recall.get(label, 0.0)
+        if not share >= least:
+            what = "Robust accuracy" if label is None else f"Robust recall of {label}"
+            console.complain(f"{what} {share:.4f} is below the required {least}.")
+            is_below = True
+    if is_below:
         raise typer.Exit(BELOW_REQUIRED)
+
+
+def _read_required(text: str) -> tuple[str | None, float]:
+    """Read a share of all rows, or LABEL=SHARE, a share of one label's rows."""
+    label, _, share = text.rpartition("=")
+    try:
+        number = float(share)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise InputError(f"Expected --require between 0 and 1, or LABEL=SHARE, got {shown(text)}.")
+    return label or None, number

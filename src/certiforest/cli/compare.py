@@ -38,6 +38,7 @@ def compare(
     output.check({"--out": out}, [model, other, data.data])
     from certiforest.cli.certifying import ask
     from certiforest.comparison import compare
+    from certiforest.words import norm_name
 
     rival = replace(
         options,
@@ -50,7 +51,7 @@ def compare(
     names = [Path(question.model).name for question in questions]
     if names[0] == names[1] or rival != options:
         names = [
-            f"{name} against L{question.options.norm}, eps {question.options.eps:g}"
+            f"{name} against L{norm_name(question.attacker.norm)}, eps {question.attacker.eps:g}"
             for name, question in zip(names, questions, strict=True)
         ]
     found = [

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,6 +25,7 @@ from rich.text import Text
 
 from certiforest.words import printable
 
+SECONDS_BETWEEN_LINES = 60
 WIDTH_OF_FILES = 160  # a file or pipe has no width to fit into
 
 
@@ -149,28 +151,45 @@ def _is_terminal(stream: Any) -> bool:
 
 
 class Steps:
-    """Counts steps of a task on a progress bar."""
+    """Counts steps of a task: on a progress bar, or, where nobody watches, in a line a minute."""
 
-    def __init__(self, bar: Progress, title: str, total: int) -> None:
-        self._bar, self._title = bar, title
+    def __init__(self, bar: Progress, title: str, total: int | None, is_seen: bool) -> None:
+        self._bar, self._title, self._is_seen = bar, title, is_seen
         self._task = bar.add_task(title, total=total)
+        self._start = self._last = time.monotonic()
 
     def __call__(self, n_steps: int) -> None:
         """Count more steps as done."""
         self._bar.advance(self._task, n_steps)
+        now = time.monotonic()
+        if self._is_seen or now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        task = self._bar.tasks[self._task]
+        done, total = int(task.completed), task.total
+        left = "" if not total or not done else f", {_duration((now - self._start) / done * (total - done))} left"
+        complain(f"{self._title}: {done:,}{f' of {int(total):,}' if total else ''}{left}")
 
     def show(self, n_done: int, total: int, step: str) -> None:
         """Say which step of how many is being done."""
         self._bar.update(self._task, completed=n_done, total=total, description=printable(f"{self._title}: {step}"))
 
 
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+
+
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Steps]:
-    """Show a bar with the time left while standard error is a terminal; yields what counts steps."""
+def progress_bar(title: str, total: int | None) -> Iterator[Steps]:
+    """Show a bar with the time left while standard error is a terminal; yields what counts steps.
+
+    Where nobody knows how many steps there are, ``total`` is None.
+    """
     description = TextColumn("{task.description}", markup=False)
     columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     is_seen = _is_terminal(sys.stderr)
     console = Console(stderr=True) if is_seen else Console(file=io.StringIO())
     bar = Progress(*columns, console=console, transient=True)
     with bar if is_seen else nullcontext():  # a disabled bar leaves an empty line in older versions of rich
-        yield Steps(bar, printable(title), total)
+        yield Steps(bar, printable(title), total, is_seen)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from certiforest.files import FileError, check_readable, check_writable, write_atomically
-from certiforest.words import shown
+from certiforest.words import listed, shown
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from certiforest.attack.attacker import Attacker
-    from certiforest.data.sources import Source
+    from certiforest.data.sources import Sample, Source
     from certiforest.ensemble import TreeEnsemble
 
 PICKLES = (".joblib", ".pkl", ".pickle")
@@ -96,7 +99,11 @@ class DataOptions:
 
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="CSV, Parquet, npz or LIBSVM file, or a name from 'certiforest datasets'."),
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, Parquet, npz or LIBSVM file, a pattern of such ('rows-*.parquet', for certify), or a name from"
+            " 'certiforest datasets'.",
+        ),
     ]
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
@@ -157,13 +164,86 @@ class AttackerOptions:
 class CertifyingOptions(AttackerOptions):
     """An attacker, and how long and how widely to look for its attacks."""
 
-    eps: Eps
+    eps: Annotated[
+        float | None, typer.Option(metavar="E", help="How far the attacker may move a row; or give --attacker.")
+    ] = None
     domain: Domain = None
+    attacker_file: Annotated[
+        Path | None, typer.Option("--attacker", metavar="FILE", help="JSON file that describes the whole attacker.")
+    ] = None
+    scale_from: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Table whose ranges are the columns' units: eps is a share.")
+    ] = None
+    attacked: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Class whose rows are attacked; repeat for more.")
+    ] = None
     part: Part = None
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
     ] = 1.0
     jobs: Jobs = 1
+
+    def whole_attacker(self, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
+        """Return the attacker of some rows: the one in a file, or the one that options describe."""
+        if self.attacker_file is None:
+            if self.eps is None:
+                raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
+            attacker = self.attacker(self.eps, rows.names, ensemble.n_features, self.domain)
+        else:
+            from certiforest.attack.attacker import Attacker
+
+            if (self.eps, self.domain) != (None, None) or self.norm != "inf" or self.frozen:
+                raise InputError("Expected --attacker without --norm, --eps, --domain and --frozen, got both.")
+            attacker = Attacker.load(self.attacker_file)
+        if self.scale_from is not None:
+            attacker = attacker.replace(scale=self._ranges(attacker, rows, ensemble, data))
+        return attacker.resolve(ensemble.n_features, rows.names)
+
+    def _ranges(self, attacker: Attacker, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> NDArray:
+        """Return the range of each column of a table; 1 where it is constant."""
+        from certiforest.ensemble.scaling import Scaling
+
+        if rows.scaling is not None or attacker.scale is not None:
+            raise InputError(
+                "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
+            )
+        table, _ = replace(data, data=str(self.scale_from)).source().open(ensemble.n_features)
+        return Scaling.of(table.with_features(ensemble.feature_names, ensemble.n_features).X).range
+
+    def attacked_labels(self, ensemble: TreeEnsemble) -> list[Any] | None:
+        """Return the labels that are attacked."""
+        if not self.attacked:
+            return None
+        return [find_label("--attacked", text, ensemble) for text in self.attacked]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How long to work, how many radii to find, and who works."""
+
+    total_time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="For all rows; after it each gets one attempt. Verdicts come first."),
+    ] = math.inf
+    radius_rows: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Find radii and witnesses for the report of N random rows; 0 for none."),
+    ] = None
+    seed: Annotated[int, typer.Option(metavar="N", help="Which rows these are.")] = 0
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes to share the work (needs dask).")] = None
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of dask whose workers share the work.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse numbers that mean nothing."""
+        if not self.total_time_limit >= 0:
+            raise InputError(f"Expected --total-time-limit in seconds >= 0, got {self.total_time_limit}.")
+        check_between("--radius-rows", self.radius_rows, 0, 2**24)
+        check_between("--seed", self.seed, 0, 2**63 - 1)
+        check_between("--workers", self.workers, 1, 10_000)
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("Expected --workers, which are started here, or --scheduler, got both.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +275,30 @@ class OutputOptions:
                 )
             places[place] = option
 
+    def check_place(
+        self, option: str, place: Path, outputs: dict[str, Path | None], inputs: Sequence[str | Path]
+    ) -> None:
+        """Refuse a place for one file, or, without a suffix, for several, as `check` does."""
+        others = {os.path.realpath(path): str(path) for path in inputs}
+        others |= {os.path.realpath(path): name for name, path in outputs.items() if path is not None}
+        other = others.get(os.path.realpath(place))
+        if other is not None:
+            raise InputError(f"Expected {option} to be a file of its own, got {place}, which is {other} too.")
+        if (place.suffix or os.path.lexists(place)) and not place.is_dir():
+            check_writable(place, replace=self.force)
+
     def write(self, path: Path, content: str) -> None:
         """Write a file whole, or not at all."""
         write_atomically(path, content, replace=self.force)
+
+
+def find_label(option: str, text: str, ensemble: TreeEnsemble) -> Any:
+    """Return the model's label that is written so."""
+    labels = ensemble.classes.tolist()
+    found = [label for label in labels if str(label) == text]
+    if not found:
+        raise InputError(f"Expected {option} to name one of the model's labels, {listed(labels)}, got {shown(text)}.")
+    return found[0]
 
 
 def open_model(path: Path) -> TreeEnsemble:

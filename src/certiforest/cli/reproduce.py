@@ -24,6 +24,9 @@ def reproduce(
         Path, typer.Option(metavar="DIR", help="Results, cell by cell; what is there is not run again.")
     ] = Path("reproduction-results"),
     quick: Annotated[bool, typer.Option("--quick", help="A small version: few rows, small models.")] = False,
+    trees: Annotated[
+        int | None, typer.Option(metavar="N", help="Only the paper's models of so many trees: 25 or 101.")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
     data_dir: DataDir = None,
     download: Download = False,
@@ -36,6 +39,8 @@ def reproduce(
       certiforest reproduce table3 --dataset mnist26 --download --quick
 
       certiforest reproduce table4 --dataset fashion03 --data-dir ~/data
+
+      certiforest reproduce tuning --dataset mnist26 --trees 25
 
     table3: accuracy and robust accuracy; table4: by norm; table5: time
     and memory of verification; figure3: rows decided within a time limit;
@@ -55,6 +60,7 @@ def reproduce(
             data_dir=data_dir,
             download=download,
             quick=quick,
+            trees=trees,
             progress=advance.show,
         )
     if as_json:

@@ -7,36 +7,47 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from certiforest.cli import console
-from certiforest.report.findings import SpreadFacts, count_stability
-from certiforest.report.witnesses import witnesses_in_data
+from certiforest.report.findings import SpreadFacts
 from certiforest.verdicts import Verdict
 from certiforest.verification.certificates import Certificates
-from certiforest.words import feature_name, finite_or_none, interval, norm_name
+from certiforest.verification.tally import Tally
+from certiforest.words import cut, finite_or_none, interval, listed, norm_name
 
 if TYPE_CHECKING:
-    from certiforest.cli.certifying import Run
-    from certiforest.data.sources import Sample
+    from certiforest.cli.certifying import StreamRun
     from certiforest.ensemble import TreeEnsemble
 
 
-def summarise(run: Run, spread: SpreadFacts) -> dict[str, Any]:
+MOST_CLASSES = 10  # that a table shows
+
+
+def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
     """Return what a certification found, for JSON and for a table."""
-    rows, attacker = run.rows, run.attacker
+    question, walk = run.question, run.walk
+    rows, attacker, tally, draw = question.first, question.attacker, walk.tally, walk.draw
+    radius = None if draw.found is None else draw.found.radius
+    verdicts = {} if tally is None else _counted(tally, radius)
+    if radius is not None and len(radius) and not draw.is_all:
+        ends = [max(0.5 - draw.half_width, 0.0), min(0.5 + draw.half_width, 1.0)]
+        verdicts["median_radius_interval"] = [finite_or_none(_quantile(radius, end)) for end in ends]
     return {
-        "model": describe_model(run.ensemble, run.model),
+        "model": describe_model(question.ensemble, question.model),
         "data": {
             "source": rows.source,
             "part": rows.part,
-            "n_rows": len(run.found),
+            "n_rows": walk.n_rows,
             "scaled": rows.scaling is not None,
+            **({"remarks": run.remarks} if run.remarks else {}),
         },
         "attacker": {**attacker.to_document(), "norm": norm_name(attacker.norm)},
+        "attacked": question.attacked,
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
-        **count_verdicts(run.found),
-        "provenance": run.found.about,
+        **verdicts,
+        "origin": run.about,
         "seconds": round(run.seconds, 4),
     }
 
@@ -55,19 +66,25 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    counts: dict[str, Any] = dict(count_stability(found))
-    if found.label is not None:
-        counts["verdicts"] = {verdict.name: count for verdict, count in found.counts.items()}
-        counts["accuracy"] = found.accuracy
-        counts["robust_accuracy"] = found.robust_accuracy
-        counts["robust_accuracy_bounds"] = list(found.robust_accuracy_bounds)
-    if found.radius is not None:
-        counts["median_radius"] = finite_or_none(_median(found.radius))
+    return _counted(Tally.of(found), found.radius)
+
+
+def _counted(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]:
+    counts: dict[str, Any] = dict(tally.stability)
+    if tally.has_labels:
+        bounds = tally.robust_accuracy_bounds
+        counts |= {"verdicts": tally.verdicts["verdicts"], "accuracy": tally.accuracy}
+        counts |= {"robust_accuracy": bounds[0], "robust_accuracy_bounds": list(bounds)}
+        counts["recall"] = {str(label): share for label, share in tally.recall.items()}
+        counts["robust_recall"] = {str(label): share for label, share in tally.robust_recall.items()}
+    if radius is not None and len(radius):
+        counts["median_radius"] = finite_or_none(_quantile(radius, 0.5))
     return counts
 
 
-def _median(values: np.ndarray) -> float:
-    low, high = np.quantile(values, 0.5, method="lower"), np.quantile(values, 0.5, method="higher")
+def _quantile(values: NDArray[np.float64], share: float) -> float:
+    """Return the middle of what may be called a quantile; the lower bound alone where the upper one is infinite."""
+    low, high = np.quantile(values, share, method="lower"), np.quantile(values, share, method="higher")
     return float(low / 2 + high / 2) if low < high else float(low)
 
 
@@ -80,35 +97,22 @@ def show_summary(summary: dict[str, Any]) -> None:
         facts.append(("Accuracy", f"{summary['accuracy']:.2%}"))
         facts.append(("Robust accuracy", interval(summary["robust_accuracy_bounds"], ".2%")))
         facts += [(f"  {Verdict[name].words}", str(count)) for name, count in summary["verdicts"].items()]
+        recall = list(summary["recall"].items())
+        for label, share in recall[:MOST_CLASSES]:
+            facts.append((f"Recall of {cut(label, 30)}", f"{share:.2%}, robust {summary['robust_recall'][label]:.2%}"))
+        if len(recall) > MOST_CLASSES:
+            facts.append(("Recall of the others", f"{len(recall) - MOST_CLASSES} classes, in --json"))
     else:
         facts += [(name.capitalize(), str(summary[name])) for name in ("stable", "unstable", "unknown")]
+    if summary["attacked"] is not None:
+        facts.append(("Attacked", f"rows of {listed(summary['attacked'])} only"))
     if "median_radius" in summary:
         median = summary["median_radius"]
         facts.append(("Median radius", f"{'infinite' if median is None else f'{median:.6g}'} (lower bounds counted)"))
     facts.append(("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no"))
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
+    facts += [("Remark", remark) for remark in data.get("remarks", ())]
     console.show_facts(f"{summary['model']['path']} against L{attacker['norm']}, eps {attacker['eps']}", facts)
-
-
-def rows_as_csv(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> str:
-    """Return one line per row: label, prediction, verdict, and on request radius and witness."""
-    columns: list[tuple[str, list]] = [("row", rows.row_numbers.tolist())]
-    if found.label is not None:
-        columns.append(("label", found.label.tolist()))
-    columns.append(("prediction", found.prediction.tolist()))
-    columns.append(("stable", found.stable.tolist()))
-    columns.append(("method", found.method.tolist()))
-    if found.label is not None:
-        columns.append(("verdict", [verdict.name for verdict in found.verdict]))
-    if radius and not (found.radius is None or found.radius_upper is None or found.radius_is_exact is None):
-        columns.append(("radius", found.radius.tolist()))
-        columns.append(("radius_is_exact", found.radius_is_exact.tolist()))
-        columns.append(("radius_upper", found.radius_upper.tolist()))
-    if witness and found.witness is not None:
-        for index, column in enumerate(witnesses_in_data(found, rows.scaling).T):
-            name = f"witness_{feature_name(rows.names, index)}"
-            columns.append((name, ["" if value != value else repr(value) for value in column.tolist()]))
-    return as_csv([name for name, _ in columns], zip(*(column for _, column in columns), strict=True))
 
 
 def as_csv(header: list[str] | None, rows: Any) -> str:

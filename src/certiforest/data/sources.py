@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from glob import glob, has_magic
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.data.catalogue import dataset_info, is_dataset
 from certiforest.data.datasets import load_dataset
-from certiforest.data.readers import read_table
+from certiforest.data.readers import SUFFIXES, read_block, read_blocks, read_table
+from certiforest.data.readers.parquet_files import count_rows
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
-from certiforest.data.tables import Table
+from certiforest.data.tables import ReadBlock, Table, block_rows
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
 from certiforest.words import setting, shown
@@ -43,6 +47,40 @@ class Sample:
     is_checked: bool = True
     n_left_out: int = 0
 
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Sample:
+        """Return some of the rows."""
+        y = None if self.y is None else self.y[rows]
+        return replace(self, X=self.X[rows], y=y, row_numbers=self.row_numbers[rows])
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows as a model sees them, block by block: only one block has to be in memory.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Where the rows come from; a name alone if that is a dataset.
+    n_rows : int or None
+        How many there are, if that is known before they are read.
+    blocks : callable
+        Called for every walk through the rows, it yields `Block`.
+    """
+
+    files: tuple[str, ...]
+    n_rows: int | None
+    blocks: Callable[[], Iterator[Block]]
+
+
+class Block(NamedTuple):
+    """Rows of one file, which are read when asked for; a block that is not, before the next one comes, is passed over.
+
+    ``read`` takes how many rows come before the block, in all files and in its own.
+    """
+
+    path: str
+    read: Callable[[int, int], Sample]
+
 
 @dataclass(frozen=True)
 class Source:
@@ -69,26 +107,87 @@ class Source:
         if self.is_named:
             dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
             return dataset.table, dataset.scaling
-        if not os.path.lexists(self.data) and not Path(self.data).suffix and os.sep not in self.data:
-            raise SourceError(
-                f"Expected a data file or the name of a dataset, got {shown(self.data)}, which is neither."
-                " 'certiforest datasets' lists the names."
-            )
-        if None not in (self.first_index, first_index) and self.first_index != first_index:
-            raise SourceError(
-                f"Expected {setting('first_index')} to be {first_index}, as in the file that the model learned, got"
-                f" {self.first_index}."
-            )
+        path, *others = self.files
+        if others:
+            raise SourceError(f"Expected one file, got {len(others) + 1} that match {shown(self.data)}.")
         return read_table(
-            self.data,
+            path,
             self.target,
             drop=self.drop,
             kind=self.kind,
             header=self.header,
             n_features=n_features,
-            first_index=first_index if self.first_index is None else self.first_index,
+            first_index=self._first_index(first_index),
             missing=missing,
         ), None
+
+    def _first_index(self, learned: int | None) -> int | None:
+        if None not in (self.first_index, learned) and self.first_index != learned:
+            raise SourceError(
+                f"Expected {setting('first_index')} to be {learned}, as in the file that the model learned, got"
+                f" {self.first_index}."
+            )
+        return learned if self.first_index is None else self.first_index
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are meant: one, or all that match a pattern such as ``rows-*.parquet``, sorted."""
+        if os.path.lexists(self.data) or self.is_named:
+            return (self.data,)
+        if not has_magic(self.data):
+            if Path(self.data).suffix or os.sep in self.data:
+                return (self.data,)
+            raise SourceError(
+                f"Expected a data file or the name of a dataset, got {shown(self.data)}, which is neither."
+                " 'certiforest datasets' lists the names."
+            )
+        found = tuple(sorted(path for path in glob(self.data, recursive=True) if os.path.isfile(path)))
+        if not found:
+            raise SourceError(f"Expected files that match {shown(self.data)}, got none.")
+        return found
+
+    def stream(self, ensemble: TreeEnsemble, part: str | None) -> Stream:
+        """Return the rows that a model is to be certified on, block by block, in its units.
+
+        A named dataset, and a part of a file, which takes the whole file to find, are in memory as a whole.
+        """
+        files = self.files
+        if self.is_named or part not in (None, "all"):
+            if len(files) > 1:
+                raise SourceError(f"Expected one file with {setting('part')}, got {len(files)} files.")
+            return whole(self.load(ensemble, part))
+        record = TrainingRecord.read(ensemble.training)
+        first_index = self._first_index(None if record is None else record.first_index)
+        missing = ensemble.missing_left is not None
+
+        def blocks() -> Iterator[Block]:
+            for path in files:
+                for read in read_blocks(
+                    path,
+                    self.target,
+                    drop=self.drop,
+                    kind=self.kind,
+                    header=self.header,
+                    n_features=ensemble.n_features,
+                    first_index=first_index,
+                    missing=missing,
+                ):
+                    yield Block(path, partial(read_sample, read))
+
+        def read_sample(read: ReadBlock, start: int, start_in_file: int) -> Sample:
+            table = read_block(read, start_in_file, ensemble.classes, missing=missing)
+            table = table.with_features(ensemble.feature_names, ensemble.n_features)
+            X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
+            numbers = np.arange(start, start + len(table))
+            names = ensemble.feature_names or table.feature_names
+            return Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None)
+
+        sizes = [count_rows(path) if self._kind_of(path) == "parquet" else None for path in files]
+        n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
+        return Stream(files, n_rows, blocks)
+
+    def _kind_of(self, path: str) -> str | None:
+        return self.kind or SUFFIXES.get(Path(path).suffix.lower())
 
     def load(self, ensemble: TreeEnsemble, part: str | None) -> Sample:
         """Return the rows that a model is to be certified on, in its units.
@@ -123,6 +222,17 @@ class Source:
             is_checked=part == "all" or record is not None or self.is_named,
             n_left_out=len(table.X) - len(row_numbers),
         )
+
+
+def whole(rows: Sample) -> Stream:
+    """Return rows in memory as blocks."""
+    size = block_rows(rows.X.shape[1])
+
+    def blocks() -> Iterator[Block]:
+        for start in range(0, len(rows.X), size):
+            yield Block(rows.source, lambda *_, start=start: rows.take(slice(start, start + size)))
+
+    return Stream((rows.source,), len(rows.X), blocks)
 
 
 def find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:

@@ -130,10 +130,10 @@ def integers(document: Any, *path: str, size: int | None = None) -> NDArray[np.i
     return numbers(document, *path, size=size).astype(np.int64)
 
 
-def integer(document: Any, *path: str) -> int:
-    """Return the whole number at a path, which may be written as text."""
+def integer(document: Any, *path: str, may_be_text: bool = True) -> int:
+    """Return the whole number at a path, which may be written as text unless that means something else."""
     found = entry(document, *path)
-    text = found if isinstance(found, str) else shown(found)
+    text = found if may_be_text and isinstance(found, str) else shown(found)
     if isinstance(found, float) or not WHOLE_NUMBER.fullmatch(text):
         raise ModelError(f"Expected a whole number at {'/'.join(path)!r}, got {shown(found)}.")
     return int(text)

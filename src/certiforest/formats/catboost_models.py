@@ -171,10 +171,10 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
                 " fit with one-hot encoded categories instead."
             )
     features = entries(document, "features_info", "float_features")
-    place = np.array([integer(feature, "flat_feature_index") for feature in features], np.int64)
+    place = np.array([integer(feature, "flat_feature_index", may_be_text=False) for feature in features], np.int64)
     if not len(place) or place.min() < 0 or (np.diff(place) <= 0).any():
         raise ModelError("Expected features that are numbers, each with a flat_feature_index above the last, got none.")
-    if [integer(feature, "feature_index") for feature in features] != list(range(len(features))):
+    if [integer(feature, "feature_index", may_be_text=False) for feature in features] != list(range(len(features))):
         raise ModelError("Expected float_features to be numbered in order by feature_index, got another order.")
     borders = [
         singles(feature, "borders") if _has(feature, "borders") else np.empty(0, np.float32) for feature in features
@@ -201,7 +201,8 @@ def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float, 
     kind = string(split, "split_type")
     if kind != "FloatFeature":
         raise ModelError(f"Expected thresholds only, got a split of the kind {shown(kind)} in tree {index}.")
-    feature, place = integer(split, "float_feature_index"), integer(split, "split_index")
+    # CatBoost reads a number that is written as text as 0.
+    feature, place = (integer(split, name, may_be_text=False) for name in ("float_feature_index", "split_index"))
     (border,) = singles({"border": [entry(split, "border")]}, "border")
     if not 0 <= place < len(columns.border) or (feature, border) != (columns.feature[place], columns.border[place]):
         raise ModelError(

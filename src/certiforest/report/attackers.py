@@ -25,7 +25,19 @@ def describe_attacker(attacker: Any, names: Sequence[str]) -> dict[str, Any]:
     if hasattr(attacker, "norm"):
         document["norm"] = norm_name(attacker.norm)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
+    for option in ("integer", "groups"):
+        if option in document:
+            document[option] = _named(document[option], names)
+    if isinstance(document.get("direction"), dict):
+        document["direction"] = {way: _named(columns, names) for way, columns in document["direction"].items()}
     return document
+
+
+def _named(columns: Any, names: Sequence[str]) -> Any:
+    """Return columns, or lists of them, by name."""
+    if isinstance(columns, list):
+        return [_named(column, names) for column in columns]
+    return names[columns] if isinstance(columns, int) else columns
 
 
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
@@ -42,13 +54,16 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
     eps = f"{attacker['eps']:g}" if "eps" in attacker else ""
     if attacker.get("scale") is not None and attacker["norm"] != "0":
         eps += " of its scale"
-    return {
+    limits = [name for name in OPTIONS if name != "scale" and attacker.get(name) not in (None, [])]
+    within = f", within limits of {named(limits)}" if limits else ""
+    words = {
         None: "a row by the rules below",
         "0": f"any {eps} features of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",
         "2": f"a row by a distance of {eps} (L2)",
         "inf": f"every feature of a row by {eps} at once (L-infinity)",
     }.get(attacker.get("norm"), f"a row by {eps} in the L{attacker.get('norm')} norm")
+    return words + within
 
 
 def attacker_name(attacker: dict[str, Any]) -> str:

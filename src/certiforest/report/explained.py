@@ -37,8 +37,10 @@ def sentences(row: dict[str, Any]) -> list[str]:
     ]
     if row["stable"] == STABLE:
         words += _why_stable(row)
-    elif row["stable"] == UNSTABLE:
+    elif row["changed_prediction"] is not None:
         words += _why_unstable(row)
+    elif row["stable"] == UNSTABLE:
+        words.append("Some such change alters the prediction, but which one was not found out in time.")
     else:
         words.append("Whether that changes the prediction was not decided in time; a longer time limit may help.")
     low, high = row["radius"]

@@ -100,7 +100,7 @@ def gather(
         "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
         "roads": count_roads(found),
-        "provenance": dict(found.about or {}),
+        "origin": dict(found.about or {}),
     }
 
 
@@ -225,12 +225,13 @@ def _fragile_rows(
     """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
     assert found.witness is not None
     assert found.rows is not None
+    groups = getattr(found.attacker, "group_columns", ())
     candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
     if found.radius is not None:
         candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []
     for row in candidates[:N_FRAGILE_ROWS]:
-        x, z = found.rows[row], trim(ensemble, found.rows[row], found.witness[row])
+        x, z = found.rows[row], trim(ensemble, found.rows[row], found.witness[row], groups)
         changes = list_changes(x, z, names, scaling)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),

@@ -50,8 +50,10 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
     if findings["data"]["scaled"] and attacker.get("norm") != "0":
         unit = " Features are scaled: 1 is the range of a feature, as saved in the model."
     more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
+    remarks = "".join(f" {remark}" for remark in findings["data"].get("remarks", ()))
     return (
         f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."
+        f"{remarks}"
     )
 
 

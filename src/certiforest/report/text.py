@@ -51,6 +51,7 @@ def as_text(findings: dict[str, Any]) -> str:
         f"{model['name']} on {data['name']} against {attacker_name(attacker)}",
         f"{model['n_trees']} trees, {model['n_nodes']} nodes, {model['n_features']} features",
         f"{data['n_rows']} rows",
+        *data.get("remarks", ()),
     ]
     if findings["verdicts"] is None:
         lines += [f"{name}: {count}" for name, count in findings["stability"].items()]
@@ -92,7 +93,7 @@ def _plain(value: float, digits: int) -> str:
 
 def origin_facts(findings: dict[str, Any]) -> list[tuple[str, str]]:
     """Return where model, rows and findings come from, as pairs of texts: enough to repeat and to compare."""
-    model, data, made = findings["model"], findings["data"], findings["provenance"]
+    model, data, made = findings["model"], findings["data"], findings["origin"]
     facts = [("SHA-256 of the model's content", model["sha256"])]
     if data["rows_sha256"] is not None:
         facts.append(("SHA-256 of the rows as certified (float64)", data["rows_sha256"]))

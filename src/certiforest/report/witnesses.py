@@ -20,7 +20,12 @@ def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (x != z) & ~(np.isnan(x) & np.isnan(z))
 
 
-def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+def trim(
+    ensemble: TreeEnsemble,
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    groups: Sequence[Sequence[int]] = (),
+) -> NDArray[np.float64]:
     """Take back every change of a row that its changed prediction does not need, the largest first.
 
     Parameters
@@ -28,6 +33,8 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
     ensemble : TreeEnsemble
     x, z : ndarray of shape (n_features,)
         A row, and one that is predicted otherwise.
+    groups : sequence of sequences of int
+        Columns that change together or not at all.
 
     Returns
     -------
@@ -36,11 +43,13 @@ def trim(ensemble: TreeEnsemble, x: NDArray[np.float64], z: NDArray[np.float64])
         predicted as ``x`` is.
     """
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
+    together = {column: list(group) for group in groups for column in group}
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
-        for feature in _by_size(x, z):
-            kept, z[feature] = z[feature], x[feature]
+        for feature in _by_size(x, z).tolist():
+            columns, kept = together.get(feature, [feature]), z.copy()
+            z[columns] = x[columns]
             if ensemble.class_index(z[None])[0] == before:
-                z[feature] = kept
+                z = kept
     return z
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from certiforest.reproduction import figures, tables
 from certiforest.reproduction.lab import QUICK_TEST_ROWS, QUICK_TRAINING_ROWS, Experiment, Lab, Outcome
 from certiforest.reproduction.paper import ReproductionError, paper_settings
+from certiforest.words import listed
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table3": tables.accuracy_and_robustness,
@@ -34,6 +35,7 @@ def reproduce(
     data_dir: str | Path | None = None,
     download: bool = False,
     quick: bool = False,
+    trees: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
     """Run an experiment of the paper, or what is left of it, and return its table.
@@ -50,12 +52,19 @@ def reproduce(
         As in `load_dataset`.
     quick : bool, default=False
         A small version: few rows, the small models, the largest budget.
+    trees : int, optional
+        Only the paper's models of so many trees.
     progress : callable, optional
         Called as ``progress(n_done, n_cells, cell)`` before each cell and at the end.
     """
     if experiment not in EXPERIMENTS:
         raise ReproductionError(f"Expected an experiment among {', '.join(EXPERIMENTS)}, got {experiment!r}.")
     settings = paper_settings(dataset)
+    if trees is not None:
+        sizes = sorted({setting.trees for setting in settings})
+        settings = [setting for setting in settings if setting.trees == trees]
+        if not settings:
+            raise ReproductionError(f"Expected a number of trees that the paper has, {listed(sizes)}, got {trees}.")
     if quick:
         settings = [s for s in settings if s.trees == min(t.trees for t in settings)][-1:]
     lab = Lab(dataset, settings, Path(out_dir), data_dir, download, quick)

@@ -67,7 +67,8 @@ class Local:
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature
             unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
         values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
-        self.cells = kernels.list_cells(values, turn, ranks, unit, norm, prepared.menus(x, attacker), cut_of)
+        self._menus = prepared.menus(x, attacker)
+        self.cells = kernels.list_cells(values, turn, ranks, unit, norm, self._menus, cut_of)
         variable_of = np.empty(len(values), np.int64)
         self.leaves = kernels.list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of)
         self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
@@ -85,13 +86,27 @@ class Local:
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
-        return not self.is_affordable(self.row(np.clip(self.cells.own, low, high)))
+        choice = np.clip(self.cells.own, low, high)
+        for v in np.flatnonzero((choice != self.cells.own) & self._has_menu):
+            choice[v] = self._cheapest(int(v), range(low[v], high[v] + 1))
+        return not self.is_affordable(self.row(choice))
+
+    def _cheapest(self, v: int, among: range) -> int:
+        """Return the cheapest of some cells of a variable that has a menu: prices of cells are no more than bounds."""
+        f = int(self.cells.feature[v])
+        prices = dict(self.attacker.menu(f, float(self.prepared.values(self.x)[f]), len(self.x)))
+        return min(among, key=lambda c: prices[float(self.cells.value[c])])
+
+    @property
+    def _has_menu(self) -> NDArray[np.bool_]:
+        first = self._menus.first
+        return first[self.cells.feature + 1] > first[self.cells.feature]
 
     def _price_exactly(self) -> None:
         """Price cells in rationals: the budget is too small for floats."""
         budget, scale = exact_budget(self.attacker), self.prepared.scale
         for v, f in enumerate(self.cells.feature.tolist()):
-            if f >= len(self.x):  # a menu is priced exactly
+            if self._has_menu[v]:  # which is priced exactly
                 continue
             for c in range(self.cells.first[v], self.cells.first[v + 1]):
                 if c != self.cells.own[v]:

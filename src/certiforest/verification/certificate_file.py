@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.rules import RuleAttacker
 from certiforest.files import write_atomically
 from certiforest.verification.certificates import STABLE, UNSTABLE, Certificates
 
@@ -43,6 +44,7 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
+        **({} if c.attacked is None else {"attacked": c.attacked.tolist()}),
         "about": c.about or {},
     }
     for i, stable in enumerate(c.stable.tolist()):
@@ -106,7 +108,8 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         radius_proof=_objects([line.get("radius_proof") for line in lines]) if has_radius else None,
         radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
         rows=rows,
-        attacker=Attacker.from_document(header["attacker"]),
+        attacker=(RuleAttacker if "budget" in header["attacker"] else Attacker).from_document(header["attacker"]),
+        attacked=None if header.get("attacked") is None else np.array(header["attacked"], classes.dtype),
         margin=float(header["margin"]),
         model_sha256=header["model_sha256"],
         classes=classes,

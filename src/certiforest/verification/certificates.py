@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["STABLE", "UNDECIDED", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
 
 #: What certificates to be put together must have in common.
-COMMON = ("attacker", "margin", "model_sha256", "classes")
+COMMON = ("attacker", "attacked", "margin", "model_sha256", "classes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +39,7 @@ class Certificates:
     stable : ndarray of int8, shape (n,)
         1 stable, 0 unstable, -1 unknown.
     method : ndarray of str, shape (n,)
-        Which road each row took: composed, bounded, proved, solved or none, see `Method`.
+        Which road each row took: composed, bounded, proved, solved, spared or none, see `Method`.
     label : ndarray, shape (n,), or None
         True labels, if given.
     radius : ndarray of float64, shape (n,), or None
@@ -57,6 +57,8 @@ class Certificates:
     rows : ndarray of float64, shape (n, n_features), or None
         The rows themselves, if witnesses or proofs were asked for.
     attacker : Attacker or None
+    attacked : ndarray or None
+        Labels of the classes that are attacked, if not all are.
     margin : float
     model_sha256 : str or None
         What identifies the model, see `TreeEnsemble.sha256`.
@@ -102,6 +104,7 @@ class Certificates:
     radius_witness: NDArray[np.object_] | None = None
     rows: NDArray[np.float64] | None = None
     attacker: Attacker | None = None
+    attacked: NDArray | None = None
     margin: float = 0.0
     model_sha256: str | None = None
     classes: NDArray | None = None
@@ -328,6 +331,20 @@ class Certificates:
     def robust_accuracy(self) -> float:
         """Share of rows that are proved robust; needs labels."""
         return self.robust_accuracy_bounds[0]
+
+    @property
+    def recall(self) -> dict[Any, float]:
+        """By label, the share of its rows that are predicted right; needs labels."""
+        return self._share_by_label(self.correct)
+
+    @property
+    def robust_recall(self) -> dict[Any, float]:
+        """By label, the share of its rows that are proved robust; needs labels."""
+        return self._share_by_label(self.correct & (self.stable == STABLE))
+
+    def _share_by_label(self, mask: NDArray[np.bool_]) -> dict[Any, float]:
+        label = np.asarray(self.label)
+        return {known: _share(mask[label == known]) for known in np.unique(label).tolist()}
 
     @property
     def robust_accuracy_bounds(self) -> tuple[float, float]:

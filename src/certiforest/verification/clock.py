@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import Callable
 
+from certiforest.compiled import seconds_compiling
+
 
 class OutOfTime(Exception):  # noqa: N818 -- an outcome, not an error of the caller
     """Time is up before a question was settled."""
@@ -13,6 +15,9 @@ class OutOfTime(Exception):  # noqa: N818 -- an outcome, not an error of the cal
 
 class Clock:
     """Seconds for each question about a row, and for all of them together.
+
+    While kernels compile, which only first calls do, the seconds of a row stand still: what is found out about it is
+    not to depend on that.
 
     Parameters
     ----------
@@ -32,13 +37,13 @@ class Clock:
     def start(self, *, at_least: float = 0.0) -> Clock:
         """Return the clock of one question, which starts now."""
         row = Clock(self._per_row, is_stopped=self._is_stopped)
-        row._end, row._row_end = self._end, time.monotonic() + max(self._per_row, at_least)
+        row._end, row._row_end = self._end, _seconds_at_work() + max(self._per_row, at_least)
         return row
 
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return max(min(self._end, self._row_end) - time.monotonic(), 0.0)
+        return max(min(self._end - time.monotonic(), self._row_end - _seconds_at_work()), 0.0)
 
     @property
     def is_up(self) -> bool:
@@ -49,3 +54,7 @@ class Clock:
         """Raise `OutOfTime` if time is up."""
         if self.is_up:
             raise OutOfTime
+
+
+def _seconds_at_work() -> float:
+    return time.monotonic() - seconds_compiling()

@@ -33,8 +33,8 @@ class Reach(NamedTuple):
     """How far an attacker comes: what each feature may spend, and all of them together.
 
     Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
-    ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups have an infinite unit: what a
-    change of category costs is a matter of the group.
+    ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups, and those that rules speak of,
+    have an infinite unit: what they cost is on menus.
     """
 
     budgets: Budgets
@@ -77,16 +77,15 @@ class Prepared:
         n_features = ensemble.n_features
         self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
-        special = {
-            *np.flatnonzero(attacker.is_integer(n_features)).tolist(),
-            *(c for group in self.groups for c in group),
-        }
-        if not special.isdisjoint(ensemble.blanks or ()):
-            raise AttackerError("Expected no integer or one-hot column with a number that counts as missing, got one.")
-        if any(column in ensemble.categorical for group in self.groups for column in group):
-            raise AttackerError("Expected groups of one-hot columns, got a column that the model takes for categories.")
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
+        self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
         self._bounds, whole = attacker.bounds(n_features), attacker.is_integer(n_features)
+        if np.isin([*self._listed, *np.flatnonzero(whole)], list(ensemble.blanks or ())).any():
+            raise AttackerError(
+                "Expected integer, one-hot and rule columns without numbers that count as missing, got one with such."
+            )
+        if np.isin(self._listed, ensemble.categorical).any():
+            raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
         if attacker.domain is not None or whole.any():
             low, high = (bound.copy() for bound in self._bounds)
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
@@ -107,8 +106,8 @@ class Prepared:
                 above=_next(self.ensemble.threshold, of_node), first=_next(self.ensemble.low, of_node)
             )
         self._whole = np.flatnonzero(whole)
-        self.unclaimed = np.full(0 if self.has_large_spread and not len(self._grouped) else n_features, -1)
-        self.unclaimed[self._grouped] = -2
+        self.unclaimed = np.full(0 if self.has_large_spread and not len(self._listed) else n_features, -1)
+        self.unclaimed[self._listed] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.reach = self.reach_of(attacker)
         self._no_menus = Menus(np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64))
@@ -125,7 +124,7 @@ class Prepared:
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
         unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
-        unit[:, self._grouped] = math.inf
+        unit[:, self._listed] = math.inf
         slack = 0.0
         if attacker.can_move and 0 < attacker.norm < math.inf:
             depth = int(self.ensemble.node_depth.max())
@@ -141,7 +140,7 @@ class Prepared:
     def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
-        unit[:, self._grouped] = math.inf
+        unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
         return Budgets.of(np.where(may_move, math.inf, -1.0)), unit
 
@@ -171,20 +170,17 @@ class Prepared:
 
     def menus(self, x: NDArray[np.float64], attacker: Attacker) -> Menus:
         """Return what values variables take at a row where these are few, against this attacker with any budget."""
-        if not self.groups:
+        if not len(self._listed):
             return self._no_menus
-        first = np.zeros(len(x) + len(self.groups) + 1, np.int64)
-        sizes = [len(group) for group in self.groups]
-        first[len(x) + 1 :] = np.cumsum(sizes)
-        value = np.concatenate([np.empty(0), *(np.arange(float(size)) for size in sizes)])
-        price = np.zeros(len(value), np.int64)
-        for g, group in enumerate(self.groups):
-            here = slice(first[len(x) + g], first[len(x) + g + 1])
-            if attacker.can_move and attacker.norm < math.inf:
-                share = price_move(0.0, 1.0, attacker.group_scale(g), attacker.norm) / exact_budget(attacker)
-                price[here] = min(math.floor(share * BUDGET), 4 * BUDGET)
-            price[here][np.argmax(x[list(group)])] = 0
-        return Menus(first, value, price)
+        values, first = self.values(x), np.zeros(len(x) + len(self.groups) + 1, np.int64)
+        listed = sorted([*attacker.menu_columns, *range(len(x), len(values))])
+        menus = [attacker.menu(variable, float(values[variable]), len(x)) for variable in listed]
+        first[np.array(listed) + 1] = list(map(len, menus))
+        pairs = [pair for menu in menus for pair in menu]
+        has_budget = attacker.can_move and attacker.norm < math.inf
+        share = BUDGET / exact_budget(attacker) if has_budget else Fraction(0)
+        price = [min(math.floor(cost * share), 4 * BUDGET) for _, cost in pairs]
+        return Menus(np.cumsum(first), np.array([value for value, _ in pairs]), np.array(price, np.int64))
 
     def columns_with(self, feature: int) -> list[int]:
         """Return the columns that move together with one: its group's, or itself."""
@@ -231,13 +227,18 @@ class Prepared:
 
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
-        norm, moved = self.attacker.norm, (z < x) | (z > x)  # what is missing stays so
-        groups = [g for g, group in enumerate(self.groups) if moved[list(group)].any()]
-        prices = [price_move(0.0, 1.0, self.attacker.group_scale(g), norm) for g in groups]
+        norm, prices = self.attacker.norm, []
+        before, after = self.values(x), self.values(z)
+        is_listed = np.arange(len(before)) >= len(x)
+        is_listed[self._listed] = True
+        moved = (before < after) | (before > after)  # what is missing stays so
         moved[self._grouped] = False
         for f in np.flatnonzero(moved).tolist():
-            unit = self.scale[UP if z[f] > x[f] else DOWN, f]
-            prices.append(price_move(float(x[f]), float(z[f]), float(unit), norm))
+            if is_listed[f]:
+                prices.append(dict(self.attacker.menu(f, float(before[f]), len(x)))[float(after[f])])
+            else:
+                unit = float(self.scale[UP if z[f] > x[f] else DOWN, f])
+                prices.append(price_move(float(x[f]), float(z[f]), unit, norm))
         return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
+from certiforest.words import finite_or_none
 
 WRONG, RIGHT = 0, 1
 
@@ -19,12 +22,13 @@ class Tally:
     table : array of int64, shape (n_classes, 3, 2)
         Rows by class (the true one, or the predicted one without labels), by ``stable`` (last: -1) and by whether the
         prediction is right. An array of dask will do: what is said of it is lazy then.
+    classes : ndarray, shape (n_classes,)
     has_labels : bool
         Whether true labels are known; without them all predictions are counted as wrong.
     """
 
-    def __init__(self, table: Any, has_labels: bool) -> None:
-        self.table, self.has_labels = table, has_labels
+    def __init__(self, table: Any, classes: NDArray, has_labels: bool) -> None:
+        self.table, self.classes, self.has_labels = table, classes, has_labels
 
     @classmethod
     def of(cls, found: Certificates) -> Tally:
@@ -37,11 +41,11 @@ class Tally:
         right = found.correct if has_labels else np.zeros(len(found), bool)
         shape = len(found.classes), 3, 2
         cell = np.ravel_multi_index((place, found.stable % 3, right.astype(np.int64)), shape)
-        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), has_labels)
+        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), found.classes, has_labels)
 
     def __add__(self, other: Tally) -> Tally:
         """Count the rows of both."""
-        return Tally(self.table + other.table, self.has_labels)
+        return Tally(self.table + other.table, self.classes, self.has_labels)
 
     def count(self, stable: int, right: int | None = None) -> Any:
         """Return how many rows came out so; those predicted right and wrong together if it is not said."""
@@ -73,6 +77,51 @@ class Tally:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
         robust, unknown = self.count(STABLE, RIGHT), self.count(UNDECIDED, RIGHT)
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
+
+    @property
+    def recall(self) -> dict[Any, Any]:
+        """Share of each label's rows that are predicted right; needs labels."""
+        return self._by_label(lambda mine: mine.accuracy)
+
+    @property
+    def robust_recall(self) -> dict[Any, Any]:
+        """Share of each label's rows that are proved robust; needs labels."""
+        return self._by_label(lambda mine: mine.robust_accuracy_bounds[0])
+
+    def _by_label(self, share: Callable[[Tally], Any]) -> dict[Any, Any]:
+        """Return a share of each label's rows, by label; labels without rows have none."""
+        return {self.classes[[place]].tolist()[0]: share(mine) for place, mine in self._parts()}
+
+    def _parts(self) -> Iterator[tuple[int, Tally]]:
+        """Yield the place and the tally of each label that rows have, in the order of labels."""
+        for place in np.argsort(self.classes).tolist():
+            mine = Tally(self.table[[place]], self.classes[[place]], has_labels=True)
+            if mine.n_rows:
+                yield place, mine
+
+    @property
+    def stability(self) -> dict[str, int]:
+        """Rows that are stable, unstable and unknown, for JSON."""
+        return {
+            name: int(self.count(stable))
+            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNDECIDED))
+        }
+
+    @property
+    def verdicts(self) -> dict[str, Any]:
+        """Verdicts, shares and both class by class, as reports have them; nulls without labels."""
+        if not self.has_labels:
+            return dict.fromkeys(("verdicts", "accuracy", "robust_accuracy_bounds", "by_class"))
+        by_class = []
+        for place, mine in self._parts():
+            shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
+            by_class.append({"class": str(self.classes[place]), "n_rows": int(mine.n_rows), **shares})
+        return {
+            "verdicts": {verdict.name: int(count) for verdict, count in self.counts.items()},
+            "accuracy": finite_or_none(self.accuracy),
+            "robust_accuracy_bounds": [finite_or_none(share) for share in self.robust_accuracy_bounds],
+            "by_class": by_class,
+        }
 
 
 def _share(part: Any, whole: Any) -> Any:

@@ -67,12 +67,12 @@ def read_table(
     return check_finite(table, missing=missing)
 
 
-def read_block(read: ReadBlock, start: int, classes: NDArray) -> Table:
+def read_block(read: ReadBlock, start: int, classes: NDArray, *, missing: bool = False) -> Table:
     """Read one block for a model that knows some classes; ``start`` is the number of its first row."""
     table = read()
     if table.y is not None:
         table = replace(table, y=as_labels(table.y, table.source, start, classes))
-    return check_finite(table, start)
+    return check_finite(table, start, missing=missing)
 
 
 def read_blocks(

@@ -53,7 +53,7 @@ class _Text(NamedTuple):
 def blocks(request: Request) -> Iterator[ReadBlock]:
     """Read a CSV file; see `read_blocks`."""
     with open(request.path, encoding="utf-8-sig") as file:
-        text = _open(_read_lines(file, request), request)
+        text = _open(_read_lines(file, request, n_more=1), request)  # names, maybe
         while _is_plain(text.text):
             yield partial(_read, _read_plain, text, text)
             lines = _read_lines(file, request)
@@ -85,13 +85,14 @@ def _is_plain(text: str) -> bool:
     return not any(c in text for c in f'"{SPACES}') and (text.isascii() or not FURTHER_SPACES.search(text))
 
 
-def _read_lines(file: TextIO, request: Request) -> str:
-    return "".join(islice(_further_lines(file, request), request.n_rows + 1))
+def _read_lines(file: TextIO, request: Request, n_more: int = 0) -> str:
+    return "".join(islice(_further_lines(file, request), request.n_rows + n_more))
 
 
 def _further_lines(file: TextIO, request: Request) -> Iterator[str]:
     try:
-        yield from file
+        for line in file:  # noqa: UP028 -- "yield from" would close the file when it is left
+            yield line
     except UnicodeDecodeError:
         raise TableError(
             f"Expected text in {request.path}, got bytes that are not UTF-8. Is it a CSV file? Else say what it is by"

@@ -1,0 +1,302 @@
+"""RuleAttacker: someone who changes columns by rules, each use of which costs something, out of one budget.
+
+The rules are those of TREANT (``docs/choosing.md``). Columns are independent of each other, so that each has a few
+values that it can take from where it is, and each of these a least cost.
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.columns import AttackerError, Column, check_apart, find_columns
+from certiforest.ensemble.numbers import is_number, shown
+
+ENTRIES = {"pre", "post", "cost", "is_numerical"}
+MOST_VALUES = 100_000  # that one column may take
+
+
+class Rule(NamedTuple):
+    """One rule: a number from ``low`` to ``high`` may be raised by ``post``, or one of ``values`` become ``post``."""
+
+    is_numerical: bool
+    low: float
+    high: float
+    values: tuple[Any, ...]
+    post: Any
+    cost: Fraction
+
+    def apply(self, value: Any) -> Any:
+        """Return what becomes of a value, None if the rule does not speak of it."""
+        if self.is_numerical:
+            return value + self.post if self.low <= value <= self.high else None
+        return self.post if value in self.values else None
+
+
+class RuleAttacker(Attacker):
+    """Someone who changes columns by rules with costs, again and again, while a budget lasts.
+
+    Parameters
+    ----------
+    rules : dict, or list of dicts
+        Rules by column, a name or an index; lists of such, and a dict with the single entry ``"attacks"``, as published
+        files have, will do. A rule is a dict of ``pre``, ``post``, ``cost`` and ``is_numerical``. Numerical: while the
+        value is from ``pre[0]`` to ``pre[1]``, both included, ``post`` may be added, in float64. Else: where the value
+        is one of ``pre``, it may become ``post``. Each use costs ``cost``. ``pre`` may be text that holds a tuple.
+    budget : float
+        What all uses of rules on all columns together may cost, >= 0.
+    groups : dict, optional
+        One-hot columns: by the name that rules use, a dict of categories and the columns that stand for them.
+
+    Examples
+    --------
+    >>> RuleAttacker({"age": [{"pre": "(20, 70)", "post": -1, "cost": 10, "is_numerical": True}]}, budget=30)
+    RuleAttacker(1 rule on 1 column, budget=30.0)
+    """
+
+    rules: dict[Column, tuple[Rule, ...]]
+    categories: dict[str, dict[Any, Column]]
+
+    def __init__(self, rules: Any, budget: float, *, groups: Mapping[str, Mapping[Any, Column]] | None = None) -> None:
+        given = {} if groups is None else {name: dict(columns) for name, columns in dict(groups).items()}
+        super().__init__(1, budget, groups=[list(columns.values()) for columns in given.values()] or None)
+        self._set(rules=rules if isinstance(rules, Checked) else Checked(_read_rules(rules)), categories=given)
+        for name, columns in given.items():
+            for rule in self.rules.get(name, ()):
+                if rule.is_numerical or rule.post not in columns:
+                    raise AttackerError(
+                        f"Expected rules on {shown(name)} to lead to one of its categories, got {shown(rule.post)}."
+                    )
+        check_apart([*self.rules, *(column for columns in given.values() for column in columns.values())])
+
+    def __repr__(self) -> str:
+        n_rules = sum(map(len, self.rules.values()))
+        what = f"{n_rules} rule{'s' * (n_rules != 1)} on {len(self.rules)} column{'s' * (len(self.rules) != 1)}"
+        return f"RuleAttacker({what}, budget={self.eps})"
+
+    def replace(self, **changes: Any) -> RuleAttacker:
+        """Return the same rules with another budget, ``eps``."""
+        if set(changes) - {"eps"}:
+            raise AttackerError(f"Expected rules to stay as they are, got another {sorted(set(changes) - {'eps'})[0]}.")
+        return RuleAttacker(self.rules, changes.get("eps", self.eps), groups=self.categories)
+
+    def resolve(self, n_features: int, names: Sequence[str] | None = None) -> RuleAttacker:
+        """Return the attacker with all columns by index; see `Attacker.resolve`."""
+        groups = {
+            name: dict(zip(columns, find_columns(columns.values(), n_features, names, "groups"), strict=True))
+            for name, columns in self.categories.items()
+        }
+        columns = [column for column in self.rules if column not in groups]
+        places = find_columns(columns, n_features, names, "rules")
+        if len(set(places)) < len(places):
+            raise AttackerError("Expected every column once in rules, got one by name and by index.")
+        rules = {place: self.rules[column] for column, place in zip(columns, places, strict=True)}
+        for place, of_column in rules.items():
+            for rule in of_column:
+                if not all(map(_is_float, [rule.post, *rule.values])):
+                    raise AttackerError(
+                        f"Expected rules on column {place} to speak of numbers, got {shown(rule.post)};"
+                        " name its one-hot columns by groups."
+                    )
+        return RuleAttacker(
+            Checked(rules | {name: self.rules.get(name, ()) for name in groups}), self.eps, groups=groups
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the attacker as it is written to files; rules on columns by index, on groups by place in them."""
+        attacks = [
+            {"column": name, "rules": [_documented(rule) for rule in rules]} for name, rules in self.rules.items()
+        ]
+        groups = [{"name": name, "columns": [list(pair) for pair in c.items()]} for name, c in self.categories.items()]
+        return {"budget": self.eps, "attacks": attacks, "groups": groups}
+
+    @classmethod
+    def from_document(cls, document: Any) -> RuleAttacker:
+        """Read what `to_document` returns."""
+        try:
+            groups = {group["name"]: dict(map(tuple, group["columns"])) for group in document.get("groups") or ()}
+            attacks = document["attacks"]
+            if all(isinstance(entry, dict) and set(entry) == {"column", "rules"} for entry in attacks):
+                attacks = [{entry["column"]: entry["rules"]} for entry in attacks]
+            return cls(attacks, document["budget"], groups=groups)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, AttackerError):
+                raise
+            raise AttackerError(
+                "Expected an attacker with budget, attacks and, if you like, groups, got another."
+            ) from None
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the attacker as JSON text; the file appears whole or not at all."""
+        write_file(path, self.to_document(), replace=replace)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        budget: float | None = None,
+        *,
+        groups: Mapping[str, Mapping[Any, Column]] | None = None,
+    ) -> RuleAttacker:
+        """Read a published file of rules, ``{"attacks": [...]}``, or, without a budget, what `save` wrote."""
+        if budget is None:
+            return read_file(path, lambda document: cls.from_document(without_header(document)))
+        return read_file(path, lambda document: cls(document, budget, groups=groups))
+
+    @property
+    def menu_columns(self) -> tuple[int, ...]:
+        """The columns that rules speak of, by index; see `resolve`."""
+        return tuple(int(column) for column in self.rules if column not in self.categories)
+
+    def menu(self, variable: int, value: float, n_features: int) -> list[tuple[float, Fraction]]:
+        """Return the values that a column, or a group, can take from a value, and what each costs at least."""
+        if variable < n_features:
+            return sorted(self._reachable(self.rules[variable], value).items())
+        name = list(self.categories)[variable - n_features]
+        places = list(self.categories[name])
+        found = self._reachable(self.rules.get(name, ()), places[int(value)])
+        return sorted((float(places.index(category)), cost) for category, cost in found.items())
+
+    def _reachable(self, rules: Iterable[Rule], start: Any) -> dict[Any, Fraction]:
+        """Return the least cost of each value within the budget, the cheapest first."""
+        budget, found, waiting = Fraction(self.eps), {}, [(Fraction(0), 0, start)]
+        n_seen = 0
+        while waiting:
+            cost, _, value = heapq.heappop(waiting)
+            if value in found:
+                continue
+            found[value] = cost
+            if len(found) > MOST_VALUES:
+                raise AttackerError(f"Expected rules that lead to up to {MOST_VALUES:,} values, got more.")
+            for rule in rules:
+                new = rule.apply(value)
+                if new is not None and new not in found and cost + rule.cost <= budget:
+                    if isinstance(new, float) and not math.isfinite(new):
+                        raise AttackerError("Expected rules that lead to finite numbers, got one that does not.")
+                    n_seen += 1
+                    heapq.heappush(waiting, (cost + rule.cost, n_seen, new))
+        return found
+
+    def can_move_group(self, number: int) -> bool:
+        """Tell whether some rule speaks of a group."""
+        return self.can_move and bool(self.rules.get(list(self.categories)[number]))
+
+    def may_move(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which features rules speak of, shape (2, n_features)."""
+        mask = np.zeros((2, n_features), bool)
+        mask[:, list(self.menu_columns)] = True
+        for number, group in enumerate(self.group_columns):
+            mask[:, list(group)] = bool(self.rules.get(list(self.categories)[number]))
+        return mask
+
+    def is_frozen(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which features no rule speaks of, shape (n_features,)."""
+        return ~self.may_move(n_features)[0]
+
+    def budgets(self, n_features: int) -> Budgets:
+        """Return budgets without limits where rules allow anything: what they allow depends on the row."""
+        return Budgets.of(np.where(self.may_move(n_features), np.inf, -1.0))
+
+
+class Checked(dict):
+    """Rules by column that have been read."""
+
+
+def _read_rules(document: Any) -> dict[Column, tuple[Rule, ...]]:
+    if isinstance(document, Mapping) and set(document) == {"attacks"}:
+        document = document["attacks"]
+    parts = [document] if isinstance(document, Mapping) else document
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Mapping) for part in parts):
+        raise AttackerError(f"Expected rules by column, got {shown(document)}.")
+    rules: dict[Column, tuple[Rule, ...]] = {}
+    for column, given in (entry for part in parts for entry in part.items()):
+        if isinstance(column, bool) or not isinstance(column, (str, int)) or not isinstance(given, (list, tuple)):
+            raise AttackerError(f"Expected a list of rules for a column, got {shown(given)} for {shown(column)}.")
+        rules[column] = rules.get(column, ()) + tuple(_read_rule(rule, column) for rule in given)
+    for column, found in rules.items():
+        if len({rule.is_numerical for rule in found}) > 1:
+            raise AttackerError(f"Expected all rules on {shown(column)} to be numerical, or none, got both.")
+        if len({rule[:-1] for rule in found}) < len(found):
+            raise AttackerError(f"Expected one cost for a rule, got two rules on {shown(column)} that do the same.")
+    return rules
+
+
+def _read_rule(rule: Any, column: Column) -> Rule:
+    if not isinstance(rule, Mapping) or set(rule) != ENTRIES or not isinstance(rule["is_numerical"], bool):
+        raise AttackerError(
+            f"Expected rules of pre, post, cost and is_numerical, a truth value, got {shown(rule)} for {shown(column)}."
+        )
+    pre, post, cost = _read_pre(rule["pre"], column), rule["post"], rule["cost"]
+    if not is_number(cost) or not 0 < cost < math.inf:
+        raise AttackerError(f"Expected the cost of a rule to be a finite number > 0, got {shown(cost)}.")
+    if not rule["is_numerical"]:
+        if isinstance(post, (list, dict)) or post is None:
+            raise AttackerError(f"Expected post to be a value, got {shown(post)} for {shown(column)}.")
+        return Rule(False, 0.0, 0.0, tuple(map(_plain, pre)), _plain(post), Fraction(cost))
+    is_interval = len(pre) == 2 and all(map(is_number, pre)) and pre[0] <= pre[1]
+    if not is_interval or not _is_float(post) or post == 0:
+        raise AttackerError(
+            "Expected a numerical rule with pre (low, high) and post other than 0, got"
+            f" {shown(dict(rule))} for {shown(column)}."
+        )
+    return Rule(True, float(pre[0]), float(pre[1]), (), float(post), Fraction(cost))
+
+
+def _is_float(value: Any) -> bool:
+    return is_number(value) and abs(value) < math.inf and float(value) == value
+
+
+def _plain(value: Any) -> Any:
+    """Return whole numbers as floats, so that 0 and 0.0 are one value of a column; text as it is."""
+    return float(value) if _is_float(value) else value
+
+
+def _read_pre(pre: Any, column: Column) -> tuple[Any, ...]:
+    """Return what a rule starts from; text holds a tuple as Python writes it, of numbers, np.inf and text."""
+    if isinstance(pre, (list, tuple)):
+        values = tuple(math.inf if v == "inf" else -math.inf if v == "-inf" else v for v in pre)
+    elif isinstance(pre, str):
+        try:
+            values = _read_node(ast.parse(pre.strip(), mode="eval").body)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            raise AttackerError(f"Expected pre to hold a tuple, got {shown(pre)} for {shown(column)}.") from None
+        values = values if isinstance(values, tuple) else (values,)
+    else:
+        values = (pre,)
+    if not values or not all(isinstance(v, str) or (is_number(v) and v == v) for v in values):
+        raise AttackerError(f"Expected pre to hold numbers or text, got {shown(pre)} for {shown(column)}.")
+    return values
+
+
+def _read_node(node: ast.AST) -> Any:
+    """Return what a piece of parsed text means, of the few that have a meaning here; nothing is evaluated."""
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_read_node, node.elts))
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float, str):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_read_node(node.operand)
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) == ("np", "inf")
+    ):
+        return math.inf
+    raise ValueError
+
+
+def _documented(rule: Rule) -> dict[str, Any]:
+    pre = [rule.low, rule.high] if rule.is_numerical else list(rule.values)
+    pre = [str(v) if isinstance(v, float) and math.isinf(v) else v for v in pre]
+    cost = int(rule.cost) if rule.cost.denominator == 1 else float(rule.cost)
+    return {"pre": pre, "post": rule.post, "cost": cost, "is_numerical": rule.is_numerical}

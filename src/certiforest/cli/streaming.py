@@ -1,0 +1,322 @@
+"""One walk through a stream of rows: all verdicts first, then what else was asked for, each block kept when done."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.certifier import Certifier
+from certiforest.cli import console
+from certiforest.data.draw import Draw
+from certiforest.data.parts import Columns, Parts
+from certiforest.data.sources import Sample, Stream
+from certiforest.files import FileError
+from certiforest.report.witnesses import witnesses_in_data
+from certiforest.verification.certificates import UNSTABLE, Certificates, Method
+from certiforest.verification.tally import Tally
+
+UNDONE = Method.NONE.name.lower()
+KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", "witness")  # of a block that is not done
+
+
+class Task(NamedTuple):
+    """A block of rows, what is known about them, and the rows about which something is to be found out."""
+
+    number: int
+    rows: Sample
+    known: Certificates | None
+    todo: NDArray[np.bool_]
+
+
+@dataclass
+class Walk:
+    """A walk through a stream of rows, and what came out of it so far.
+
+    Attributes
+    ----------
+    certifier : Certifier
+        Finds what is asked for all rows: verdicts, radii, witnesses, proofs.
+    stream : Stream
+    parts : Parts or None
+        Keeps what is found, if all of it is asked for.
+    draw : Draw
+        Rows that a report is about.
+    submit : callable
+        Has a function called with a certifier and further arguments, here or on a worker; returns what has the result.
+    n_at_once : int
+        How many blocks may be under way.
+    seconds : float
+        For all questions together.
+    tally, roads, n_parts, is_interrupted
+        What came out: rows by outcome and by road, in how many blocks, whether Ctrl-C came.
+    found : list of Certificates
+        All of them, if proofs were asked for.
+    """
+
+    certifier: Certifier
+    stream: Stream
+    parts: Parts | None
+    draw: Draw
+    submit: Callable[..., Any]
+    n_at_once: int
+    seconds: float
+    tally: Tally | None = None
+    roads: Counter[str] = field(default_factory=Counter)
+    n_parts: int = 0
+    is_interrupted: bool = False
+    found: list[Certificates] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._start = time.monotonic()
+        # Radii and witnesses come after all verdicts; proofs come with them.
+        asked = self.certifier
+        self._has_more = self.parts is not None and (asked.radius or asked.witness) and not asked.proof
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were looked at."""
+        return sum(self.roads.values())
+
+    @property
+    def n_done(self) -> int:
+        """How many rows have a verdict."""
+        return self.n_rows - self.roads[UNDONE]
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that are left for all questions."""
+        return max(self.seconds - (time.monotonic() - self._start), 0.0)
+
+    def run(self) -> None:
+        """Find out all that is asked for, or as much as there is time for before Ctrl-C comes."""
+        try:
+            with console.progress_bar("Verdicts", self.stream.n_rows) as advance:
+                self._find_verdicts(advance)
+            if self._has_more and not self.is_interrupted:
+                with console.progress_bar("Radii and witnesses", self.n_rows) as advance:
+                    self._find_more(advance)
+            if self.parts is not None and not self.is_interrupted:
+                self.parts.finish(self.n_parts)
+        except KeyboardInterrupt:
+            self.is_interrupted = True
+        except OSError as error:
+            if self.parts is None or error.errno is None or not self.parts.directory.exists():
+                raise
+            raise FileError(
+                f"Expected to write {error.filename or self.parts.directory}, got: {error.strerror}. Finished parts are"
+                f" kept in {self.parts.directory}: the same command goes on from there."
+            ) from None
+
+    def measure_draw(self) -> None:
+        """Find out the radii and witnesses of the rows that a report is about."""
+        rows, found = self.draw.rows, self.draw.found
+        if self.is_interrupted or rows is None or found is None or self.certifier.proof:
+            return
+        measurer = self._with(radius=True, witness=True)
+        with console.progress_bar("Radii and witnesses", len(found)) as advance:
+            self.draw.found = measurer.measure(rows.X, found, total_time_limit=self.seconds_left, progress=advance)
+        self.is_interrupted = self.draw.found.is_interrupted
+
+    def _with(self, **asked: bool) -> Certifier:
+        certifier = self.certifier
+        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs}
+        return Certifier(certifier.ensemble, certifier.attacker, **asked, **options)  # type: ignore[arg-type]
+
+    def _find_verdicts(self, advance: console.Steps) -> None:
+        def tasks() -> Iterator[Task]:
+            place = Place()
+            for number, block in enumerate(self.stream.blocks()):
+                place.enter(block.path)
+                self.n_parts = number + 1
+                kept = None if self.parts is None or self.certifier.proof else self.parts.read(number)
+                known = None if kept is None else self._certificates(kept.columns)
+                if kept is not None and known is not None and not (known.method == UNDONE).any():
+                    self._count(known, kept.columns["row"], partial(block.read, *place.before))
+                    place.add(len(known))
+                    advance(len(known))
+                    continue
+                rows = block.read(*place.before)
+                place.add(len(rows.X))
+                todo = np.ones(len(rows.X), bool) if known is None else known.method == UNDONE
+                advance(int((~todo).sum()))
+                yield Task(number, rows, known, todo)
+
+        certifier = self.certifier if self.certifier.proof else self._with()
+        for task, found in self._results(_certify, certifier, tasks(), advance):
+            is_cut = found.is_interrupted if self.certifier.proof else bool((found.method == UNDONE).any())
+            self._keep(task, found, is_open=self._has_more or is_cut)
+            self._count(found, task.rows.row_numbers, lambda task=task: task.rows)  # type: ignore[misc]
+            if self.certifier.proof:
+                self.found.append(found)
+
+    def _find_more(self, advance: console.Steps) -> None:
+        parts = self.parts
+        assert parts is not None
+
+        def tasks() -> Iterator[Task]:
+            place = Place()
+            for number, block in enumerate(self.stream.blocks()):
+                place.enter(block.path)
+                kept = parts.read(number)
+                assert kept is not None
+                known = self._certificates(kept.columns)
+                if kept.is_open:
+                    todo = np.ones(len(known), bool)
+                    if known.radius is not None and known.radius_upper is not None:
+                        todo = (known.radius == 0) & (known.radius_upper == np.inf)
+                    if known.witness is not None:
+                        todo |= (known.stable == UNSTABLE) & np.isnan(known.witness).all(axis=1)
+                    advance(int((~todo).sum()))
+                    yield Task(number, block.read(*place.before), known, todo)
+                else:
+                    self.draw.update(kept.columns["row"], known)
+                    advance(len(known))
+                place.add(len(known))
+
+        for task, found in self._results(_measure, self.certifier, tasks(), advance):
+            self._keep(task, found, is_open=found.is_interrupted)
+            self.draw.update(task.rows.row_numbers, found)
+
+    def _results(
+        self, function: Callable[..., Certificates], certifier: Certifier, tasks: Iterator[Task], advance: console.Steps
+    ) -> Iterator[tuple[Task, Certificates]]:
+        """Have tasks done, several at once; yield them in their order, until Ctrl-C comes."""
+        pending: deque[tuple[Task, Any]] = deque()
+
+        def finish() -> tuple[Task, Certificates]:
+            task, future = pending.popleft()
+            found = _merged(task, future.result())
+            self.is_interrupted = self.is_interrupted or found.is_interrupted
+            return task, replace(found, ensemble=self.certifier.ensemble, rows=task.rows.X)
+
+        for task in tasks:
+            rows = task.rows.take(task.todo)
+            known = None if task.known is None else replace(task.known[task.todo], ensemble=None)
+            arguments = certifier, rows.X, rows.y, known, self.seconds_left
+            pending.append((task, self.submit(function, advance, *arguments)))
+            if len(pending) >= self.n_at_once:
+                yield finish()
+            if self.is_interrupted:
+                return
+        while pending and not self.is_interrupted:
+            yield finish()
+
+    def _certificates(self, columns: Columns) -> Certificates:
+        """Return what a part says, but for witnesses in the units of the data."""
+        certifier, classes = self.certifier, self.certifier.ensemble.classes
+        fields: dict[str, Any] = {name: columns[name] for name in KEPT if name in columns}
+        for name in ("prediction", "label"):
+            if name in fields:
+                fields[name] = fields[name].astype(classes.dtype)
+        names = certifier.ensemble.feature_names
+        common: dict[str, Any] = {"attacker": certifier.attacker, "classes": classes, "feature_names": names}
+        return Certificates(**fields, **common, ensemble=certifier.ensemble)
+
+    def _keep(self, task: Task, found: Certificates, *, is_open: bool) -> None:
+        """Write what was found about a block: all of it as people want it, or what is there so far."""
+        if self.parts is None:
+            return
+        if is_open:
+            columns = {name: getattr(found, name) for name in KEPT if getattr(found, name) is not None}
+            columns = {"row": task.rows.row_numbers, **columns}
+        else:
+            columns = columns_of(found, task.rows, radius=self.certifier.radius, witness=self.certifier.witness)
+        self.parts.write(task.number, columns, is_open=is_open)
+
+    def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], Sample]) -> None:
+        """Count rows, and put those that belong to it into the sample."""
+        tally = Tally.of(found)
+        self.tally = tally if self.tally is None else self.tally + tally
+        names, counts = np.unique(found.method, return_counts=True)
+        self.roads.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
+        wanted = self.draw.wants(row_numbers)
+        if wanted.any():
+            if not self.certifier.proof:
+                found = replace(found, radius=None, radius_upper=None, witness=None, rows=None)
+            self.draw.add(read().take(wanted), found[wanted])
+
+
+class Place:
+    """How many rows come before the next block, in all files and in its own."""
+
+    def __init__(self) -> None:
+        self._start, self._start_of_file, self._path = 0, 0, ""
+
+    def enter(self, path: str) -> None:
+        """Say in which file the next block is."""
+        if path != self._path:
+            self._start_of_file, self._path = self._start, path
+
+    def add(self, n_rows: int) -> None:
+        """Pass a block."""
+        self._start += n_rows
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """What a block's ``read`` takes."""
+        return self._start, self._start - self._start_of_file
+
+
+class Done(NamedTuple):
+    """A result that is there already."""
+
+    found: Certificates
+
+    def result(self) -> Certificates:
+        """Return it."""
+        return self.found
+
+
+def work_here(function: Callable[..., Certificates], advance: console.Steps, *arguments: Any) -> Done:
+    """Call a function in this process."""
+    return Done(function(*arguments, progress=advance))
+
+
+def _certify(
+    certifier: Certifier, X: Any, y: Any, known: None, seconds: float, progress: Callable[[int], None] | None = None
+) -> Certificates:
+    found = certifier.certify(X, y, total_time_limit=seconds, progress=progress)
+    return replace(found, ensemble=None, rows=None)  # they need not travel
+
+
+def _measure(
+    certifier: Certifier,
+    X: Any,
+    y: Any,
+    known: Certificates,
+    seconds: float,
+    progress: Callable[[int], None] | None = None,
+) -> Certificates:
+    return replace(certifier.measure(X, known, total_time_limit=seconds, progress=progress), rows=None)
+
+
+def _merged(task: Task, found: Certificates) -> Certificates:
+    """Return what is known about all rows of a block."""
+    if task.known is None or task.todo.all():
+        return found
+    columns: dict[str, Any] = {}
+    for name in KEPT:
+        new, old = getattr(found, name), getattr(task.known, name)
+        if new is not None:
+            columns[name] = old.copy()
+            columns[name][task.todo] = new
+    return replace(found, **columns)
+
+
+def columns_of(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> Columns:
+    """Return one column for each fact about rows: row number, label, what `Certificates.to_frame` has.
+
+    Witnesses are in the units of the data.
+    """
+    changed = witnesses_in_data(found, rows.scaling) if witness else None
+    radii = (found.radius, found.radius_upper) if radius else (None, None)
+    shown = replace(found, radius=radii[0], radius_upper=radii[1], witness=changed, feature_names=rows.names)
+    label = {} if found.label is None else {"label": found.label}
+    return {"row": rows.row_numbers, **label, **shown.to_columns()}

@@ -1,0 +1,242 @@
+"""Parts: findings on disk, block by block, so that a run that was stopped goes on where it stopped.
+
+A directory holds ``run.json``, which says what was asked of which model, attacker and input, and a file for each
+block: ``part-N`` if nothing is left to be found out about its rows, ``open-N`` if something is. Every file appears
+whole or not at all, and holds the same bytes whenever and however often the run was stopped. What was asked for as one
+file is put together from the parts in the end, and the directory goes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.files import FileError, check_writable, write_atomically
+from certiforest.words import listed, setting
+
+FORMAT, FORMAT_VERSION = "certiforest parts", 1
+PARQUET = (".parquet", ".pq")
+Columns = dict[str, NDArray]
+
+
+class PartsError(ValueError):
+    """A directory holds the parts of another run, or is none to keep parts in."""
+
+
+class Part(NamedTuple):
+    """What is known about the rows of a block, and whether something is left to be found out."""
+
+    columns: Columns
+    is_open: bool
+
+
+class Parts:
+    """The parts of one run.
+
+    Parameters
+    ----------
+    out : path
+        A directory, which is one that exists or has no suffix, keeps parts as Parquet files; any other path is a file
+        that is written in the end, as Parquet or as CSV.
+    key : dict of plain values
+        All that the findings depend on.
+    replace : bool
+        Whether an existing file, and parts of other runs, may be replaced.
+    """
+
+    def __init__(self, out: Path, key: dict[str, Any], *, replace: bool) -> None:
+        self.out, self._key, self._replace = out, key, replace
+        self.is_directory = out.is_dir() or not out.suffix
+        self.directory = out if self.is_directory else out.with_name(out.name + ".parts")
+        self._suffix = ".parquet" if self.is_directory else ".npz"
+        if self.is_directory or out.suffix.lower() in PARQUET:
+            _need_pyarrow(out)
+        if not self.is_directory:
+            check_writable(out, replace=replace)
+        self._check_run()
+
+    def _check_run(self) -> None:
+        """Compare what was asked of the parts that are there."""
+        if not self.directory.exists():
+            if not self.directory.parent.is_dir():
+                raise FileError(f"Expected an existing directory for {self.out}, got none at {self.directory.parent}.")
+            return
+        if not self.directory.is_dir():
+            raise FileError(f"Expected a directory for parts, got the file {self.directory}.")
+        path = self.directory / "run.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        except (ValueError, RecursionError):
+            found = {}
+        if found is None and any(self.directory.iterdir()):
+            raise PartsError(f"Expected a directory of parts or an empty one, got {self.directory}, with other files.")
+        if found is None or found == self._document:
+            return
+        differ = sorted(name for name, value in self._key.items() if found.get(name) != value)
+        if not self._replace:
+            raise PartsError(
+                f"Expected {self.directory} to hold parts of this run, got those of one with another"
+                f" {listed(differ) if differ else 'version of parts'}. Name another place, or allow to"
+                f" {setting('replace', None, '--force')} them."
+            )
+        self.clear()
+
+    @property
+    def _document(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": FORMAT_VERSION, **self._key}
+
+    def clear(self) -> None:
+        """Remove all parts, and nothing else."""
+        for pattern in ("part-*.parquet", "part-*.npz", "open-*.npz", "run.json"):
+            for path in self.directory.glob(pattern):
+                path.unlink()
+
+    def _path(self, number: int, *, is_open: bool) -> Path:
+        return self.directory / (f"open-{number:08}.npz" if is_open else f"part-{number:08}{self._suffix}")
+
+    def read(self, number: int) -> Part | None:
+        """Return a part, None if it is not there."""
+        path = self._path(number, is_open=False)
+        if path.exists():
+            return Part(_read_parquet(path) if self.is_directory else _read_npz(path), is_open=False)
+        path = self._path(number, is_open=True)
+        return Part(_read_npz(path), is_open=True) if path.exists() else None
+
+    def write(self, number: int, columns: Columns, *, is_open: bool) -> None:
+        """Write the columns of a part."""
+        if not self.directory.exists():
+            self.directory.mkdir()
+        if not (self.directory / "run.json").exists():
+            write_atomically(self.directory / "run.json", json.dumps(self._document, indent=1) + "\n")
+        content = io.BytesIO()
+        if is_open or not self.is_directory:
+            np.savez_compressed(content, allow_pickle=False, **columns)
+        else:
+            _write_parquet(content, columns)
+        write_atomically(self._path(number, is_open=is_open), content.getvalue())
+        if not is_open:
+            self._path(number, is_open=True).unlink(missing_ok=True)
+
+    def finish(self, n_parts: int) -> None:
+        """Put the parts together if one file was asked for."""
+        if self.is_directory:
+            return
+        parts = (_read_npz(self._path(number, is_open=False)) for number in range(n_parts))
+        is_parquet = self.out.suffix.lower() in PARQUET
+        write_atomically(self.out, _as_parquet(parts) if is_parquet else _as_csv(parts), replace=self._replace)
+        self.clear()
+        self.directory.rmdir()
+
+
+def _read_npz(path: Path) -> Columns:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except Exception as error:  # zip and format errors, each of another kind
+        raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+
+
+def _need_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise PartsError(
+            f"Expected pyarrow, which writes Parquet files, for {path}, got none: pip install pyarrow, or name a file"
+            " that ends in .csv."
+        ) from None
+
+
+def _write_parquet(file: Any, columns: Columns) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), file)
+
+
+def _read_parquet(path: Path) -> Columns:
+    from pyarrow import parquet
+
+    try:
+        with open(path, "rb") as file:
+            table = parquet.read_table(file)
+    except Exception as error:  # pyarrow raises errors of its own kinds
+        raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    return {name: column.astype(str) if column.dtype == object else column for name, column in columns.items()}
+
+
+def _as_parquet(parts: Iterator[Columns]) -> Iterator[bytes]:
+    """Yield the bytes of a Parquet file with one row group for each part."""
+    import pyarrow
+    from pyarrow import parquet
+
+    sink, writer = _Sink(), None
+    for columns in parts:
+        table = pyarrow.table(columns)
+        writer = writer or parquet.ParquetWriter(pyarrow.PythonFile(sink, "w"), table.schema)
+        writer.write_table(table.cast(writer.schema))
+        yield sink.take()
+    if writer is not None:
+        writer.close()
+    yield sink.take()
+
+
+class _Sink(io.RawIOBase):
+    """A file that hands on what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[bytes] = []
+        self._place = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        self._place += len(self._pieces[-1])
+        return len(self._pieces[-1])
+
+    def take(self) -> bytes:
+        """Return what was written since the last time."""
+        content = b"".join(self._pieces)
+        self._pieces.clear()
+        return content
+
+
+def _as_csv(parts: Iterator[Columns]) -> Iterator[str]:
+    """Yield the lines of a CSV file, names first; what is NaN is left blank."""
+    has_header = False
+    for columns in parts:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not has_header:
+            writer.writerow(columns)
+        has_header = True
+        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        yield text.getvalue()
+
+
+def _cells(column: NDArray) -> list[Any]:
+    cells = column.tolist()
+    return ["" if cell != cell else cell for cell in cells] if column.dtype.kind == "f" else cells
+
+
+def identify(files: tuple[str, ...]) -> list[list[Any]]:
+    """Return what tells files from others, without reading them: names, sizes and times of the last change."""
+    found: list[list[Any]] = []
+    for path in files:
+        known = os.stat(path) if os.path.isfile(path) else None
+        found.append([path] if known is None else [os.path.abspath(path), known.st_size, known.st_mtime_ns])
+    return found
