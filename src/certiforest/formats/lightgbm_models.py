@@ -281,7 +281,7 @@ def _read_sets(
     subset = np.full(len(which), -1)
     n_sets = _integer(section, "num_cat") if "num_cat" in section else 0
     split = np.flatnonzero(which >= 0)
-    if sorted(which[split].tolist()) != list(range(n_sets)):
+    if n_sets != len(split) or sorted(which[split].tolist()) != list(range(n_sets)):
         raise ModelError(f"Expected {n_sets} categorical splits in tree {index}, as num_cat says, got {len(split)}.")
     if not n_sets:
         return subset
