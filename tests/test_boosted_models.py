@@ -188,14 +188,6 @@ def with_categories(fit, **options):
 
 
 REFUSED = {
-    "XGBoost categories": (
-        lambda: with_categories(fit_xgboost, enable_categorical=True),
-        "categorical split on feature 'colour' in tree 0, which is not supported; fit with one-hot",
-    ),
-    "LightGBM categories": (
-        lambda: with_categories(fit_lightgbm, min_data_per_group=1, cat_smooth=1),
-        "categorical split on feature 'colour' in tree 0, which is not supported; fit with one-hot",
-    ),
     "CatBoost categories": (
         lambda: with_categories(fit_catboost, cat_features=["colour"]),
         "got categorical features, splits on which are not supported; fit with one-hot",

@@ -120,7 +120,7 @@ def test_files_of_categories_are_read(tmp_path):
 def test_groups_of_categories_are_refused():
     frame, y = table()
     ensemble = as_ensemble(MODELS["histogram boosting"]().fit(frame, y))
-    with pytest.raises(ValueError, match="takes for categories"):
+    with pytest.raises(ValueError, match="of categories of the model"):
         certify(ensemble, codes(frame)[:3], None, Attacker(np.inf, 0.1, groups=[[1, 2]]))
 
 

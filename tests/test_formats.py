@@ -19,6 +19,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify, save_silva
@@ -161,14 +162,11 @@ def test_forests_average_unless_asked_to_vote():
         (RandomForestClassifier(), "unfitted RandomForestClassifier; call fit first"),
         (GradientBoostingClassifier(), "unfitted GradientBoostingClassifier; call fit first"),
         (HistGradientBoostingClassifier(), "unfitted HistGradientBoostingClassifier; call fit first"),
-        (AdaBoostClassifier(), "got AdaBoostClassifier"),
+        (AdaBoostClassifier(), "unfitted AdaBoostClassifier; call fit first"),
+        (LogisticRegression(), "got LogisticRegression"),
         (
             GradientBoostingClassifier(n_estimators=1, init=DecisionTreeClassifier()).fit([[0.0], [1.0]], [0, 1]),
             "init to be None or 'zero', got DecisionTreeClassifier",
-        ),
-        (
-            HistGradientBoostingClassifier(max_iter=1, categorical_features=[1]).fit(np.eye(2), [0, 1]),
-            "the categorical feature 1, which is not supported",
         ),
         (3, "got int"),
         (None, "got NoneType"),

@@ -54,6 +54,7 @@ PARAMETERS = (
     *NODES, "subsets", "categories", "unseen_is_missing", "blanks", "n_features", "classes", "feature_names", "scaling",
     "scores", "base", "training",
 )  # fmt: skip
+MOST_SETTLED = 2**22  # nodes of trees that are kept for rows: 50 MB
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
@@ -536,6 +537,8 @@ class TreeEnsemble(Immutable):
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(X)], strict=True):
             key = pattern[start].tobytes()
             if key not in known:
+                if (len(known) + 1) * self.n_nodes > MOST_SETTLED:
+                    known.clear()
                 threshold, right = np.empty_like(trees.threshold), np.empty_like(trees.right)
                 kernels.settle(trees, X[start], threshold, right)
                 known[key] = trees._replace(threshold=threshold, right=right, aside=None)

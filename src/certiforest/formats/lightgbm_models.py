@@ -20,7 +20,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.numbers import NUMBER, shown
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 
 LIGHTGBM_HEADER = b"tree"
@@ -176,7 +176,7 @@ class _Parser:
         columns = [f for f, info in enumerate(header["feature_infos"].split()) if info != "none" and info[0] != "["]
         if not isinstance(found, list) or len(found) != len(columns) or "none" in header["feature_infos"].split():
             return None  # a column that trees do not use may be one of them, or not
-        return dict(zip(columns, found, strict=True))
+        return of_one_kind(dict(zip(columns, found, strict=True)))
 
     def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         objective, *options = header.get("objective", "none").split()
@@ -281,7 +281,7 @@ def _read_sets(
     subset = np.full(len(which), -1)
     n_sets = _integer(section, "num_cat") if "num_cat" in section else 0
     split = np.flatnonzero(which >= 0)
-    if sorted(which[split].tolist()) != list(range(n_sets)):
+    if n_sets != len(split) or sorted(which[split].tolist()) != list(range(n_sets)):
         raise ModelError(f"Expected {n_sets} categorical splits in tree {index}, as num_cat says, got {len(split)}.")
     if not n_sets:
         return subset

@@ -83,6 +83,16 @@ class Opened(NamedTuple):
             raise ModelError(f"Expected threshold to be a probability between 0 and 1, got {shown(threshold)}.")
 
 
+def of_one_kind(categories: dict[int, Any]) -> dict[int, list] | None:
+    """Return the features whose categories are all text or all whole numbers; data frames of others are refused."""
+    kept = {
+        feature: values
+        for feature, values in categories.items()
+        if isinstance(values, list) and {*map(type, values)} in ({str}, {int}) and len({*values}) == len(values)
+    }
+    return kept or None
+
+
 def log_odds(probability: float) -> float:
     """Return ``log(p / (1 - p))``, right to about the last bit."""
     if 0.25 <= probability <= 0.75:

@@ -20,7 +20,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
 from certiforest.ensemble.numbers import NUMBER, is_number, shown
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
-from certiforest.formats.opened import Opened, log_odds
+from certiforest.formats.opened import Opened, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
 
@@ -173,7 +173,7 @@ def _read_categories(learner: Any) -> dict[int, list] | None:
             values = [text.decode(errors="replace") for text in texts]
         if values:
             categories[feature] = values
-    return categories or None
+    return of_one_kind(categories)
 
 
 def _read_outputs(learner: Any) -> tuple[int, int]:

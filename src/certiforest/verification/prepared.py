@@ -77,17 +77,15 @@ class Prepared:
         n_features = ensemble.n_features
         self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
-        special = {
-            *np.flatnonzero(attacker.is_integer(n_features)).tolist(),
-            *(c for group in self.groups for c in group),
-        }
-        if not special.isdisjoint(ensemble.blanks or ()):
-            raise AttackerError("Expected no integer or one-hot column with a number that counts as missing, got one.")
-        if any(column in ensemble.categorical for group in self.groups for column in group):
-            raise AttackerError("Expected groups of one-hot columns, got a column that the model takes for categories.")
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
         self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
         self._bounds, whole = attacker.bounds(n_features), attacker.is_integer(n_features)
+        if np.isin([*self._listed, *np.flatnonzero(whole)], list(ensemble.blanks or ())).any():
+            raise AttackerError(
+                "Expected integer, one-hot and rule columns without numbers that count as missing, got one with such."
+            )
+        if np.isin(self._listed, ensemble.categorical).any():
+            raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
         if attacker.domain is not None or self.groups:
             low, high = (bound.copy() for bound in self._bounds)
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
