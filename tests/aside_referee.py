@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import oracle
-from cases import attacker_of, random_case
+from cases import attacker_of, random_case, real_case
 from certiforest import Certificates, Nodes, TreeEnsemble, audit, certify
 from referee import judge_radius, judge_witness
 
@@ -29,6 +29,8 @@ N_CATEGORIES = 5
 def dress(rng: random.Random, case: oracle.Case):
     """Return trees of splits ``(feature, threshold or set, left, right, missing goes left)``, and a row for them."""
     kinds = [rng.choice(["number", "number", "missing", "category", "missing category"]) for _ in case.x]
+    for f in (f for group in case.groups or () for f in group):  # one-hot they stay
+        kinds[f] = "number"
     is_category = ["category" in kind for kind in kinds]
 
     def dressed(tree):
@@ -140,7 +142,7 @@ def run(n_cases: int, seed: int, combine: str = "vote") -> Counter:
     outcomes: Counter = Counter()
     for number in range(n_cases):
         rng = random.Random(f"aside {seed}-{number}")
-        case = random_case(rng, combine=combine)
+        case = rng.choice([random_case, real_case])(rng, combine=combine)
         wrong, outcome = judge(rng, case)
         if wrong:
             raise AssertionError(f"seed {seed}, case {number}: {'; '.join(wrong)}\n{case}")
