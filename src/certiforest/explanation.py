@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import AttackerError
-from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
@@ -115,9 +113,6 @@ def explain(
     """
     ensemble = as_ensemble(model)
     x = _one_row(x, ensemble)
-    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    if isinstance(attacker, RuleAttacker):
-        raise AttackerError("Expected an attacker with a norm to explain a row, got one with rules.")
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
