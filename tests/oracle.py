@@ -133,8 +133,13 @@ def choices_by_rules(case: Case) -> list[list[tuple[dict[int, float], Fraction]]
     found = []
     for key in case.rules:
         options = values_by_rules(case, key).items()
-        if key >= 0:
-            found.append([({key: z}, cost) for z, cost in options])
+        if key >= 0:  # of the values between two thresholds the cheapest will do
+            cuts = [v for tree in case.trees for f, v in splits(tree) if f == key]
+            cells: dict[int, tuple[Fraction, float]] = {}
+            for z, cost in options:
+                cell = sum(v < z for v in cuts)
+                cells[cell] = min(cells.get(cell, (cost, z)), (cost, z))
+            found.append([({key: z}, cost) for cost, z in cells.values()])
         else:
             group = case.groups[-1 - key]
             found.append([({f: float(i == z) for i, f in enumerate(group)}, cost) for z, cost in options])
