@@ -18,7 +18,15 @@ from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
 from certiforest.cli import console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, StreamOptions, check_work, open_model
+from certiforest.cli.options import (
+    CertifyingOptions,
+    DataOptions,
+    InputError,
+    StreamOptions,
+    check_attacker,
+    check_work,
+    open_model,
+)
 from certiforest.cli.streaming import Walk, work_here
 from certiforest.data.draw import CONFIDENCE, Draw
 from certiforest.data.parts import Parts, identify
@@ -289,6 +297,7 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:
     check_work(options.time_limit, options.jobs)
+    check_attacker(options)
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
     ensemble = open_model(model)

@@ -186,8 +186,7 @@ class CertifyingOptions(AttackerOptions):
     def whole_attacker(self, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
         """Return the attacker of some rows: the one in a file, or the one that options describe."""
         if self.attacker_file is None:
-            if self.eps is None:
-                raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
+            assert self.eps is not None
             attacker = self.attacker(self.eps, rows.names, ensemble.n_features, self.domain)
         else:
             from certiforest.attack.attacker import Attacker
@@ -322,6 +321,12 @@ def check_one_of(option: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a value that is none of some words."""
     if value is not None and value not in choices:
         raise InputError(f"Expected {option} to be {' or '.join(choices)}, got {shown(value)}.")
+
+
+def check_attacker(options: CertifyingOptions) -> None:
+    """Refuse to begin without an attacker."""
+    if options.eps is None and options.attacker_file is None:
+        raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
 
 
 def check_work(time_limit: float, jobs: int) -> None:
