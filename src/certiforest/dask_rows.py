@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import dask
 import numpy as np
@@ -88,7 +89,7 @@ def workers(address: str | None, n_workers: int | None) -> Iterator[tuple[Callab
             function: Callable[..., Any], advance: Callable[[int], None], certifier: Certifier, *rest: Any
         ) -> Any:
             if id(certifier) not in sent:
-                sent[id(certifier)] = client.scatter(certifier, broadcast=True), certifier
+                sent[id(certifier)] = _sent(client, certifier), certifier
             future = client.submit(function, sent[id(certifier)][0], *rest, pure=False)
             n_rows = len(rest[0])
             future.add_done_callback(lambda _: advance(n_rows))
@@ -282,17 +283,30 @@ def _empty(certifier: Certifier, y: Any) -> Certificates:
 
 
 def _shared(certifier: Certifier) -> Any:
-    """Return a certifier that goes to each worker once: scattered to all, or one task that others depend on.
+    """Return a certifier that goes to each worker once: a result on the cluster, or one task that others depend on.
 
-    What was scattered is known to its cluster alone: findings are computed there.
+    What is on a cluster is known there alone: findings are computed there.
     """
     distributed = sys.modules.get("distributed")
     if distributed is not None and dask.config.get("scheduler", "dask.distributed") == "dask.distributed":
         try:
-            return distributed.get_client().scatter(certifier, broadcast=True)
+            return _sent(distributed.get_client(), certifier)
         except ValueError:  # there is no client
             pass
     return dask.delayed(certifier, traverse=False)
+
+
+def _sent(client: Any, certifier: Certifier) -> Any:
+    """Send a certifier to a scheduler, once: workers get it from each other, and it outlives any of them.
+
+    As the result of a task it can be made again from what the scheduler keeps; scattered data cannot.
+    """
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        return client.submit(_held, certifier, pure=False, key=f"certifier-{uuid4().hex}")
+
+
+def _held(certifier: Certifier) -> Certifier:
+    return certifier
 
 
 def _records(X: NDArray, y: NDArray | None = None, *, certifier: Certifier) -> NDArray:

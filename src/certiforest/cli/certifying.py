@@ -18,7 +18,15 @@ from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
 from certiforest.cli import console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, StreamOptions, check_work, open_model
+from certiforest.cli.options import (
+    CertifyingOptions,
+    DataOptions,
+    InputError,
+    StreamOptions,
+    check_attacker,
+    check_work,
+    open_model,
+)
 from certiforest.cli.streaming import Walk, work_here
 from certiforest.data.draw import CONFIDENCE, Draw
 from certiforest.data.parts import Parts, identify
