@@ -23,7 +23,6 @@ from certiforest.cli.options import (
     DataOptions,
     InputError,
     StreamOptions,
-    check_attacker,
     check_work,
     open_model,
 )
