@@ -480,6 +480,7 @@ def test_a_terminal_is_told_once_that_kernels_compile(monkeypatch, capsys):
     log = logging.getLogger("certiforest.kernel_cache")
     monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
     monkeypatch.setattr(log, "level", log.level)
+    monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
     console.say_when_kernels_compile()
     log.info("compiling a kernel")
     log.info("compiling another")
