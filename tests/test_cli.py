@@ -155,7 +155,7 @@ class TestBadInput:
         assert "directory" in refuse("certify", tmp_path, *arguments)
         assert "not a sound certiforest model" in refuse("certify", data, *arguments)
         newer = tmp_path / "newer.json"
-        newer.write_text(model.read_text().replace('"version":1', '"version":2'))
+        newer.write_text(model.read_text().replace('"version":1', '"version":3'))
         assert "pip install --upgrade" in refuse("certify", newer, *arguments)
         cut = tmp_path / "cut.json"
         cut.write_text(model.read_text()[:-50])
@@ -536,7 +536,7 @@ def test_rules_come_from_a_file(run, counts):
     assert code == 0
     assert json.loads(out)["attacker"]["budget"] == 50
     assert json.loads(out)["robust_accuracy"] == 0.5
-    assert "by the rules below" in (counts / "r.html").read_text()
+    assert "by rules, while a budget of 50 lasts" in (counts / "r.html").read_text()
     compared = ("compare", counts / "model.json", *arguments[1:], *options[:4], "--out", counts / "both.html")
     assert run(*compared)[0] == 0
     code, _, err = run(*arguments, *options[:4], "--radius")

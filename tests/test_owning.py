@@ -76,6 +76,8 @@ def test_what_was_given_may_change_later(make):
     thing, given = make()
     before = state(thing)
     for values in given:
+        if values is None:
+            continue
         if isinstance(values, np.ndarray):
             values[...] = 1 - values
         else:

@@ -268,7 +268,7 @@ def test_a_file_among_many_that_is_not_as_the_others(refuse, run, model, frame, 
     assert len(list(out.glob("part-*.parquet"))) == 7, "finished parts are kept"
     write(frame.assign(b="text"), tmp_path / "piece-1.parquet")
     assert "Expected numbers, got" in refuse(*words(model, tmp_path / "piece-*.parquet", "--out", out, "--force"))
-    nothing = frame.assign(c=[*frame["c"][:-1], np.nan])
+    nothing = frame.assign(c=[*frame["c"][:-1], np.inf])
     write(nothing, tmp_path / "piece-1.parquet")
     message = refuse(*words(model, tmp_path / "piece-*.parquet", "--out", out, "--force"))
     assert "row 49, column 'c' of" in message

@@ -102,6 +102,9 @@ class Rows:
             coded = [f for f in categories if not NUMBERS.fullmatch(kinds[f])]
             self._coded = {f: {value: code for code, value in enumerate(categories[f])} for f in coded}
             self._others = [f for f in range(self.n_features) if f not in self._coded]
+            head = self._X.iloc[:0] if hasattr(self._X, "iloc") else self._X[:0]
+            numbers = _columns(head, self._others) if self._coded else head
+            self._long = _check_types(numbers, _names_of(numbers), all_long=self._takes_missing)
         return self
 
     def __len__(self) -> int:

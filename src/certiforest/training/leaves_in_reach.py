@@ -69,7 +69,9 @@ def _reach(attacker: Attacker, n_features: int) -> Reach:
     if not attacker.can_move:
         budgets = Budgets.of(np.full((2, n_features), -1.0))
     budget = math.inf if norm == -1 else total_budget(attacker)
-    return Reach(budgets, attacker.scales(n_features), norm, budget)
+    # Norm 0 counts moves, whatever their size.
+    unit = np.ones((2, n_features)) if norm == 0 else attacker.scales(n_features)
+    return Reach(budgets, unit, norm, budget)
 
 
 def total_budget(attacker: Attacker) -> float:

@@ -191,14 +191,15 @@ class Prepared:
 
         ``first`` is the number of the first row.
         """
-        low, high = self._bounds
-        is_outside = (low > X) | (high < X)
-        if is_outside.any():
-            row, f = np.argwhere(is_outside)[0]
-            raise RowError(
-                f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
-                f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
-            )
+        if self.attacker.domain is not None:
+            low, high = self._bounds
+            is_outside = (low > X) | (high < X)
+            if is_outside.any():
+                row, f = np.argwhere(is_outside)[0]
+                raise RowError(
+                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
+                    f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
+                )
         for g, group in enumerate(self.groups):
             part = X[:, list(group)]
             is_one_hot = ((part == 0) | (part == 1)).all(axis=1) & (part.sum(axis=1) == 1)
