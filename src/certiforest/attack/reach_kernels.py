@@ -13,21 +13,21 @@ from certiforest.compiled import kernel
 
 
 @kernel
-def other_side_is_near(value, threshold, above, budgets, f):
-    """Tell whether a feature may be moved across a threshold within its budget (see `Budgets`), exactly.
+def other_side_is_near(value, threshold, above, high, low):
+    """Tell whether a feature may be moved across a threshold within its budget (see `Budgets`) that way, exactly.
 
     From the left side the target is ``above``, the smallest value on the right side, from the right the threshold
     itself. An infinite budget has no limit at all; a negative one belongs to a move that is not allowed.
     """
     distance = value - threshold
     # Rounding is monotone: if this exceeds the budget, so does the exact difference. Nothing is near to NaN.
-    if not abs(distance) <= budgets.near[f]:
+    if not abs(distance) <= high:
         return False
+    if high == math.inf:
+        return True
     if distance <= 0.0:
-        high = budgets.high[1, f]
-        return high == math.inf or is_within(above, value, high, budgets.low[1, f])
-    high = budgets.high[0, f]
-    return high == math.inf or is_within(value, threshold, high, budgets.low[0, f])
+        return is_within(above, value, high, low)
+    return is_within(value, threshold, high, low)
 
 
 @kernel
@@ -113,10 +113,11 @@ def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_
         split, cost = stack[depth], stack_cost[depth]
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
-        if not other_side_is_near(value, v, trees.above[split], budgets, f):
+        side = 0 if value > v else 1
+        if not other_side_is_near(value, v, trees.above[split], budgets.high[side, f], budgets.low[side, f]):
             continue
         other = split + 1 if value > v else trees.right[split]
-        price = unit[0 if value > v else 1, f]
+        price = unit[side, f]
         cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
         if cost > limit:
             continue
@@ -156,10 +157,11 @@ def visit_priced(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack
         split, cost = stack[depth], stack_cost[depth]
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
-        if not other_side_is_near(value, v, trees.above[split], budgets, f):
+        side = 0 if value > v else 1
+        if not other_side_is_near(value, v, trees.above[split], budgets.high[side, f], budgets.low[side, f]):
             continue
         other = split + 1 if value > v else trees.right[split]
-        price = unit[0 if value > v else 1, f]
+        price = unit[side, f]
         cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
         if cost > limit or (cost >= dearest and not watch):
             continue

@@ -98,11 +98,13 @@ def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
                 own, other = splits.left[node], splits.right[node]
                 if x > v:
                     own, other = other, own
-                if abs(x - v) <= reach.budgets.near[f] and other_side_is_near(x, v, successor(v), reach.budgets, f):
+                side = 0 if x > v else 1
+                high, low = reach.budgets.high[side, f], reach.budgets.low[side, f]
+                if abs(x - v) <= high and other_side_is_near(x, v, successor(v), high, low):
                     other_cost = cost
                     if not is_free:
                         first, last = successor(splits.low[node]), splits.high[node]
-                        unit = reach.unit[0 if x > v else 1, f]
+                        unit = reach.unit[side, f]
                         other_cost = crossing_cost(cost, x, v, successor(v), first, last, unit, reach.norm)
                     if other_cost <= reach.budget:
                         stack[n_waiting], stack_cost[n_waiting] = other, other_cost

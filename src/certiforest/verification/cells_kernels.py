@@ -129,9 +129,10 @@ def list_leaves(
                 value = x[f]
                 own = node + 1 if value <= v else trees.right[node]
                 above = trees.above[node]
-                if other_side_is_near(value, v, above, budgets, f):
+                side = 0 if value > v else 1
+                if other_side_is_near(value, v, above, budgets.high[side, f], budgets.low[side, f]):
                     other = node + 1 if value > v else trees.right[node]
-                    price = unit[0 if value > v else 1, f]
+                    price = unit[side, f]
                     raised = crossing_cost(cost, value, v, above, trees.first[node], trees.high[node], price, norm)
                     path[length] = 2 * node + (value > v)
                     if raised <= limit:

@@ -61,7 +61,8 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
                 depth -= 1
                 node = stack[depth]
                 f, v = trees.feature[node], trees.threshold[node]
-                if not other_side_is_near(x[f], v, trees.above[node], budgets, f):
+                side = 0 if x[f] > v else 1
+                if not other_side_is_near(x[f], v, trees.above[node], budgets.high[side, f], budgets.low[side, f]):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
