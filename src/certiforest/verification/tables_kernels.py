@@ -8,7 +8,8 @@ gives a rival a lead of more than ::
 
 because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. A sweep
 goes through the trees and sets the tables of one to what makes this smallest while the others stay; every tree's
-bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers.
+bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers. The file is
+long so that the two stand side by side.
 """
 
 import math
