@@ -131,3 +131,9 @@ def test_with_eps_keeps_the_rest():
     attacker = Attacker(2, 0.1, scale=[1, 2], frozen=[1], domain=(0, 1)).with_eps(0.3)
     assert attacker.eps == 0.3
     assert repr(attacker) == "Attacker(norm=2, eps=0.3, scale=[1, 2], frozen=[1], domain=(0, 1))"
+
+
+def test_blanking_and_filling_are_refused_in_a_sentence():
+    assert Attacker("linf", 0.1, missing=None).to_document() == Attacker("linf", 0.1).to_document()
+    with pytest.raises(AttackerError, match="Expected missing=None"):
+        Attacker("linf", 0.1, missing=1.0)

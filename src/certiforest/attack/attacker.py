@@ -85,6 +85,8 @@ class Attacker(Immutable):
         One-hot columns that are one variable: exactly one is 1 and the others are 0, in rows and after the attack. A
         change of category is a move of 1 (norm 0: a change of one feature). The columns have one scale, and are frozen
         all or none.
+    missing : None
+        A value that is missing stays so, and none goes missing; nothing else can be said yet.
 
     Examples
     --------
@@ -116,7 +118,13 @@ class Attacker(Immutable):
         direction: str | Mapping[Column, str] | None = None,
         integer: Iterable[Column] | None = None,
         groups: Iterable[Iterable[Column]] | None = None,
+        missing: None = None,
     ) -> None:
+        if missing is not None:
+            raise AttackerError(
+                f"Expected missing=None, which keeps NaN and numbers apart, got {shown(missing)}: attackers that blank"
+                " or fill values cannot be certified against yet."
+            )
         norm = check_norm(norm)
         self._set(
             norm=norm,
