@@ -7,7 +7,7 @@ import pytest
 import oracle
 import referee
 from cases import LARGEST, attacker_of, ensemble_of, extreme_case
-from certiforest import certify
+from certiforest import certify, spread
 from certiforest.verification.radius import RadiusSearch
 from oracle import Case
 
@@ -81,3 +81,12 @@ def test_a_distance_beyond_the_floats_may_cost_less_than_one_within_them():
     trees = [(1, -1.4134115042059252e111, 1, 0), (0, -1.4134115042059252e111, 0, 2), (0, -2.8268230084118503e111, 2, 1)]
     x, scale = [LARGEST, -1.4134115042059252e111], [1.0716011639105835e147, 1e-162]
     assert referee.judge(Case(trees, 2, 3, x, math.inf, 8.387883456107925e160, scale), time_limit=60)[0] == []
+
+
+@pytest.mark.parametrize("direction", [None, "up"])
+@pytest.mark.parametrize("unit", [5e-324, LARGEST])
+def test_spread_in_the_smallest_and_the_largest_unit(unit, direction):
+    ensemble = ensemble_of(Case([(0, 0.5, 0, 1), (0, 0.5, 0, 1), (0, 1.0, 0, 1)], 1, 2, [0.0], 1, 0.0))
+    assert spread(ensemble, scale=unit, direction=direction) == 0.0
+    apart = ensemble_of(Case([(0, 0.0, 0, 1), (0, LARGEST / 2, 0, 1)], 1, 2, [0.0], 1, 0.0))
+    assert spread(apart, scale=LARGEST, direction=direction) == (0.5 if direction is None else 1.0)

@@ -22,6 +22,9 @@ from certiforest.attack.columns import Column
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
+# Below this, numbers have fewer bits than others.
+TINY = 1e-290
+
 
 class Thresholds(NamedTuple):
     """Every split of an ensemble, sorted by feature, then threshold, then node; columns of one length."""
@@ -89,13 +92,13 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     if near.size == 0:
         return by_group
     down, up = (attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features))[:, feature[near]]
-    scale = down / 2 + up / 2
+    half = np.where(np.maximum(down, up) < 1, 1.0, 0.5)  # tiny units lose nothing, large ones do not overflow
     distance, error = np.empty(len(near)), np.empty(len(near))
     kernels.list_differences(value[near + 1], value[near], distance, error)
     with np.errstate(over="ignore"):
-        gap = distance / scale
-        # Rounding moves a gap by less than a millionth of a millionth: only these can be the smallest.
-        is_small = gap <= gap.min() * (1 + 1e-12)
+        gap = distance / (down * half + up * half) * (2 * half)
+        # Rounding moves a gap by less than a millionth of a millionth, or is tiny: only these can be the smallest.
+        is_small = gap <= max(gap.min() * (1 + 1e-12), TINY)
     near, distance, error, down, up = (column[is_small] for column in (near, distance, error, down, up))
     # With one scale, the smallest exact distance is the smallest gap. Those that overflow are left to rationals.
     order = np.lexsort((error, distance, up, down))
