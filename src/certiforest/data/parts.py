@@ -118,7 +118,7 @@ class Parts:
             write_atomically(self.directory / "run.json", json.dumps(self._document, indent=1) + "\n")
         content = io.BytesIO()
         if is_open or not self.is_directory:
-            np.savez_compressed(content, **columns)  # none of them holds objects
+            np.savez_compressed(content, **columns)  # type: ignore[arg-type]  # none of them holds objects
         else:
             _write_parquet(content, columns)
         write_atomically(self._path(number, is_open=is_open), content.getvalue())
