@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from certiforest import __version__
 from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
@@ -188,7 +188,7 @@ class StreamQuestion:
             "reading": [reading.target, list(reading.drop), reading.kind, reading.header, reading.first_index],
             "part": self.first.part,
             "asked": {"radius": asked.radius, "witness": asked.witness, "time_limit": self.options.time_limit},
-            "certiforest": version("certiforest"),
+            "certiforest": __version__,
         }
 
 

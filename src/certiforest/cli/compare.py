@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from certiforest.cli import console
 from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
 
 
@@ -33,9 +32,7 @@ def compare(
     Rows won and lost, and how likely such a difference comes about by
     chance (exact McNemar test).
     """
-    if out is not None and out.suffix.lower() != ".html":
-        raise InputError(f"Expected --out to end in .html, got {str(out)!r}.")
-    output.check({"--out": out}, [model, other, data.data])
+    output.check_page(out, [model, other, data.data])
     from certiforest.cli.certifying import ask
     from certiforest.comparison import compare
     from certiforest.words import norm_name
@@ -61,12 +58,4 @@ def compare(
         for name, question in zip(names, questions, strict=True)
     ]
     comparison = compare(found[0], found[1], (names[0], names[1]), questions[0].rows.row_numbers)
-    if out is not None:
-        comparison.report(out, replace=output.force)
-    if output.as_json:
-        console.say_json(comparison.facts)
-        return
-    for line in repr(comparison).splitlines():
-        console.say(line)
-    if out is not None:
-        console.say(f"Page: {out}")
+    output.show(comparison, out)

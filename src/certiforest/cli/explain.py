@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from certiforest.cli import console
 from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
 
 
@@ -31,9 +30,7 @@ def explain(
     frozen to make the row stable, how little of each feature alone would
     do, and for stable rows how the trees prove it.
     """
-    if out is not None and out.suffix.lower() != ".html":
-        raise InputError(f"Expected --out to end in .html, got {str(out)!r}.")
-    output.check({"--out": out}, [model, data.data])
+    output.check_page(out, [model, data.data])
     from certiforest.cli.certifying import ask
     from certiforest.explanation import explain
     from certiforest.words import counted
@@ -54,12 +51,4 @@ def explain(
         image_shape=rows.image_shape,
         name=f"row {row}",
     )
-    if out is not None:
-        explanation.report(out, replace=output.force)
-    if output.as_json:
-        console.say_json(explanation.facts)
-        return
-    for line in repr(explanation).splitlines():
-        console.say(line)
-    if out is not None:
-        console.say(f"Page: {out}")
+    output.show(explanation, out)

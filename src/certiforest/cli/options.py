@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from certiforest.cli import console
 from certiforest.files import FileError, check_readable, check_writable, write_atomically
 from certiforest.words import listed, shown
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certiforest.attack.attacker import Attacker
+    from certiforest.comparison import Comparison
     from certiforest.data.sources import Sample, Source
     from certiforest.ensemble import TreeEnsemble
+    from certiforest.explanation import Explanation
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -293,6 +296,24 @@ class OutputOptions:
     def write(self, path: Path, content: str) -> None:
         """Write a file whole, or not at all."""
         write_atomically(path, content, replace=self.force)
+
+    def check_page(self, out: Path | None, inputs: Sequence[str | Path]) -> None:
+        """Refuse a page that is no HTML, or that `check` refuses."""
+        if out is not None and out.suffix.lower() != ".html":
+            raise InputError(f"Expected --out to end in .html, got {str(out)!r}.")
+        self.check({"--out": out}, inputs)
+
+    def show(self, found: Explanation | Comparison, out: Path | None) -> None:
+        """Print what was found as text or JSON; also write it as a page, if one is named."""
+        if out is not None:
+            found.report(out, replace=self.force)
+        if self.as_json:
+            console.say_json(found.facts)
+            return
+        for line in repr(found).splitlines():
+            console.say(line)
+        if out is not None:
+            console.say(f"Page: {out}")
 
 
 def find_label(option: str, text: str, ensemble: TreeEnsemble) -> Any:

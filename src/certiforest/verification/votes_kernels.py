@@ -31,8 +31,8 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
     c every tree that can vote for it, so y is safe iff ``fixed[y] > reachable[c]``, or equal and y wins ties.
 
     Trees that meet leave a row UNKNOWN; ``unclaimed`` (n_features,) is where `claim` starts, or empty if none can meet.
-    ``order`` (n_trees,) is the order of visits; no verdict depends
-    on it. ``out_moved`` (n_trees, 2) counts how often each tree was visited, and how often it was not fixed.
+    ``order`` (n_trees,) is the order of visits; no verdict depends on it. ``out_moved`` (n_trees, 2) counts how often
+    each tree was visited, and how often it was not fixed.
     """
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
