@@ -238,7 +238,7 @@ def test_bad_options_get_one_sentence(options, words):
 @pytest.mark.parametrize(
     ("attacker", "words"),
     [
-        (Attacker(1, 1, frozen=["blue"]), "got 'blue': there are no such column"),
+        (Attacker(1, 1, frozen=["blue"]), "got 'blue', which is none of them"),
         (Attacker(1, 1, direction={"blue": "up"}), "got 'blue'"),
         (Attacker(1, 1, integer=[9]), "integer features between 0 and 3, got 9"),
         (Attacker(1, 1, groups=[["red", 1]]), "Expected every column once in groups"),
