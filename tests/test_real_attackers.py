@@ -222,7 +222,7 @@ def test_bad_files_get_one_sentence(text, words, tmp_path):
         ({"direction": 3}, "up, down or both, got 3"),
         ({"integer": "bytes"}, "Expected integer to list"),
         ({"integer": [1.5]}, "Expected integer to list"),
-        ({"groups": [[0, 1], [1, 2]]}, "one group at most, got 1 2 times"),
+        ({"groups": [[0, 1], [1, 2]]}, "one group at most, got column 1 in 2 places"),
         ({"groups": [[0]]}, "two or more one-hot columns"),
         ({"groups": [0, 1]}, "Expected groups to list"),
         ({"groups": "ab"}, "lists of columns"),
