@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble.categories import UNSEEN, are_numbers
+from certiforest.ensemble.categories import UNSEEN, Codes, are_numbers
+from certiforest.ensemble.category_hashes import HASHES
 from certiforest.ensemble.nodes import ModelError, floats_of
 from certiforest.ensemble.numbers import is_whole, owned, shown
 from certiforest.ensemble.scaling import Scaling
@@ -25,6 +26,27 @@ def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
         if subset.ndim != 1 or len(subset) != len(given) or not np.isfinite(subset).all():
             raise ModelError("Expected subsets to be lists of finite numbers, each once, got others.")
     return found
+
+
+def check_values(
+    tested: NDArray,
+    subset: NDArray,
+    subsets: Sequence[NDArray[np.float64]],
+    categories: Mapping[int, Sequence[Any]],
+    unseen: Mapping[int, str],
+) -> None:
+    """Refuse sets with values that no row may have; ``tested`` and ``subset`` are columns of nodes."""
+    for feature in np.unique(tested[subset >= 0]).tolist():
+        codes, word = Codes(categories.get(feature, ()), unseen.get(feature)), unseen.get(feature)
+        places = np.unique(subset[(tested == feature) & (subset >= 0)])
+        found = np.concatenate([subsets[place] for place in places])
+        is_sound = codes.holds_numbers or (found == np.floor(found)).all()
+        if word == "refused":
+            is_sound = bool(np.isin(found, [*codes.values()]).all())
+        if word == "hashed":
+            is_sound = is_sound and bool(((found >= HASHES) & (found < HASHES + 2**32)).all())
+        if not is_sound:
+            raise ModelError(f"Expected sets of values that feature {feature} may have, got others.")
 
 
 def check_categories(categories: Any, n_features: int) -> dict[int, tuple[Any, ...]] | None:

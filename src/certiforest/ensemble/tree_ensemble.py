@@ -37,6 +37,7 @@ from certiforest.ensemble.checks import (
     check_subsets,
     check_training,
     check_unseen,
+    check_values,
 )
 from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, cut_to_box, preorder
@@ -195,6 +196,8 @@ class TreeEnsemble(Immutable):
         n_values = len(labels) if table is None else len(table)
         columns = feature, threshold, leaf, missing_left, subset
         nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
+        if self.subsets is not None:
+            check_values(nodes.feature, nodes.subset, self.subsets, self.categories or {}, self.unseen)
         if self.blanks is not None:  # no number is inside, so that thresholds may stand right below
             low, high = self.blank_bounds[:, nodes.feature]
             is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)

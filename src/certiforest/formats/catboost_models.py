@@ -73,10 +73,10 @@ def open_catboost(model: Any, content: bytes) -> Opened:
         raw=lambda rows: model.predict(rows, prediction_type="RawFormulaVal"),
         score=score,
     )
-    return opened.asked_by(_with_texts(list(opened.ensemble.unseen))) if opened.ensemble.unseen else opened
+    return opened.asked_by(with_texts(list(opened.ensemble.unseen))) if opened.ensemble.unseen else opened
 
 
-def _with_texts(columns: list[int]) -> Function:
+def with_texts(columns: list[int]) -> Function:
     """Return what makes of rows such that have texts in the place of hashes."""
 
     def ask(rows: NDArray[np.float64]) -> Any:
@@ -139,7 +139,7 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
     categorical = columns.of_categories.tolist()
     ensemble = TreeEnsemble.from_trees(
         trees,
-        n_features=max(*columns.place.tolist(), *categorical) + 1,
+        n_features=max([*columns.place.tolist(), *categorical]) + 1,
         classes=labels if classes is None else classes,
         feature_names=names,
         scores=table.table(),
