@@ -3,6 +3,7 @@
 python tests/referee.py --cases 1000000 --seed 1 --combine sum
 python tests/referee.py --cases 1000000 --seed 1 --combine sum --time-limit 60 --extreme
 python tests/referee.py --cases 200000 --seed 1 --combine sum --time-limit 60 --real
+python tests/referee.py --cases 100000 --seed 1 --combine sum --alone
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import numpy as np
 import oracle
 from cases import attacker_of, ensemble_of, extreme_case, random_case, real_case, rule_case
 from certiforest import certify, has_large_spread
+from certiforest.verification import search
+from certiforest.verification.clock import Clock
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.roads import Roads
 
 
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
@@ -59,6 +64,23 @@ def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
     return wrong, f"{outcome}, radius {'exact' if c.radius_is_exact[0] else 'bounded'}"
 
 
+def judge_alone(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
+    """Judge the verdict of message passing with splits: no shortcut of large spread, no linear program."""
+    ensemble, attacker = ensemble_of(case), attacker_of(case)
+    x = np.array(case.x)
+    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
+    finding = Roads(Prepared(ensemble, attacker)).decide(x, Clock(time_limit).start())
+    outcome = ("unknown", "unstable", "stable")[finding.stable + 1]
+    best = oracle.cheapest_change(case)
+    is_stable = best is None or best > oracle.budget(case, case.eps)
+    wrong = []
+    if finding.stable >= 0 and finding.stable != is_stable:
+        wrong.append(f"{outcome}, should be {'stable' if is_stable else 'unstable'}")
+    if finding.attack is not None:
+        wrong += judge_witness(case, oracle.predict(case, case.x), finding.attack.tolist())
+    return wrong, f"{outcome}, {finding.method.name.lower()}"
+
+
 def judge_radius(case, best, lower, upper):
     if best is None or best > oracle.budget(case, oracle.LARGEST):  # there is no such float
         return [] if upper == math.inf else [f"radius up to {upper}, should be inf"]
@@ -91,13 +113,14 @@ def run(
     time_limit: float = 0,
     report=lambda done, outcomes: None,
     draw=random_case,
+    judged=judge,
 ) -> Counter:
     """Judge ``n_cases`` cases; raise on the first disagreement."""
     outcomes: Counter = Counter()
     for number in range(n_cases):
         rng = random.Random(f"{seed}-{number}")
         case = draw(rng, combine=combine)
-        wrong, outcome = judge(case, time_limit)
+        wrong, outcome = judged(case, time_limit)
         if wrong:
             raise AssertionError(f"seed {seed}, case {number}: {'; '.join(wrong)}\n{case}")
         outcomes[f"norm {case.norm}: {outcome}"] += 1
@@ -115,7 +138,10 @@ def main() -> None:
     parser.add_argument("--extreme", action="store_true", help="numbers from 5e-324 to 1.797e308, mixed")
     parser.add_argument("--real", action="store_true", help="directions, whole numbers, one-hot groups, two scales")
     parser.add_argument("--rules", action="store_true", help="rules with costs")
+    parser.add_argument("--alone", action="store_true", help="verdicts by message passing and splits alone")
     options = parser.parse_args()
+    if options.alone:
+        search.FEW_BOXES = sys.maxsize  # no linear program
     began = time.monotonic()
 
     def report(done, outcomes):
@@ -125,7 +151,8 @@ def main() -> None:
 
     draw = extreme_case if options.extreme else real_case if options.real else random_case
     draw = rule_case if options.rules else draw
-    outcomes = run(options.cases, options.seed, options.combine, options.time_limit, report, draw)
+    judged = judge_alone if options.alone else judge
+    outcomes = run(options.cases, options.seed, options.combine, options.time_limit, report, draw, judged)
     for name, count in sorted(outcomes.items()):
         sys.stdout.write(f"{name}: {count:,}\n")
     sys.stdout.write(f"{options.cases:,} cases, 0 disagreements\n")
