@@ -298,7 +298,7 @@ class TreeEnsemble(Immutable):
         with np.errstate(over="ignore"):
             if (
                 self.blanks is not None
-            ):  # the box ends where numbers begin that count as missing, unless it has no others
+            ):  # it ends where numbers begin that count as missing
                 first, last = self.blank_bounds
                 start = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
                 high = np.where((first <= high) & (high <= last) & (low < first), np.nextafter(first, -np.inf), high)
