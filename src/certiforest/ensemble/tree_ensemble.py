@@ -296,9 +296,7 @@ class TreeEnsemble(Immutable):
         """
         low, high = np.maximum(low, -LARGEST), np.minimum(high, LARGEST)
         with np.errstate(over="ignore"):
-            if (
-                self.blanks is not None
-            ):  # it ends where numbers begin that count as missing
+            if self.blanks is not None:  # it ends where numbers begin that count as missing
                 first, last = self.blank_bounds
                 start = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
                 high = np.where((first <= high) & (high <= last) & (low < first), np.nextafter(first, -np.inf), high)
