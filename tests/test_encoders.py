@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.rows import RowError
+from certiforest.formats import pipelines
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box"])
@@ -198,6 +199,19 @@ def test_sets_of_a_model_behind_steps():
         assert (ensemble.predict(rows) == model.predict(rows)).all()
 
 
+def test_columns_that_are_dropped_may_hold_anything():
+    frame, y = table()
+    frame.insert(1, "name", [f"row {i}" for i in range(len(frame))])
+    for text in ("drop", OneHotEncoder(handle_unknown="ignore")):
+        model = make_pipeline(columns(text), lgb()).fit(frame, y)
+        ensemble = as_ensemble(model)
+        assert (ensemble.predict(frame) == model.predict(frame)).all()
+        other = frame.assign(name=None)
+        assert (ensemble.predict(other) == model.predict(other)).all()
+        other = frame.assign(name=7.5)
+        assert (ensemble.predict(other) == model.predict(other)).all()
+
+
 def test_sparse_zeros_are_missing_to_xgboost():
     frame, y = table()
     frame["b"] = frame["b"].where(np.random.default_rng(5).random(len(frame)) < 0.6, 0.0)
@@ -224,6 +238,10 @@ REFUSED = {
         lambda: columns(OneHotEncoder(), make_pipeline(StandardScaler(), OneHotEncoder())),
         "nothing else has changed.*got OneHotEncoder",
     ),
+    "many": (
+        lambda: ColumnTransformer([("b", OneHotEncoder(), ["b"]), ("a", OneHotEncoder(), ["a"])]),
+        "Expected fewer categories, got 700 in column 3",
+    ),
     "both": (
         lambda: ColumnTransformer([("t", OneHotEncoder(), ["tree", "size"]), ("n", StandardScaler(), ["size", "a"])]),
         "column 2, which is both",
@@ -232,7 +250,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_encoders_that_cannot_be_folded(kind):
+def test_encoders_that_cannot_be_folded(kind, monkeypatch):
+    monkeypatch.setattr(pipelines, "MOST_CELLS", 2**16)
     frame, y = table(has_gaps=False)
     make, message = REFUSED[kind]
     with pytest.raises(ModelError, match=message) as caught:

@@ -118,3 +118,29 @@ def test_text_that_is_refused(refuse, cell, message, tmp_path):
     with open(tmp_path / "rows.csv", "w", newline="") as file:
         csv.writer(file).writerows([["a", "tree", "year"], [0.5, cell, 1991]])
     assert message in refuse("certify", tmp_path / "m.json", tmp_path / "rows.csv", "--eps", 0.1)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "catboost"])
+def test_proofs_of_rows_with_text_are_audited(run, kind, tmp_path):
+    path, _, frame = made(kind, tmp_path)
+    frame[:60].to_csv(tmp_path / "rows.csv", index=False)
+    code, _, error = run("certify", path, tmp_path / "rows.csv", "--eps", 0.2, "--proof", tmp_path / "proof.json")
+    assert code == 0, error
+    code, _, error = run("audit", path, tmp_path / "proof.json")
+    assert code == 0, error
+
+
+def test_columns_that_a_pipeline_drops(run, tmp_path):
+    frame, y = table()
+    frame["name"] = [f"row {i}" for i in range(len(frame))]
+    steps = ColumnTransformer([("t", OneHotEncoder(sparse_output=False), ["tree"]), ("a", "passthrough", ["a"])])
+    model = make_pipeline(steps, HistGradientBoostingClassifier(max_iter=5)).fit(frame, y)
+    as_ensemble(model).save(tmp_path / "m.json")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    out = tmp_path / "out.csv"
+    code, _, error = run("certify", tmp_path / "m.json", tmp_path / "rows.csv", "--eps", 0.3, "--witness", "--out", out)
+    assert code == 0, error
+    found = pd.read_csv(out)
+    assert (found["prediction"] == model.predict(frame)).all()
+    broken = found["stable"] == 0
+    assert (found["witness_name"][broken] == frame["name"][broken]).all()

@@ -60,7 +60,7 @@ def code_of(value: Any, codes: Codes, where: str, *, missing: bool) -> float:
         return np.nan
     is_code = codes.unseen != "hashed" and is_text and is_number(value)
     try:
-        if is_code and not any(is_number(str(known)) for known in codes):
+        if is_code and codes and not any(is_number(str(known)) for known in codes):
             raise KeyError(value)
         return codes[value]
     except KeyError:

@@ -506,7 +506,7 @@ class TreeEnsemble(Immutable):
     def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
         """Return the trees without what rows of numbers have no need of."""
         trees = self.trees
-        if trees.aside is None or self.subset is not None or np.isnan(X.sum()):
+        if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
             return trees
         return trees._replace(aside=None)
 

@@ -50,7 +50,7 @@ def save_onnx(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
         ) from None
     if ensemble.blanks is not None:
         raise ModelError("Expected an ensemble to write as ONNX, got one in which some numbers count as missing.")
-    if ensemble.subset is not None:
+    if len(ensemble.categorical):
         raise ModelError("Expected an ensemble of thresholds to write as ONNX, got one with splits on categories.")
     content = _as_model(ensemble, onnx).SerializeToString()
     options = onnxruntime.SessionOptions()

@@ -20,6 +20,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.steps import Steps
 
 FARTHEST = 2.0**600  # numbers that steps are asked about; thresholds of libraries are far smaller
+MOST_CELLS = 2**25  # that the values of one category take as a dense matrix: 256 MB
 
 
 class _Category(NamedTuple):
@@ -59,15 +60,17 @@ def fold(ensemble: TreeEnsemble, steps: Steps) -> TreeEnsemble:
     values: dict[int, Any] = dict(steps.values)
     for made, own in (ensemble.categories or {}).items():
         values.setdefault(int(source[made]), own)
+    dropped = set(range(steps.n_features)).difference(source.tolist()) if steps.names is not None else set()
+    values |= dict.fromkeys(dropped, ())  # whatever a frame has there
     return TreeEnsemble.from_trees(
         [tree if may_miss else tree._replace(missing_left=None) for tree in trees],
         n_features=steps.n_features,
         classes=ensemble.classes,
         scores=ensemble.scores,
         base=ensemble.base,
-        subsets=subsets if categories else None,
+        subsets=subsets if categories or values else None,
         categories=values or None,
-        unseen={f: "other" if categories[f].takes_unseen else "refused" for f in values if f in categories},
+        unseen={f: "other" if f in dropped or categories[f].takes_unseen else "refused" for f in values},
         required=sorted(required) if may_miss else (),
         blanks=_blanks(steps, row, filled, [m for m in _tested(ensemble) if is_number[m]]) or None,
     )
@@ -125,6 +128,8 @@ def _ask_about(
     unseen = known.max() + 1
     if unseen == known.max():
         raise ModelError(f"Expected categories below 2**53, got {known.max()} in column {f}.")
+    if len(known) * len(steps.made) > MOST_CELLS:
+        raise ModelError(f"Expected fewer categories, got {len(known)} in column {f}; put rare ones together first.")
     rows = np.tile(row, (len(known), 1))
     rows[:, f] = known
     made, takes = [steps.transform(rows)], []

@@ -66,7 +66,7 @@ class Steps:
     """
 
     def __init__(self, step: Pipeline, names: NDArray | None, n_features: int, absent: float) -> None:
-        self.n_features, self._step, self._absent = n_features, step, absent
+        self.n_features, self.names, self._step, self._absent = n_features, names, step, absent
         self.loses_zeros = False  # until a sparse matrix is seen in which the model takes zeros for something else
         self.values: dict[int, tuple[Any, ...]] = {}
         self._missing: dict[int, Any] = {}  # what encoders and imputers take for missing text
