@@ -156,13 +156,13 @@ def _open_histogram_boosting(model: Any, name: str) -> Opened:
     trees = [_translate_histogram_tree(predictor, place, values, subsets) for predictor in predictors]
     base = np.ravel(model._baseline_prediction)
     scores = [predictor.nodes["value"] for predictor in predictors]
-    opened = _add_up(model, name, trees, scores, base, second_wins_ties=False, subsets=subsets or None)
-    if not subsets:
-        return opened
     known = {f: (found if found.dtype.kind == "U" else found.astype(float)).tolist() for f, found in values.items()}
+    if not known:
+        return _add_up(model, name, trees, scores, base, second_wins_ties=False)
     # To what was not seen, and to what is missing, splits do the same.
-    ensemble = opened.ensemble.replace(categories=known, unseen=dict.fromkeys(known, "other"))
-    return opened._replace(ensemble=ensemble).asked_by(asker(known, getattr(model, "feature_names_in_", None)))
+    sets = {"subsets": subsets, "categories": known, "unseen": dict.fromkeys(known, "other")}
+    opened = _add_up(model, name, trees, scores, base, second_wins_ties=False, **sets)
+    return opened.asked_by(asker(known, getattr(model, "feature_names_in_", None)))
 
 
 def _categories_of(model: Any) -> tuple[NDArray[np.int64], dict[int, NDArray]]:
@@ -190,9 +190,9 @@ def _add_up(
     base: NDArray,
     *,
     second_wins_ties: bool,
-    subsets: list[NDArray] | None = None,
+    **sets: Any,
 ) -> Opened:
-    """Make an ensemble of trees that add to the outputs by turns."""
+    """Make an ensemble of trees that add to the outputs by turns; ``sets`` is what it knows about categories."""
     n_outputs, is_regressor = len(base), isinstance(model, REGRESSORS)
     # With a single output, the first class wins ties here; where the second does in the model, it has to come first.
     sign = -1 if second_wins_ties and n_outputs == 1 else 1
@@ -206,7 +206,7 @@ def _add_up(
         classes=([0, 1] if is_regressor else model.classes_.tolist())[::sign],
         scores=table.table(),
         base=sign * base,
-        subsets=subsets,
+        **sets,
     )
     unit = 0.5 if getattr(model, "loss", None) == "exponential" else 1.0  # of log-odds
     return Opened(
