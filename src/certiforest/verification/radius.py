@@ -33,6 +33,8 @@ SMALLEST = 5e-324
 WIDER = 1.5
 # Bounds this near to each other are closed by a proof right below the upper one, if costs add up.
 NEAR = 1.02
+# So few thresholds between bounds of L-inf are left to a proof.
+FEW = 2
 # Budgets that are tried, at most, to make an attack cheaper.
 MOST_LOOKS = 20
 # The share of the time that goes to that proof; what is left is for a smaller budget, which is easier.
@@ -208,7 +210,7 @@ class RadiusSearch:
         lower, upper, norm = self._hopeless, self.upper, self._attacker.norm
         if norm == math.inf:
             costs = np.unique(costs[(costs > lower) & (costs < upper * (1 - SLACK))])
-            return float(costs[len(costs) // 2]) if len(costs) else None
+            return float(costs[2 * len(costs) // 3]) if len(costs) > FEW else None
         middle = 0.5 * lower + 0.5 * upper
         if norm == 0:
             return math.floor(middle) if lower < math.floor(middle) < upper else None

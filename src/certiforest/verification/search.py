@@ -21,7 +21,7 @@ from certiforest.verification.prices import exact_budget
 from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
-MOST_SWEEPS, FEW_SWEEPS = 400, 16
+MOST_SWEEPS, FEW_SWEEPS = 400, 8
 
 
 class Box(NamedTuple):
