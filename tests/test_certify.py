@@ -33,8 +33,7 @@ def test_generated_cases_agree_with_the_oracle(chunk, combine):
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
-def test_message_passing_and_splits_alone_decide_every_case(monkeypatch, combine):
-    monkeypatch.setattr(referee.search, "FEW_BOXES", math.inf)  # no linear program
+def test_message_passing_and_splits_alone_decide_every_case(combine):
     outcomes = referee.run(500, 30, combine, time_limit=60, judged=referee.judge_alone)
     assert not any("unknown" in name for name in outcomes)
 
