@@ -238,7 +238,8 @@ class RadiusSearch:
         start = self._x[column]
         with np.errstate(over="ignore"):
             costs = np.abs(cells.value - start) / scale[(cells.value > start).astype(int), column]
-        costs[feature >= n_features] = 0.0
+        costs[(feature >= n_features) | np.isnan(costs)] = 0.0
+        costs[cells.own] = 0.0
         return costs
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
