@@ -154,7 +154,7 @@ def test_unknown_rows_leave_an_interval(forest_and_rows, monkeypatch):
     assert not has_large_spread(ensemble, attacker)
     open_ended = certify(ensemble, X, y, attacker, time_limit=0)
     n_unknown = open_ended.counts[Verdict.UNKNOWN]
-    assert n_unknown > 20
+    assert n_unknown > 5
     low, high = open_ended.robust_accuracy_bounds
     assert round((high - low) * len(X)) == (open_ended.correct & (open_ended.stable == -1)).sum() > 0
     solved = certify(ensemble, X, y, attacker, time_limit=60, witness=True)
