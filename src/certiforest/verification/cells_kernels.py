@@ -154,24 +154,21 @@ def list_leaves(
 
 
 @kernel
-def sorted_cuts(turn, ranks):
-    """Return the ranks of the splits turned by some leaf, each once."""
+def sorted_cuts(turn, ranks, seen):
+    """Return the ranks of the splits turned by some leaf, each once. ``seen`` (n_ranks,) is scratch."""
     cuts = np.empty(2 * turn.shape[0], np.int64)
     n = 0
+    seen[:] = 0
     for i in range(turn.shape[0]):
-        cuts[n] = ranks.of_node[turn[i] >> 1]
-        n += 1
-        if ranks.feature[cuts[n - 1]] >= ranks.n_features:
-            cuts[n] = cuts[n - 1] + 1
-            n += 1
+        first = ranks.of_node[turn[i] >> 1]
+        for rank in range(first, first + (2 if ranks.feature[first] >= ranks.n_features else 1)):
+            if seen[rank] == 0:
+                seen[rank] = 1
+                cuts[n] = rank
+                n += 1
     cuts = cuts[:n]
     cuts.sort()
-    n_cuts = 0
-    for i in range(n):
-        if i == 0 or cuts[i] != cuts[i - 1]:
-            cuts[n_cuts] = cuts[i]
-            n_cuts += 1
-    return cuts[:n_cuts]
+    return cuts
 
 
 @kernel
@@ -181,7 +178,7 @@ def list_cells(x, turn, ranks, unit, norm, menus, cut_of):
     ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
     below them.
     """
-    cuts = sorted_cuts(turn, ranks)
+    cuts = sorted_cuts(turn, ranks, cut_of)
     n_cuts, n_variables = cuts.shape[0], 0
     for i in range(n_cuts):
         n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]

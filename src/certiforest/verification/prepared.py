@@ -233,6 +233,13 @@ class Prepared:
         is_listed[self._listed] = True
         moved = (before < after) | (before > after)  # what is missing stays so
         moved[self._grouped] = False
+        if norm == math.inf:  # only the dearest counts, and floats tell which moves may be it
+            plain = np.flatnonzero(moved & ~is_listed)
+            with np.errstate(over="ignore"):
+                cost = np.abs(z - x)[plain] / self.scale[(z > x)[plain].astype(int), plain]
+            most = cost.max(initial=0.0)
+            if most < math.inf:
+                moved[plain[cost < most * (1 - 1e-9) - 1e-300]] = False
         for f in np.flatnonzero(moved).tolist():
             if is_listed[f]:
                 prices.append(dict(self.attacker.menu(f, float(before[f]), len(x)))[float(after[f])])
