@@ -1,8 +1,9 @@
 """Missing values and categories against the oracle; also a script for as many cases as you like.
 
 A case of numbers is dressed: every split says where missing values go, some features become categories, some values of
-the row go missing. For its row each split that such a value decides stands for one of its sides, so the oracle is asked
-about the tree in which that side stands in its place. Nothing of this shares code with the package.
+the row go missing, and some numbers count as missing. For its row each split that such a value decides stands for one
+of its sides, so the oracle is asked about the tree in which that side stands in its place. Nothing of this shares code
+with the package.
 
 python tests/aside_referee.py --cases 200000 --seed 1 --combine sum
 """
@@ -47,6 +48,19 @@ def dress(rng: random.Random, case: oracle.Case):
     return [dressed(tree) for tree in case.trees], row
 
 
+def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict[int, tuple[float, float]]:
+    """Draw numbers that count as missing: the row's own, a threshold, or what lies between two numbers of a case."""
+    plain = {f for f, x in enumerate(row) if x == case.x[f]}
+    plain -= {*(case.integer or ()), *(f for group in case.groups or () for f in group)}
+    blanks = {}
+    for f in sorted(plain):
+        if rng.random() < 0.3:
+            seen = [case.x[f], *(v for tree in case.trees for g, v in oracle.splits(tree) if g == f)]
+            low, high = sorted(math.nextafter(rng.choice(seen), rng.choice([-math.inf, 0, math.inf])) for _ in "ab")
+            blanks[f] = low, high
+    return blanks
+
+
 def settled(tree, row):
     """Return the tree of numbers that is left for a row."""
     if not isinstance(tree, tuple):
@@ -59,7 +73,7 @@ def settled(tree, row):
     return f, rule, settled(left, row), settled(right, row)
 
 
-def ensemble_of(case: oracle.Case, trees) -> TreeEnsemble:
+def ensemble_of(case: oracle.Case, trees, blanks=None) -> TreeEnsemble:
     scores, subsets = None if case.base is None else [], []
 
     def nodes(tree):
@@ -90,12 +104,15 @@ def ensemble_of(case: oracle.Case, trees) -> TreeEnsemble:
 
     made = [nodes(tree) for tree in trees]
     shape = {"n_features": case.n_features, "classes": list(range(case.n_classes))}
-    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets)
+    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=blanks or None)
 
 
 def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a dressed case, and how it came out."""
     trees, row = dress(rng, case)
+    blanks = draw_blanks(rng, case, row)
+    given = list(row)
+    row = [math.nan if f in blanks and blanks[f][0] <= x <= blanks[f][1] else x for f, x in enumerate(row)]
     held = [f for f, x in enumerate(row) if math.isnan(x) or x != case.x[f]]
     numbers = [0.0 if math.isnan(x) else x for x in row]
     domain = None
@@ -105,10 +122,11 @@ def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
             for bound in case.domain
         )
     plain = replace(case, trees=[settled(tree, row) for tree in trees], x=numbers, domain=domain)
-    ensemble, attacker = ensemble_of(case, trees), attacker_of(plain)
+    plain = replace(plain, blanks={f: pair for f, pair in blanks.items() if f not in held})
+    ensemble, attacker = ensemble_of(case, trees, blanks), attacker_of(plain)
     proof = rng.random() < 0.15
     c = certify(
-        ensemble, [row], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof
+        ensemble, [given], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof
     )
     own, best = oracle.predict(plain, numbers), oracle.cheapest_change(plain)
     is_stable = best is None or best > oracle.budget(case, case.eps)

@@ -37,6 +37,7 @@ class Case:
     scale_up: list[float] | None = None  # where it differs from that of moves down, which is in scale
     # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
     rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
+    blanks: dict[int, tuple[float, float]] | None = None  # numbers that count as missing, where nobody can go
 
 
 def leaf_of(tree, x):
@@ -86,8 +87,13 @@ def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
     low, high = x if way == "up" else low, x if way == "down" else high
     is_whole = case.integer is not None and f in case.integer
     cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f})
+    blank = (case.blanks or {}).get(f)
+    if blank is not None:
+        cuts = sorted({*cuts, math.nextafter(blank[0], -INF), blank[1]})
     values = []
     for left, right in itertools.pairwise([None, *cuts, None]):
+        if blank is not None and right is not None and blank[0] <= right <= blank[1]:
+            continue
         start = low if left is None else max(low, math.nextafter(left, INF))
         stop = high if right is None else min(high, right)
         if is_whole and start <= stop:
@@ -200,6 +206,8 @@ def price_of_row(case: Case, z: list[float]) -> Fraction | None:
                 return None
             prices.append(price(case, f, value))
         if value != x and is_held(case, f):
+            return None
+        if case.blanks and f in case.blanks and case.blanks[f][0] <= value <= case.blanks[f][1]:
             return None
         if case.domain is not None and not case.domain[0][f] <= value <= case.domain[1][f]:
             return None

@@ -98,9 +98,7 @@ def test_many_classes_with_string_labels():
     assert forest.predict_proba(X / 16).shape == (len(X), 10)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_data_frames(library):
-    frames = pytest.importorskip(library)
+def test_data_frames(frames):
     X, y = load_iris(return_X_y=True)
     names = ["sepal length", "sepal width", "petal length", "petal width"]
     frame = frames.DataFrame({name: X[:, i] for i, name in enumerate(names)})

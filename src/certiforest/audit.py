@@ -248,6 +248,7 @@ class Attacker:
 
     def __init__(self, entries: Any, n_features: int) -> None:
         self.rules: dict[int, list[Any]] = {}  # feature -> its rules; what none speaks of is frozen then
+        self.blanks: dict[int, Span] = {}  # feature -> numbers that count as missing: nobody can go there
         if type(entries) is dict and "budget" in entries:
             entries = self._read_rules(read(entries, RULES, "the attacker"), n_features)
         entries = read(entries, ATTACKER, "the attacker")
@@ -433,6 +434,10 @@ class Reach(dict):
         if f in self.attacker.rules:
             values = [value for value, _ in self.menu(f) if low <= value <= high]
             return (values[0], values[-1]) if values else (1.0, 0.0)
+        if f in self.attacker.blanks:
+            first, last = self.attacker.blanks[f]
+            low = nextafter(last, inf) if first <= low <= last else low
+            high = nextafter(first, -inf) if first <= high <= last else high
         return (float(ceil(low)), float(floor(high))) if f in self.attacker.integer else (low, high)
 
     def cost(self, f: int, span: Span) -> tuple[int, Any]:
@@ -675,6 +680,7 @@ class Audit:
         is_apart = self.model.categories.isdisjoint(self.attacker.place_in)
         expect(is_apart, "groups of one-hot columns, not of columns that the model takes for categories")
         self.attacker.frozen |= self.model.categories
+        self.attacker.blanks = self.model.blanks
         self.margin = Fraction(header["margin"]) * self.model.unit
         self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]

@@ -86,7 +86,7 @@ class Prepared:
             )
         if np.isin(self._listed, ensemble.categorical).any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
-        if attacker.domain is not None or self.groups:
+        if attacker.domain is not None or self.groups or ensemble.blanks:
             low, high = (bound.copy() for bound in self._bounds)
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
             low[self._grouped], high[self._grouped] = 0.0, 1.0
@@ -101,10 +101,9 @@ class Prepared:
         self.ensemble = ensemble.without_idle_splits
         self.trees = self.ensemble.trees
         if whole.any():
-            of_node = whole[self.trees.feature]
-            self.trees = self.trees._replace(
-                above=_next(self.ensemble.threshold, of_node), first=_next(self.ensemble.low, of_node)
-            )
+            of_node, trees = whole[self.trees.feature], self.trees
+            above, first = (np.where(of_node, np.ceil(value), value) for value in (trees.above, trees.first))
+            self.trees = self.trees._replace(above=above, first=first)
         self._whole = np.flatnonzero(whole)
         self.unclaimed = np.full(0 if self.has_large_spread and not len(self._listed) else n_features, -1)
         self.unclaimed[self._listed] = -2
@@ -241,12 +240,6 @@ class Prepared:
                 unit = float(self.scale[UP if z[f] > x[f] else DOWN, f])
                 prices.append(price_move(float(x[f]), float(z[f]), unit, norm))
         return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
-
-
-def _next(value: NDArray[np.float64], is_whole: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the next number above each, the next whole one where only whole ones are possible."""
-    following = np.nextafter(value, math.inf)
-    return np.where(is_whole, np.ceil(following), following)
 
 
 def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, groups: tuple[tuple[int, ...], ...]) -> Ranks:
