@@ -55,7 +55,7 @@ def test_a_positive_margin_is_a_proof(cancer, norm, eps):
     attacker = Attacker(norm, eps)
     clf = small(norm=norm, eps=eps, n_epochs=5).fit(X, y)
     robust = certify(clf, X, y, attacker, require_exact=True).verdict == Verdict.ROBUST
-    cells = cut_features(X, attacker, 8)
+    cells = cut_features(X, attacker, 8, np.zeros(2, bool))
     values = np.zeros((30, 8))
     for f in range(30):
         middle = np.concatenate([cells.threshold[f, : cells.n_cells[f] - 1], [X[:, f].max()]])
@@ -82,7 +82,7 @@ def test_a_positive_margin_is_a_proof(cancer, norm, eps):
 def test_slopes_are_those_of_the_loss(cancer):
     X, y = cancer
     attacker = Attacker(2, 0.3)
-    cells = cut_features(X, attacker, 4)
+    cells = cut_features(X, attacker, 4, np.zeros(2, bool))
     own = np.array([np.searchsorted(cells.threshold[f, : cells.n_cells[f] - 1], X[:, f]) for f in range(30)]).T
     rng = np.random.default_rng(0)
     value, base, price = rng.normal(0, 0.1, (30, 5, 2)), np.zeros(2), np.full((len(X), 2), 20.0)

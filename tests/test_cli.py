@@ -295,21 +295,51 @@ class TestTrain:
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
     def test_every_trainer_and_method(self, run, table, tmp_path):
-        ways = [("forest", "grow"), ("forest", "prune"), ("boosting", None), ("robust-boosting", None)]
-        assert {model for model, _ in ways} == set(TRAINERS)
+        ways = [(model, None) for model in TRAINERS if model != "forest"] + [("forest", "grow"), ("forest", "prune")]
         for number, (model, method) in enumerate(ways):
             out = tmp_path / f"{number}.json"
-            arguments = (
-                "train",
-                table,
-                *["--target", "bought", "--scale", "--eps", "0.001", "--trees", "3", "--depth", "2"],
-            )
+            arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.001")
+            size = () if model == "additive" else ("--trees", "3", "--depth", "2")
             how = () if method is None else ("--method", method)
-            assert run(*arguments, "--model", model, *how, "--out", out)[0] == 0
-            assert TreeEnsemble.load(out).n_trees == 3
+            assert run(*arguments, *size, "--model", model, *how, "--out", out)[0] == 0
+            assert TreeEnsemble.load(out).n_trees == (4 if model == "additive" else 3)
         code, _, error = run(*arguments, "--model", "boosting", "--method", "grow", "--out", out, "--force")
         assert (code, error.count("\n")) == (2, 1)
         assert "Expected no --method with --model boosting" in error
+        error = run(*arguments, "--model", "additive", "--trees", "4", "--out", out, "--force")[2]
+        assert "Expected no --trees with --model additive, whose trees are one per feature" in error
+
+    def test_an_attacker_from_a_file_and_who_attacks(self, run, refuse, table, tmp_path):
+        attacker = Attacker("linf", 0.3, scale=[1, 0.5, 1, 1], direction={"b": "up"}, frozen=["d"], domain=(-1, 2))
+        attacker.save(tmp_path / "attacker.json")
+        out = tmp_path / "m.json"
+        arguments = ("train", table, "--target", "bought", "--scale", "--out", out, "--force", "--json")
+        options = ("--attacker", tmp_path / "attacker.json", "--attacked", "no")
+        for model in TRAINERS:
+            trained = json.loads(run(*arguments, *options, "--model", model)[1])
+            assert trained["attacked"] == ["no"]
+            assert trained["attacker"]["direction"] == {"up": ["b"]}
+            assert (trained["attacker"]["frozen"], trained["attacker"]["domain"]) == (["d"], [-1.0, 2.0])
+            arguments_ = ("certify", out, table, "--target", "bought", "--part", "test", "--json", *options)
+            assert json.loads(run(*arguments_)[1])["verdicts"] == trained["held_out"]["verdicts"]
+            found = json.loads(run("spread", out, *options[:2], "--json")[1])
+            assert (found["eps"], found["spread"]) == (0.3, trained["spread"])
+            assert found["has_large_spread"] == (model != "robust-boosting" or found["n_overlaps"] == 0)
+        trained = json.loads(run(*arguments, "--eps", "0.3", "--param", "direction=up")[1])
+        assert trained["attacker"]["direction"] == "up"
+        assert "--eps, or --attacker FILE" in refuse(*arguments)
+        assert "got both" in refuse(*arguments, *options, "--norm", "2")
+        assert "got both ('eps=1')" in refuse(*arguments, *options, "--param", "eps=1")
+        assert "labels, 'no', 'yes', got 'maybe'" in refuse(*arguments, *options, "--attacked", "maybe")
+        Attacker("linf", 0.3, groups=[["a", "b"]]).save(tmp_path / "groups.json")
+        assert "which trainers know, got groups; train for" in refuse(
+            *arguments, "--attacker", tmp_path / "groups.json"
+        )
+        rules = {"attacks": [{"a": [{"pre": "(0, 1)", "post": 1, "cost": 10, "is_numerical": True}]}]}
+        (tmp_path / "rules.json").write_text(json.dumps(rules))
+        rules = ("--attacker", tmp_path / "rules.json", "--eps", "30")
+        assert "which trainers know, got rules; train for" in refuse(*arguments, *rules)
+        assert "Expected an attacker with a norm, got rules" in refuse("spread", out, *rules)
 
     def test_named_dataset(self, run, tmp_path):
         out = tmp_path / "model.json"

@@ -24,6 +24,7 @@ from certiforest import (
     certify,
 )
 from certiforest.training.binning import bin_features
+from certiforest.training.split_kernels import CHANCE
 from certiforest.training.worst_case import WorstCase
 
 TRAINERS = {
@@ -104,8 +105,11 @@ def test_what_is_missing_may_be_all_that_tells(kind):
     assert found.robust_accuracy > 0.95
 
 
-def gini(left, right):
-    return sum((part**2).sum() / part.sum() for part in (left, right) if part.sum() > 0)
+def worth(left, classes, is_by_missing):
+    """Return the purity of a split; one by what is missing only has to beat chance, too."""
+    parts = classes[left].sum(axis=0), classes[~left].sum(axis=0)
+    purity = sum((part**2).sum() / part.sum() for part in parts if part.sum() > 0)
+    return purity - (CHANCE * (1 - (classes.mean(axis=0) ** 2).sum()) if is_by_missing else 0.0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -127,11 +131,11 @@ def test_the_first_split_is_the_best_of_all_thresholds_and_sides(seed, is_forest
         for v in (-1.0, 0.125, 0.375, 0.625, 0.875):
             for side in (False, True):
                 left = np.where(is_missing, side, X[:, f] <= v)
-                best = max(best, gini(classes[left].sum(axis=0), classes[~left].sum(axis=0)))
+                best = max(best, worth(left, classes, v < 0))
     tree = clf.ensemble_
     f, v = tree.feature[0], tree.threshold[0]
     left = np.where(np.isnan(X[:, f]), tree.missing_left[0], X[:, f] <= v)
-    assert gini(classes[left].sum(axis=0), classes[~left].sum(axis=0)) == pytest.approx(best)
+    assert worth(left, classes, np.isnan(v)) == pytest.approx(best)
 
 
 def test_where_none_is_missing_the_side_is_that_of_more_rows():

@@ -16,8 +16,8 @@ def stump(feature, threshold, left=0, right=1):
     return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], [-1, left, right], [False] * 3)
 
 
-def votes_won(X, y, n_classes, attacker, trees):
-    case = WorstCase(X, y, n_classes, attacker)
+def votes_won(X, y, n_classes, attacker, trees, is_held=None):
+    case = WorstCase(X, y, n_classes, attacker, is_held=is_held)
     for tree in trees:
         case.add(case.reached(tree), np.eye(n_classes)[tree.leaf])
     return case
@@ -98,6 +98,9 @@ def test_every_count_of_robust_rows_is_that_of_certify(problem):
     ensemble = TreeEnsemble.from_trees(forest, n_features=6, classes=np.arange(n_classes))
     is_robust = certify(ensemble, X, y, attacker, require_exact=True).verdict == Verdict.ROBUST
     np.testing.assert_array_equal(votes_won(X, y, n_classes, attacker, forest).is_won(), is_robust)
+    found = certify(ensemble, X, y, attacker, require_exact=True, attacked=[1])
+    case = votes_won(X, y, n_classes, attacker, forest, np.arange(n_classes) != 1)
+    np.testing.assert_array_equal(case.is_won(), found.verdict == Verdict.ROBUST)
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,9 +111,12 @@ def test_with_one_budget_for_all_trees_no_row_is_won_that_is_not_robust(problem,
     ensemble = TreeEnsemble.from_trees(forest, n_features=6, classes=np.arange(n_classes))
     is_robust = certify(ensemble, X, y, attacker, require_exact=True).verdict == Verdict.ROBUST
     case = WorstCase(X, y, n_classes, attacker, charges=np.array([0.0, 0.4, 1.1, 2.2]))
+    held = WorstCase(X, y, n_classes, attacker, charges=np.array([0.4, 1.1]), is_held=np.ones(n_classes, bool))
     for tree in forest:
         case.add(case.reached(tree), np.eye(n_classes)[tree.leaf])
+        held.add(held.reached(tree), np.eye(n_classes)[tree.leaf])
     assert not (case.is_won() & ~is_robust).any()
+    np.testing.assert_array_equal(held.is_won(), ensemble.predict(X) == y)
 
 
 def test_a_price_tells_what_the_budget_can_buy():

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import check_attacked
 from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
-from certiforest.verification.asking import check_attacked, check_margin, check_n_jobs, check_time_limit, explain_spread
+from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look import FirstLook

@@ -56,7 +56,8 @@ def robust_accuracy(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None
     X : array-like or data frame of shape (n, n_features)
     y : array-like of shape (n,)
     attacker : Attacker, optional
-        The one that the estimator was trained for, if not given.
+        The one that the estimator was trained for, if not given. Classes that the estimator was told are not attacked
+        (``attacked``) are not attacked here.
 
     Returns
     -------
@@ -92,7 +93,8 @@ def _certificates(estimator: Any, X: Any, y: Any, attacker: Attacker | None) -> 
             f"Expected an attacker, got none, and {type(estimator).__name__} was not trained for one;"
             " use functools.partial(scorer, attacker=Attacker(...))."
         )
-    return certify(estimator, X, y, attacker).unless_interrupted()
+    attacked = getattr(estimator, "attacked_", None)
+    return certify(estimator, X, y, attacker, attacked=attacked).unless_interrupted()
 
 
 @dataclass(frozen=True)

@@ -136,3 +136,18 @@ def written(bound: Any) -> Any:
     if isinstance(bound, list):
         return [written(value) for value in bound]
     return str(bound) if math.isinf(bound) else bound
+
+
+def check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
+    """Return the labels of the classes that are attacked, in the model's order."""
+    if attacked is None:
+        return None
+    if isinstance(attacked, (str, bytes)) or not hasattr(attacked, "__iter__"):
+        raise ValueError(f"Expected attacked to be a list of labels, got {shown(attacked)}.")
+    wanted = list(attacked)
+    for label in wanted:
+        if not any(label == known for known in classes.tolist()):
+            raise ValueError(
+                f"Expected attacked to hold labels of the model, {shown(classes.tolist())}, got {shown(label)}."
+            )
+    return classes[[known in wanted for known in classes.tolist()]]

@@ -84,7 +84,8 @@ def certify(
     from certiforest.report import SpreadFacts, render
 
     question = ask_stream(model, data, options, streaming)
-    wanted = [(None if text is None else find_label("--require", text, question.ensemble), at) for text, at in shares]
+    labels = question.ensemble.classes.tolist()
+    wanted = [(None if text is None else find_label("--require", text, labels), at) for text, at in shares]
     if wanted and question.first.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)

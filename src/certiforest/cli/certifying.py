@@ -24,6 +24,7 @@ from certiforest.cli.options import (
     DataOptions,
     InputError,
     StreamOptions,
+    check_budget,
     check_work,
     open_model,
 )
@@ -292,7 +293,7 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:
     check_work(options.time_limit, options.jobs)
-    options.check_budget()
+    check_budget(options.attacker_file, options.eps)
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
     ensemble = open_model(model)
@@ -321,7 +322,9 @@ def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     if attacker.scale is not None:  # whoever gives units has thought of them
         return
     # Scaled features have a range of 1, whatever part of it these rows fill. Halves cannot overflow.
-    half = rows.X.max(axis=0) / 2 - rows.X.min(axis=0) / 2 if rows.scaling is None else np.full(n_features, 0.5)
+    # What is missing does not count.
+    low, high = np.fmin.reduce(rows.X), np.fmax.reduce(rows.X)
+    half = high / 2 - low / 2 if rows.scaling is None else np.full(n_features, 0.5)
     can_move = np.any(attacker.may_move(n_features), axis=0)
     can_move[[*rows.texts, *(column for group in attacker.group_columns for column in group)]] = False
     doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & can_move)

@@ -84,11 +84,20 @@ Domain = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
 ]
+OptionalEps = Annotated[
+    float | None, typer.Option(metavar="E", help="How far the attacker may move a row; or give --attacker.")
+]
 Part = Annotated[
     str | None,
     typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
 ]
 Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
+AttackerFile = Annotated[
+    Path | None, typer.Option("--attacker", metavar="FILE", help="JSON file that describes the whole attacker.")
+]
+Attacked = Annotated[
+    list[str] | None, typer.Option(metavar="LABEL", help="Class whose rows are attacked; repeat for more.")
+]
 DataDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Directory of named datasets [env: CERTIFOREST_DATA].")
 ]
@@ -162,45 +171,40 @@ class AttackerOptions:
             raise InputError(f"Expected --norm to be 0, 1, 2, 3, ... or inf, got {shown(self.norm)}.")
         return Attacker(self.norm, eps, frozen=find_features(self.frozen, names, n_features), domain=domain)
 
+    def whole_or_described(
+        self, file: Path | None, eps: float | None, names: Sequence[str] | None, n_features: int,
+        domain: tuple[float, float] | None = None,
+    ) -> Attacker:  # fmt: skip
+        """Return the attacker that a file describes, all columns by index, or without a file the one of the options."""
+        if file is None:
+            return self.attacker(eps or 0.0, names, n_features, domain)
+        from certiforest.attack.rules import load_attacker
+
+        if domain is not None or self.norm != "inf" or self.frozen:
+            raise InputError("Expected --attacker without --norm, --domain and --frozen, got both.")
+        return load_attacker(file, eps).resolve(n_features, names)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyingOptions(AttackerOptions):
     """An attacker, and how long and how widely to look for its attacks."""
 
-    eps: Annotated[
-        float | None, typer.Option(metavar="E", help="How far the attacker may move a row; or give --attacker.")
-    ] = None
+    eps: OptionalEps = None
     domain: Domain = None
-    attacker_file: Annotated[
-        Path | None, typer.Option("--attacker", metavar="FILE", help="JSON file that describes the whole attacker.")
-    ] = None
+    attacker_file: AttackerFile = None
     scale_from: Annotated[
         str | None, typer.Option(metavar="DATA", help="Table whose ranges are the columns' units: eps is a share.")
     ] = None
-    attacked: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="Class whose rows are attacked; repeat for more.")
-    ] = None
+    attacked: Attacked = None
     part: Part = None
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
     ] = 1.0
     jobs: Jobs = 1
 
-    def check_budget(self) -> None:
-        """Refuse an attacker of whom nothing says how far it goes."""
-        if self.attacker_file is None and self.eps is None:
-            raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
-
     def whole_attacker(self, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
         """Return the attacker of some rows: the one in a file, or the one that options describe."""
-        if self.attacker_file is None:
-            attacker = self.attacker(self.eps or 0.0, rows.names, ensemble.n_features, self.domain)
-        else:
-            from certiforest.attack.rules import load_attacker
-
-            if self.domain is not None or self.norm != "inf" or self.frozen:
-                raise InputError("Expected --attacker without --norm, --domain and --frozen, got both.")
-            attacker = load_attacker(self.attacker_file, self.eps)
+        attacker = self.whole_or_described(self.attacker_file, self.eps, rows.names, ensemble.n_features, self.domain)
         if self.scale_from is not None:
             attacker = attacker.replace(scale=self._ranges(attacker, rows, ensemble, data))
         return attacker.resolve(ensemble.n_features, rows.names)
@@ -220,7 +224,7 @@ class CertifyingOptions(AttackerOptions):
         """Return the labels that are attacked."""
         if not self.attacked:
             return None
-        return [find_label("--attacked", text, ensemble) for text in self.attacked]
+        return [find_label("--attacked", text, ensemble.classes.tolist()) for text in self.attacked]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,13 +328,18 @@ class OutputOptions:
             console.say(f"Page: {out}")
 
 
-def find_label(option: str, text: str, ensemble: TreeEnsemble) -> Any:
-    """Return the model's label that is written so."""
-    labels = ensemble.classes.tolist()
+def find_label(option: str, text: str, labels: Sequence[Any]) -> Any:
+    """Return the label that is written so."""
     found = [label for label in labels if str(label) == text]
     if not found:
         raise InputError(f"Expected {option} to name one of the model's labels, {listed(labels)}, got {shown(text)}.")
     return found[0]
+
+
+def check_budget(attacker_file: Path | None, eps: float | None) -> None:
+    """Refuse an attacker of whom nothing says how far it goes."""
+    if attacker_file is None and eps is None:
+        raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
 
 
 def open_model(path: Path) -> TreeEnsemble:

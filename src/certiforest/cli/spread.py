@@ -7,13 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, AttackerOptions, Domain, InputError, ModelPath, open_model
+from certiforest.cli.options import AsJson, AttackerFile, AttackerOptions, Domain, InputError, ModelPath, open_model
 
 
 def spread(
     model: ModelPath,
     attacker_options: AttackerOptions,
     eps: Annotated[float | None, typer.Option(metavar="E", help="Also list what is too close for this eps.")] = None,
+    attacker_file: AttackerFile = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
@@ -30,6 +31,7 @@ def spread(
     """
     import numpy as np
 
+    from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import overlaps
     from certiforest.cli.summaries import describe_model
     from certiforest.ensemble.tree_kernels import LARGEST
@@ -40,7 +42,11 @@ def spread(
         raise InputError(f"Expected --eps up to {LARGEST / 2:.3g}, whose double is still a number, got {eps}.")
     ensemble = open_model(model)
     names = ensemble.feature_names
-    attacker = attacker_options.attacker(0.0 if eps is None else eps, names, ensemble.n_features, domain)
+    attacker = attacker_options.whole_or_described(attacker_file, eps, names, ensemble.n_features, domain)
+    if isinstance(attacker, RuleAttacker):
+        raise InputError("Expected an attacker with a norm, got rules, for whom trees that share a column always meet.")
+    if attacker_file is not None:
+        eps = attacker.eps
     facts = SpreadFacts.of(ensemble, attacker)
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(model)),

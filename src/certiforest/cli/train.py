@@ -14,24 +14,30 @@ import typer
 
 from certiforest.cli import console
 from certiforest.cli.options import (
+    Attacked,
+    AttackerFile,
     AttackerOptions,
     DataOptions,
-    Eps,
     InputError,
     Jobs,
+    OptionalEps,
     OutputOptions,
     check_between,
+    check_budget,
     check_jobs,
     check_one_of,
+    find_label,
 )
-from certiforest.words import interval, listed, norm_name, shown
+from certiforest.words import interval, listed, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from certiforest.attack.attacker import Attacker
     from certiforest.data.tables import Table
 
 LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
+TRAINED_FOR = ("norm", "eps", "scale", "frozen", "direction")  # what trainers take of an attacker
 
 
 class Trainer(NamedTuple):
@@ -45,15 +51,18 @@ TRAINERS = {
     "forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier"),
     "boosting": Trainer("certiforest.training.boosting", "LargeSpreadBoostingClassifier"),
     "robust-boosting": Trainer("certiforest.training.robust_boosting", "RobustBoostingClassifier"),
+    "additive": Trainer("certiforest.training.additive", "LargeSpreadAdditiveClassifier"),
 }
 
 
 def train(
     data: DataOptions,
-    eps: Eps,
     out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
     attacker_options: AttackerOptions,
     output: OutputOptions,
+    eps: OptionalEps = None,
+    attacker_file: AttackerFile = None,
+    attacked: Attacked = None,
     model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to train it; the trainer's default if not given.")
@@ -90,11 +99,18 @@ def train(
 
       certiforest train digits --eps 0.03 --method prune --out m.json
 
+      certiforest train a.csv --target y --attacker attacker.json
+        --attacked fraud --model robust-boosting --out m.json
+
     A stratified 70% of the rows is used; 'certify --part test' takes the
     other 30%, --part all uses all. With --scale, eps is a share of each
-    feature's range in the training rows.
+    feature's range in the training rows. Of an attacker's file, training
+    takes norm, eps, scale, frozen and direction; that values stay whole or
+    in a domain only weakens the attacker, which counts when rows are
+    certified. Groups and rules are refused.
     """
-    output.check({"--out": out, "--held-out": held_out}, [data.data])
+    output.check({"--out": out, "--held-out": held_out}, [data.data, *filter(None, [attacker_file])])
+    check_budget(attacker_file, eps)
     check_one_of("--model", model, tuple(TRAINERS))
     check_jobs(jobs)
     check_between("--seed", seed, 0, LARGEST_SEED)
@@ -103,14 +119,14 @@ def train(
         raise InputError(f"Expected --part train with --held-out, got {shown(part)}, which holds no rows out.")
     import numpy as np
 
-    from certiforest.attack.spread import spread
     from certiforest.certification import certify
     from certiforest.cli.certifying import warn_of_units
     from certiforest.cli.summaries import count_verdicts, describe_model
     from certiforest.data.sources import Sample
     from certiforest.data.split import TrainingRecord, check_part, rows_of_part
     from certiforest.ensemble.scaling import Scaling
-    from certiforest.words import finite_or_none
+    from certiforest.report import SpreadFacts
+    from certiforest.report.attackers import describe_attacker
 
     check_part(part)
     table, scaling = data.source().open(missing=True)
@@ -120,18 +136,27 @@ def train(
     if scale and scaling is None:
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
-    attacker = attacker_options.attacker(eps, table.feature_names, X.shape[1])
+    attacker = attacker_options.whole_or_described(attacker_file, eps, table.feature_names, X.shape[1])
+    _check_trainable(attacker)
     warn_of_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
-    fixed = {"norm": attacker.norm, "eps": eps, "frozen": attacker.frozen, "random_state": seed, "n_jobs": jobs}
-    estimator = make_estimator(model, {**fixed, **given}, param or ())
+    fixed: dict[str, Any] = {name: getattr(attacker, name) for name in TRAINED_FOR}
+    if attacked:
+        labels = np.unique(table.y[chosen]).tolist()
+        fixed["attacked"] = [find_label("--attacked", text, labels) for text in attacked]
+    if attacker_file is not None:
+        _check_given_once("--attacker", TRAINED_FOR, param or ())
+    if attacked:
+        _check_given_once("--attacked", ("attacked",), param or ())
+    estimator = make_estimator(model, {**fixed, "random_state": seed, "n_jobs": jobs, **given}, param or ())
     start = time.perf_counter()
-    with console.progress_bar("Training", estimator.get_params()["n_estimators"]) as advance:
+    with console.progress_bar("Training", estimator.get_params().get("n_estimators")) as advance:
         _fit(estimator, X[chosen], table.y[chosen], advance, param or ())
     seconds = time.perf_counter() - start
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
+    attacker = attacker.replace(**{name: getattr(estimator.attacker_, name) for name in TRAINED_FOR})
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(out)),
         "data": {
@@ -141,13 +166,16 @@ def train(
             "scaled": scaling is not None,
             "n_missing": int(np.isnan(X[chosen]).sum()),
         },
-        "attacker": {"norm": norm_name(attacker.norm), "eps": eps},
-        "spread": finite_or_none(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
+        "attacker": describe_attacker(attacker, table.feature_names),
+        "attacked": None if estimator.attacked_ is None else estimator.attacked_.tolist(),
+        "spread": SpreadFacts.of(ensemble, attacker).spread,
         "seconds": round(seconds, 3),
     }
     if part == "train":
         rest = rows_of_part(table, "test")
-        found = certify(ensemble, X[rest], table.y[rest], attacker, n_jobs=jobs).unless_interrupted()
+        found = certify(
+            ensemble, X[rest], table.y[rest], attacker, attacked=estimator.attacked_, n_jobs=jobs
+        ).unless_interrupted()
         summary["held_out"] = {"n_rows": len(found), **count_verdicts(found)}
         if held_out is not None:
             output.write(held_out, _table_as_csv(table.take(rest)))
@@ -165,6 +193,11 @@ def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> 
     known = estimator.get_params()
     if "method" in params and "method" not in known:
         raise InputError(f"Expected no --method with --model {model}, which has one only, got {params['method']!r}.")
+    for option, name in (("--trees", "n_estimators"), ("--depth", "max_depth")):
+        if name in params and name not in known:
+            raise InputError(f"Expected no {option} with --model {model}, whose trees are one per feature, got one.")
+    if "n_jobs" not in known:
+        del params["n_jobs"]
     for entry in given:
         name, equals, text = entry.partition("=")
         if not equals or name not in known or name == "callback":
@@ -172,6 +205,25 @@ def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> 
             raise InputError(f"Expected --param NAME=VALUE with a name among {names}, got {shown(entry)}.")
         params[name] = _read_value(text, entry)
     return estimator.set_params(**params)
+
+
+def _check_given_once(option: str, names: Sequence[str], given: Sequence[str]) -> None:
+    """Refuse parameters of the attacker that --param gives, too."""
+    for entry in given:
+        if entry.partition("=")[0] in names:
+            raise InputError(f"Expected {option}, or the same by --param, got both ({shown(entry)}).")
+
+
+def _check_trainable(attacker: Attacker) -> None:
+    """Refuse attackers that no trainer knows."""
+    from certiforest.attack.rules import RuleAttacker
+
+    kind = "rules" if isinstance(attacker, RuleAttacker) else "groups" if attacker.groups is not None else None
+    if kind is not None:
+        raise InputError(
+            f"Expected an attacker by norm, eps, scale, frozen and direction, which trainers know, got {kind}; train"
+            " for one that can do more, and certify against yours."
+        )
 
 
 def _read_value(text: str, entry: str) -> Any:

@@ -6,7 +6,8 @@ spread for every attacker, and every verdict is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,10 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         Unit of each feature, see `Attacker`.
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change.
+    direction : "up", "down", "both" or dict of columns, optional
+        Which way the attacker can move features, see `Attacker`.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     n_epochs : "auto" or int, default="auto"
         Passes over the training rows. ``"auto"``: as many as make 3,000 steps, but 20 at least.
     batch_size : int, default=128
@@ -62,6 +67,8 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         exact.
     attacker_ : Attacker
         The attacker it was trained for; it has large spread for every other, too.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     train_loss_ : ndarray of float64, shape (n_epochs,)
@@ -100,12 +107,16 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
+        direction: str | Mapping[int | str, str] | None = None,
+        attacked: Iterable[Any] | None = None,
     ) -> None:
         self.max_cells = max_cells
         self.norm = norm
         self.eps = eps
         self.scale = scale
         self.frozen = frozen
+        self.direction = direction
+        self.attacked = attacked
         self.n_epochs = n_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -127,6 +138,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
             LabelledRows.weighted(X, y_index, weight),
             len(self.classes_),
             attacker,
+            is_held=self._is_held,
             max_cells=self.max_cells,
             n_epochs=None if self.n_epochs == "auto" else int(self.n_epochs),
             batch_size=self.batch_size,

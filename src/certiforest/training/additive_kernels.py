@@ -19,10 +19,11 @@ class Cells(NamedTuple):
 
     threshold: np.ndarray  # (n_features, max_cells - 1) float64
     n_cells: np.ndarray  # (n_features,) int32
-    reach: np.ndarray  # (n_features,) float64: of a feature alone, 0 if it is frozen
-    unit: np.ndarray  # (n_features,) float64
+    reach: np.ndarray  # (2, n_features) float64: of a feature alone, down and up, below 0 if it cannot move so
+    unit: np.ndarray  # (2, n_features) float64
     norm: int  # -1 for L-inf, whose moves cost nothing
     budget: float  # what all moves together may cost, as a sum of powers
+    is_held: np.ndarray  # (n_classes,) bool: classes whose rows nobody moves
 
 
 class Batch(NamedTuple):
@@ -53,7 +54,8 @@ def worst_cell(cells, f, x, own_cell, lead, least_lead, price):
     floor = least_lead[f]
     if floor == least or x != x:
         return worst, least, worst_cost
-    reach, unit, norm = cells.reach[f], cells.unit[f], cells.norm
+    norm = cells.norm
+    reach, unit = cells.reach[1, f], cells.unit[1, f]
     for cell in range(own_cell + 1, cells.n_cells[f]):
         distance = cells.threshold[f, cell - 1] - x
         cost = cost_of(distance, unit, norm)
@@ -61,6 +63,7 @@ def worst_cell(cells, f, x, own_cell, lead, least_lead, price):
             break
         if lead[f, cell] + price * cost < least:
             worst, least, worst_cost = cell, lead[f, cell] + price * cost, cost
+    reach, unit = cells.reach[0, f], cells.unit[0, f]
     for cell in range(own_cell - 1, -1, -1):
         distance = x - cells.threshold[f, cell]
         cost = cost_of(distance, unit, norm)
@@ -106,6 +109,7 @@ def sum_slopes(cells, batch, value, base, rate, out):
     loss = 0.0
     for i in range(batch.X.shape[0]):
         own = batch.class_index[i]
+        is_held = cells.is_held[own]
         for c in range(n_classes):
             if c == own:
                 continue
@@ -114,11 +118,15 @@ def sum_slopes(cells, batch, value, base, rate, out):
             leads, least_leads = lead[own, c], least_lead[own, c]
             for f in range(n_features):
                 own_cell = np.int64(batch.cell[i, f])
+                if is_held:
+                    choice[c, f] = own_cell
+                    total += leads[f, own_cell]
+                    continue
                 choice[c, f], least, cost = worst_cell(cells, f, batch.X[i, f], own_cell, leads, least_leads, price)
                 total += least
                 spent += cost
             margin[c] = total
-            if cells.norm >= 0:
+            if cells.norm >= 0 and not is_held:
                 margin[c] -= price * cells.budget
                 batch.price[i, c] = price * math.exp(rate if spent > cells.budget else -rate)
         loss += batch.weight[i] * weigh_rivals(margin, own, False, slope)

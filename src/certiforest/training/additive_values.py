@@ -93,7 +93,7 @@ def balanced_tree(feature: int, thresholds: NDArray[np.float64], has_missing: bo
     return Nodes(left, right, np.where(is_leaf, -1, feature), threshold, leaf, np.isnan(threshold))
 
 
-def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int) -> Cells:
+def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int, is_held: NDArray[np.bool_]) -> Cells:
     """Cut each feature into at most so many cells, half of them by equal widths and half by equal numbers of rows."""
     n_features, n_wide = X.shape[1], max_cells // 2
     shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
@@ -109,11 +109,11 @@ def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int) -> 
         cuts = np.unique(np.concatenate([wide, values[place - 1] + (values[place] - values[place - 1]) / 2]))
         cuts = cuts[(low <= cuts) & (cuts < high)]
         threshold[f, : len(cuts)], n_cells[f] = cuts, len(cuts) + 1
-    unit = attacker.scale_of(n_features)
-    reach = np.full(n_features, np.inf) if attacker.norm == 0 else attacker.eps * unit
-    reach[attacker.is_frozen(n_features)] = -1.0
+    unit = attacker.scales(n_features)
+    reach = np.full((2, n_features), np.inf) if attacker.norm == 0 else attacker.eps * unit
+    reach[~attacker.may_move(n_features)] = -1.0
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
-    return Cells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker))
+    return Cells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker), is_held)
 
 
 def fit_additive(
@@ -121,6 +121,7 @@ def fit_additive(
     n_classes: int,
     attacker: Attacker,
     *,
+    is_held: NDArray[np.bool_],
     max_cells: int,
     n_epochs: int | None,
     batch_size: int,
@@ -137,6 +138,8 @@ def fit_additive(
         Finite values or NaN, positive weights.
     n_classes : int
     attacker : Attacker
+    is_held : ndarray of bool, shape (n_classes,)
+        The classes whose rows are not attacked.
     max_cells : int
         Largest number of steps of a function, at least 2.
     n_epochs : int or None
@@ -153,7 +156,7 @@ def fit_additive(
     """
     rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     X, n_rows = rows.X, len(rows.X)
-    cells = cut_features(X, attacker, max_cells)
+    cells = cut_features(X, attacker, max_cells, is_held)
     own_cell, is_missing = np.empty(X.shape, np.min_scalar_type(max_cells)), np.isnan(X)
     for f, n_cells in enumerate(cells.n_cells):
         own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f]) + is_missing[:, f]

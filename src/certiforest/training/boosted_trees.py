@@ -82,6 +82,7 @@ def boost_trees(
     attacker: Attacker,
     *,
     has_spread: bool = True,
+    is_held: NDArray[np.bool_] | None = None,
     validation: LabelledRows | None = None,
     n_estimators: int,
     max_depth: int | None,
@@ -110,6 +111,8 @@ def boost_trees(
     attacker : Attacker
     has_spread : bool
         Whether trees keep large spread; else they share thresholds freely, and thrift has no meaning.
+    is_held : ndarray of bool, shape (n_classes,), optional
+        The classes whose rows are not attacked.
     validation : LabelledRows, optional
         Rows whose worst-case loss decides when to stop.
     n_estimators : int
@@ -144,14 +147,14 @@ def boost_trees(
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     ground = Ground.of(rows.X, attacker, closes=has_spread)
-    score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True)
+    score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True, is_held=is_held)
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
     seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
     for part in parts:
-        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges)
+        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges, is_held)
         losses.append(WorstLoss(case, part.weight, is_exponential))
     train = losses[0]
     closed = _closed_shares(ground)

@@ -47,6 +47,8 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         Features that the attacker cannot change. Trees share them freely.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class. The exponential loss fits hard rows harder.
@@ -91,6 +93,8 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
     attacker_ : Attacker
         The attacker for which the ensemble has large spread.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_estimators_ : int
@@ -144,6 +148,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
+        attacked: Iterable[Any] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -153,6 +158,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         self.scale = scale
         self.frozen = frozen
         self.direction = direction
+        self.attacked = attacked
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf

@@ -62,6 +62,7 @@ class BoostingClassifier(SummingClassifier):
             len(self.classes_),
             attacker,
             has_spread=self.PROMISES_SPREAD,
+            is_held=self._is_held,
             validation=validation,
             n_estimators=self.n_estimators,
             max_depth=self._depth(),

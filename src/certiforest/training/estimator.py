@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.parameters import check_attacked
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
@@ -38,6 +39,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     eps: float
     scale: ArrayLike | None
     frozen: Iterable[int] | None
+    direction: str | Mapping[int | str, str] | None
+    attacked: Iterable[Any] | None
     class_weight: str | dict | None
     random_state: int | np.random.RandomState | None
     verbose: int
@@ -68,14 +71,19 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             If every training row gets the same class.
         """
         self._check_params()
-        direction = getattr(self, "direction", None)  # not every kind has it
-        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, direction, self.WITHOUT_ATTACKER)
+        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, self.direction, self.WITHOUT_ATTACKER)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
         attacker = attacker.resolve(X.shape[1], self._names)
         check_finite(X, takes_missing=True)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
         check_learnable(X, self.classes_, attacker, self.WITHOUT_ATTACKER)
+        self.attacked_ = check_attacked(self.attacked, self.classes_)
+        if self._is_held.all():
+            raise ValueError(
+                "Expected attacked to name at least one class, got none; without an attacker,"
+                f" {self.WITHOUT_ATTACKER} is the better choice."
+            )
         weight = self._weigh(X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
@@ -113,6 +121,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
         """Return the product of row and class weights, None if there are none."""
         return combine_weights(X, y, sample_weight, self.class_weight)
+
+    @property
+    def _is_held(self) -> NDArray[np.bool_]:
+        """Which classes are not attacked, shape (n_classes,)."""
+        return np.zeros(len(self.classes_), bool) if self.attacked_ is None else ~np.isin(self.classes_, self.attacked_)
 
     @property
     def _names(self) -> list[str] | None:

@@ -54,6 +54,8 @@ class LargeSpreadForestClassifier(RobustClassifier):
         Features that the attacker cannot change. Trees share them freely.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     method : {"grow", "prune"}, default="grow"
         ``"grow"``: grow all trees under the constraint, each split chosen for what the attacker leaves of it.
         ``"prune"``: train a random forest, keep the trees that can be made to have large spread by moving
@@ -105,6 +107,8 @@ class LargeSpreadForestClassifier(RobustClassifier):
         The trees.
     attacker_ : Attacker
         The attacker for which the ensemble has large spread.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_iter_ : int
@@ -155,6 +159,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
+        attacked: Iterable[Any] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -163,6 +168,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         self.scale = scale
         self.frozen = frozen
         self.direction = direction
+        self.attacked = attacked
         self.method = method
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
@@ -204,6 +210,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
                 self.classes_,
                 weight,
                 attacker,
+                is_held=self._is_held,
                 feature_names=self._names,
                 n_estimators=self.n_estimators,
                 max_depth=self.max_depth,
@@ -230,6 +237,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
             self.classes_,
             weight,
             attacker,
+            is_held=self._is_held,
             feature_names=self._names,
             n_estimators=self.n_estimators,
             max_iter=self.max_iter,

@@ -25,15 +25,19 @@ class GiniScore:
     moves_by_class : bool
         What the attacker does with near rows. False: the worst of moving none, all left, all right or all across;
         near rows then belong to both children. True: rows of each class go to the side that suits it less.
+    is_held : ndarray of bool, shape (n_classes,), optional
+        The classes whose rows nobody moves; none if not given.
     """
 
     def __init__(
-        self, class_index: NDArray, n_classes: int, min_samples_leaf: int, moves_by_class: bool = False
-    ) -> None:
+        self, class_index: NDArray, n_classes: int, min_samples_leaf: int, moves_by_class: bool = False,
+        is_held: NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
         self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
         self.n_classes = n_classes
         self.min_samples_leaf = min_samples_leaf
         self.moves_by_class = moves_by_class
+        self.is_held = np.zeros(n_classes, bool) if is_held is None else is_held
 
     def totals(self, frontier: Frontier) -> NDArray[np.float64]:
         """Return the weight of each class in each node, shape (n_nodes, n_classes)."""
@@ -54,19 +58,22 @@ class GiniScore:
         search_gini(
             ground.bins, ground.centre, ground.reach, ground.ledger.claims,
             frontier.row, frontier.weight, frontier.start, frontier.tree, totals, self.class_index,
-            node, feature, block.start, block.stop, self.min_samples_leaf, self.moves_by_class, out,
+            node, feature, block.start, block.stop, self.min_samples_leaf, self.moves_by_class,
+            self.is_held, out,
         )  # fmt: skip
 
     def near_sides(
         self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
         threshold: NDArray, missing_side: NDArray[np.int8],
     ) -> NDArray[np.int8]:  # fmt: skip
-        """Send near rows to both sides, or those of each class to the side that suits it less."""
+        """Send near rows to both sides, or those of each class to the side that suits it less; held ones stay."""
         if not self.moves_by_class:
-            return np.full((len(split), self.n_classes), kernels.BOTH, np.int8)
+            side = np.where(self.is_held, kernels.OWN, kernels.BOTH).astype(np.int8)
+            return np.tile(side, (len(split), 1))
         goes_left = np.empty((len(split), self.n_classes), np.bool_)
         mark_worse_sides(
             ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
-            self.class_index, split, feature, threshold, missing_side, totals, goes_left,
+            self.class_index, split, feature, threshold, missing_side, totals, self.is_held, goes_left,
         )  # fmt: skip
-        return np.where(goes_left, kernels.LEFT, kernels.RIGHT).astype(np.int8)
+        side = np.where(goes_left, kernels.LEFT, kernels.RIGHT)
+        return np.where(self.is_held, kernels.OWN, side).astype(np.int8)

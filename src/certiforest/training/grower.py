@@ -151,7 +151,7 @@ class SplitScore(Protocol):
     ) -> NDArray[np.int8]:  # fmt: skip
         """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
 
-        `LEFT`, `RIGHT` or `BOTH` of `grower_kernels`.
+        `LEFT`, `RIGHT`, `BOTH` or, where they are not moved, `OWN` of `grower_kernels`.
         """
 
 

@@ -6,7 +6,7 @@ from certiforest.compiled import kernel
 from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
 
 NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
-LEFT, RIGHT, BOTH, LARGER = 0, 1, 2, 3  # sides of a split; the larger one is that of more weight
+LEFT, RIGHT, BOTH, LARGER, OWN = 0, 1, 2, 3, 4  # sides of a split; the larger one is that of more weight
 
 
 @kernel
@@ -69,8 +69,8 @@ def route(
     """Write the rows of the left and right child of each node, one child after the other.
 
     ``reach`` (2, n_features) is how far a value may be moved, down and up. A row that can be moved across the threshold
-    goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`. A row whose value is missing goes to
-    ``missing_side[j]``.
+    goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT`, `BOTH` or, if the class is not attacked, `OWN`. A
+    row whose value is missing goes to ``missing_side[j]``.
     """
     end = 0
     out_start[0] = 0
@@ -84,7 +84,8 @@ def route(
                 if value != value:
                     goes = side == missing_side[j]
                 elif can_left and can_right:
-                    goes = near_side[j, class_index[row[i]]] in (side, BOTH)
+                    near = near_side[j, class_index[row[i]]]
+                    goes = (value <= v) == (side == LEFT) if near == OWN else near in (side, BOTH)
                 if goes:
                     out_row[end] = row[i]
                     out_weight[end] = weight[i]

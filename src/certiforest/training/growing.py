@@ -39,6 +39,7 @@ def grow_forest(
     sample_weight: NDArray[np.float64] | None,
     attacker: Attacker,
     *,
+    is_held: NDArray[np.bool_] | None = None,
     n_estimators: int,
     max_depth: int | None,
     max_features: int,
@@ -64,6 +65,8 @@ def grow_forest(
     sample_weight : ndarray of float64, shape (n_rows,), or None
         Weight of each row, >= 0.
     attacker : Attacker
+    is_held : ndarray of bool, shape (n_classes,), optional
+        The classes whose rows are not attacked.
     n_estimators : int
         Number of trees.
     max_depth : int or None
@@ -100,8 +103,9 @@ def grow_forest(
     if not weight.all():
         X, y_index, weight = X[weight > 0], y_index[weight > 0], weight[weight > 0]
     n_classes, ground = len(classes), Ground.of(X, attacker)
-    score = GiniScore(y_index, n_classes, min_samples_leaf)
-    margins = Margins(WorstCase(X, score.class_index, n_classes, as_box(attacker)), n_classes)
+    score = GiniScore(y_index, n_classes, min_samples_leaf, is_held=is_held)
+    case = WorstCase(X, score.class_index, n_classes, as_box(attacker), is_held=is_held)
+    margins = Margins(case, n_classes)
     allowed = _deal_features(ground, n_estimators, rng)
     steepness = focus / n_estimators
     rounds = []

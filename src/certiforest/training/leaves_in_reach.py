@@ -40,9 +40,12 @@ class LeavesInReach:
     X : ndarray of float64, shape (n_rows, n_features)
     attacker : Attacker
         For norm inf moves cost nothing, else powers of distances (norm 0: one each) that add up.
+    is_held : ndarray of bool, shape (n_rows,)
+        Rows that nobody moves.
     """
 
-    def __init__(self, X: NDArray[np.float64], attacker: Attacker) -> None:
+    def __init__(self, X: NDArray[np.float64], attacker: Attacker, is_held: NDArray[np.bool_]) -> None:
+        self._is_held = is_held
         self._X = np.asfortranarray(X)  # rows go down one tree together: values of a feature side by side
         self._has_missing = bool(np.isnan(X).any())
         self._reach = _reach(attacker, X.shape[1])
@@ -57,7 +60,7 @@ class LeavesInReach:
         splits = Splits(feature, np.array(tree.threshold, np.float64), left, right, low, high, missing_left)
         stack, parent = np.empty((2, len(left) + 1), np.int64)
         kernels.bound_splits(splits, root, self._has_missing, stack, parent)
-        args = splits, root, self._X, self._reach, stack, np.empty(len(stack))
+        args = splits, root, self._X, self._is_held, self._reach, stack, np.empty(len(stack))
         n_leaves = kernels.list_leaves_in_reach(*args, self._found)
         if n_leaves > len(self._found.leaf):
             self._found = Reached(self._found.start, np.empty(2 * n_leaves, np.int64), np.empty(2 * n_leaves))

@@ -90,17 +90,19 @@ def bound_splits(splits, root, has_missing, stack, parent):
 
 
 @kernel
-def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
+def list_leaves_in_reach(splits, root, X, is_held, reach, stack, stack_cost, out):
     """List the leaves below a root that each row can reach into ``out`` and return how many there are.
 
     Leaves beyond the length of the output are counted, not written. No box is empty (see `bound_splits`): for L-inf a
-    leaf is in reach iff every split on its path is. A value that is missing stays where it is.
+    leaf is in reach iff every split on its path is. A value that is missing stays where it is,
+    and so does a row that is held.
     """
     n_leaves, capacity = 0, out.leaf.shape[0]
     is_free = reach.norm < 0
     for i in range(X.shape[0]):
         out.start[i] = n_leaves
         stack[0], stack_cost[0], n_waiting = root, 0.0, 1
+        can_move = not is_held[i]
         while n_waiting > 0:
             n_waiting -= 1
             node, cost = stack[n_waiting], stack_cost[n_waiting]
@@ -111,7 +113,7 @@ def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
                 if not x <= v and (x == x or not splits.missing_left[node]):
                     own, other, side = other, own, 0
                 high, low = reach.budgets.high[side, f], reach.budgets.low[side, f]
-                if abs(x - v) <= high and other_side_is_near(x, v, successor(v), high, low):
+                if can_move and abs(x - v) <= high and other_side_is_near(x, v, successor(v), high, low):
                     other_cost = cost
                     if not is_free:
                         first, last = successor(splits.low[node]), splits.high[node]

@@ -222,6 +222,7 @@ def train_pruned_forest(
     sample_weight: NDArray[np.float64] | None,
     attacker: Attacker,
     *,
+    is_held: NDArray[np.bool_] | None = None,
     n_estimators: int,
     max_iter: int,
     pool_factor: int,
@@ -250,6 +251,8 @@ def train_pruned_forest(
     sample_weight : ndarray of float64, shape (n,), or None
     attacker : Attacker
         With norm 0 there is one tree per partition, whatever ``n_partitions`` says.
+    is_held : ndarray of bool, shape (n_classes,), optional
+        The classes whose rows are not attacked.
     n_orders : int
         Orders of preference that are followed in each partition. The one that keeps the most trees wins, then
         the one whose votes, with those of the partitions before, are robust on most training rows.
@@ -272,7 +275,8 @@ def train_pruned_forest(
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
     value_range = np.fmin.reduce(X), np.fmax.reduce(X)  # of values that are not missing
-    untouched, votes = WorstCase(X, y_index, len(classes), as_box(attacker)), np.eye(len(classes))
+    untouched = WorstCase(X, y_index, len(classes), as_box(attacker), is_held=is_held)
+    votes = np.eye(len(classes))
     case = untouched
 
     choices: list[Choice] = []  # one per partition

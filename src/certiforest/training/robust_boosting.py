@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +39,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         Features that the attacker cannot change.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class.
@@ -73,6 +76,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
     attacker_ : Attacker
         The attacker it was trained for.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_estimators_ : int
@@ -124,6 +129,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
+        attacked: Iterable[Any] | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -133,6 +139,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.scale = scale
         self.frozen = frozen
         self.direction = direction
+        self.attacked = attacked
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf

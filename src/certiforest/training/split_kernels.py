@@ -13,6 +13,8 @@ A search is a list of *entries*, pairs of a node and a feature, so that a whole 
 and so is asking again for the few entries whose threshold another tree has claimed meanwhile.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from certiforest.compiled import kernel
@@ -20,6 +22,7 @@ from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
 SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
+CHANCE = 16.0  # how often the mean gain of a random split is taken off one by what is missing: 4 standard deviations
 LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
 
@@ -117,8 +120,25 @@ def worst_purity_by_class(before, after, whole):
     return (unsplit + left * right * squares) / total
 
 
+class Held(NamedTuple):
+    """The classes whose rows nobody moves, and room for sums in which they stay."""
+
+    is_any: bool
+    is_held: np.ndarray  # (n_classes,) bool
+    before: np.ndarray  # (n_classes,) float64
+    after: np.ndarray  # (n_classes,) float64
+
+
 @kernel
-def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j, best, best_threshold):
+def held_back(moved, left, is_held, out):
+    """Return class weights on the left of a threshold: as moved, but those of classes that are held as they are."""
+    for c in range(left.shape[0]):
+        out[c] = left[c] if is_held[c] else moved[c]
+    return out
+
+
+@kernel
+def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j, held, best, best_threshold):
     """Search the gap ``[low, high)`` after the j-th present value; return the best purity and its threshold so far.
 
     Which rows are near depends on where in the gap the threshold lies. Values 1 to 10, reach 2.7, a gap from 4 to 5:
@@ -143,6 +163,9 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
             stop = min(stop, value[n_after] - down)
         if stop - start > sliver:
             before, after = summed[min(n_before, j + 1)], summed[max(n_after, j + 1)]
+            if held.is_any:
+                before = held_back(before, summed[j + 1], held.is_held, held.before)
+                after = held_back(after, summed[j + 1], held.is_held, held.after)
             if is_purer(before, whole, best) and is_purer(after, whole, best):
                 purity = worst_purity_by_class(before, after, whole)
                 if purity > best:
@@ -160,7 +183,7 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
 @kernel
 def mark_worse_sides(
     code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, missing_side, whole,
-    out_goes_left,
+    is_held, out_goes_left,
 ):  # fmt: skip
     """Write for each split and class whether near rows of the class are moved left; see `worst_purity_by_class`."""
     n_classes = whole.shape[1]
@@ -171,10 +194,11 @@ def mark_worse_sides(
         after[:] = 0.0
         for i in range(node_start[node[j]], node_start[node[j] + 1]):
             value, c = centre[f, code[f, row[i]]], class_index[row[i]]
+            down, up = (0.0, 0.0) if is_held[c] else (reach[0, f], reach[1, f])
             is_missing_left = value != value and missing_side[j] == LEFT
-            if value + reach[1, f] <= v or is_missing_left:
+            if value + up <= v or is_missing_left:
                 before[c] += weight[i]
-            if value - reach[0, f] <= v or is_missing_left:
+            if value - down <= v or is_missing_left:
                 after[c] += weight[i]
         left, right = before.sum(), whole[node[j]].sum() - after.sum()
         for c in range(n_classes):
@@ -217,13 +241,13 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, n_feat
 def search_gini(
     bins, centre, reach, claims,
     row, weight, node_start, node_tree, node_class_weight, class_index,
-    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class,
+    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class, is_held,
     out,
 ):  # fmt: skip
     """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
 
     These are first_entry:last_entry. A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of
-    the node misses the feature.
+    the node misses the feature. Rows of classes that are held, ``is_held`` (n_classes,), are not moved.
     """
     low, high, n_bins = bins.low, bins.high, bins.n_bins
     max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
@@ -232,6 +256,7 @@ def search_gini(
     present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
     value, summed = np.empty(max_bins), np.zeros((max_bins + 1, n_classes))
     scratch, lost = np.empty(n_classes), np.empty(n_classes)
+    held = Held(is_held.any(), is_held, np.empty(n_classes), np.empty(n_classes))
     entry = first_entry
     while entry < last_entry:
         node = entry_node[entry]
@@ -266,7 +291,9 @@ def search_gini(
                     lost[c] = filled[n_bins[f], c]
                 filled[n_bins[f]] = 0.0
                 if min(n_lost, n_so_far) >= min_samples_leaf:
-                    score = purity(lost, whole, 1.0) + purity(lost, whole, -1.0)
+                    # Nobody crosses it, so that beside thresholds in reach of many rows even chance would look good.
+                    chance = (total - unsplit) / (stop - start)
+                    score = purity(lost, whole, 1.0) + purity(lost, whole, -1.0) - CHANCE * chance
                     if score > best:
                         best, best_side = score, LEFT
             for side in (RIGHT, LEFT):  # of missing values
@@ -289,7 +316,7 @@ def search_gini(
                     if moves_by_class:
                         best, best_threshold = search_gap(
                             claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, (down, up),
-                            j, best, best_threshold,
+                            j, held, best, best_threshold,
                         )  # fmt: skip
                         continue
                     threshold = middle_of(gap_low, gap_high)
@@ -297,15 +324,22 @@ def search_gini(
                         first_near += 1
                     while last_near < n_present and value[last_near] <= threshold + down:
                         last_near += 1
-                    if not is_purer(summed[min(first_near, j + 1)], whole, best):
+                    before, after = summed[min(first_near, j + 1)], summed[max(last_near, j + 1)]
+                    if held.is_any:
+                        before = held_back(before, left, is_held, held.before)
+                        after = held_back(after, left, is_held, held.after)
+                    if not is_purer(before, whole, best):
                         continue
-                    if not is_purer(summed[max(last_near, j + 1)], whole, best):
+                    if not is_purer(after, whole, best):
                         continue
                     threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
                     if np.isnan(threshold):
                         continue
                     before = summed[min(first_value_above(value, n_present, threshold - up), j + 1)]
                     after = summed[max(first_value_above(value, n_present, threshold + down), j + 1)]
+                    if held.is_any:
+                        before = held_back(before, left, is_held, held.before)
+                        after = held_back(after, left, is_held, held.after)
                     score = worst_purity(before, left, after, whole, scratch)
                     if score > best:
                         best, best_threshold = score, threshold

@@ -41,14 +41,18 @@ class WorstCase:
         Where the sum of each class begins; at zero if not given.
     charges : ndarray of float64, shape (n_prices,), optional
         What the whole budget costs at each price. For norm inf, where moves cost nothing, there is only 0.
+    is_held : ndarray of bool, shape (n_classes,), optional
+        The classes whose rows nobody moves: these count at their own leaves. None if not given.
     """
 
     def __init__(
         self, X: NDArray[np.float64], class_index: NDArray, n_classes: int, attacker: Attacker,
         base: NDArray[np.float64] | None = None, charges: NDArray[np.float64] | None = None,
+        is_held: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.class_index = class_index
-        self._leaves = LeavesInReach(X, attacker)
+        self._is_held = (np.zeros(n_classes, bool) if is_held is None else is_held)[class_index]
+        self._leaves = LeavesInReach(X, attacker, self._is_held)
         if charges is None or attacker.norm == math.inf:
             charges = np.zeros(1)
         self._charges = charges
@@ -81,7 +85,9 @@ class WorstCase:
             best = np.zeros(self._margins.shape[1:], np.intp)
         else:
             best = (self._margins - self._charges[:, None, None]).argmax(axis=0)
-        margin = np.take_along_axis(self._margins, best[None], axis=0)[0] - self._charges[best]
+        charge = self._charges[best]
+        charge[self._is_held] = 0.0  # no budget is spent on them
+        margin = np.take_along_axis(self._margins, best[None], axis=0)[0] - charge
         margin[np.arange(len(margin)), self.class_index] = 0.0
         return margin, self._prices[best]
 

@@ -6,28 +6,11 @@ import math
 import os
 from typing import Any
 
-from numpy.typing import NDArray
-
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import largest_certifiable_eps, spread_against
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_number_of_threads, shown
 from certiforest.ensemble.tree_kernels import LARGEST
-
-
-def check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
-    """Return the labels of the classes that are attacked, in the model's order."""
-    if attacked is None:
-        return None
-    if isinstance(attacked, (str, bytes)) or not hasattr(attacked, "__iter__"):
-        raise ValueError(f"Expected attacked to be a list of labels, got {shown(attacked)}.")
-    wanted = list(attacked)
-    for label in wanted:
-        if not any(label == known for known in classes.tolist()):
-            raise ValueError(
-                f"Expected attacked to hold labels of the model, {shown(classes.tolist())}, got {shown(label)}."
-            )
-    return classes[[known in wanted for known in classes.tolist()]]
 
 
 def check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
