@@ -225,6 +225,8 @@ def test_bad_rows_are_named(X, y, attacker, message):
 def test_an_attacker_is_needed():
     with pytest.raises(TypeError, match="Expected an Attacker"):
         certify(STUMP, [[0.1]], [0])
+    with pytest.raises(TypeError, match="name it, attacker="):
+        certify(STUMP, [[0.2]], Attacker("linf", 0.1))
 
 
 @pytest.mark.parametrize("n_jobs", [0, True, "2"])

@@ -145,7 +145,11 @@ def spread(
     >>> spread(trees)
     0.25
     """
-    attacker = Attacker(norm, 0, scale, frozen, domain, direction=direction, groups=groups)
+    return spread_against(ensemble, Attacker(norm, 0, scale, frozen, domain, direction=direction, groups=groups))
+
+
+def spread_against(ensemble: TreeEnsemble, attacker: Attacker) -> float:
+    """Return the `spread` that counts against an attacker."""
     exact = exact_spread(ensemble, attacker)
     return math.inf if exact is None else _floor(exact)
 
