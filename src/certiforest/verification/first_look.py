@@ -15,7 +15,7 @@ from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, M
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look_kernels import Setting, look_at_rows
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import exact_budget
+from certiforest.verification.prices import exact_budget, is_surely_within
 
 # Rows are looked at in blocks of this size, with so many sweeps for each at most.
 N_ROWS, FEW_SWEEPS = 32, 32
@@ -60,7 +60,9 @@ class FirstLook:
         prepared = self._prepared
         if prepared.predict(z) == y:
             return False
-        return prepared.is_box or prepared.price(x, z) <= exact_budget(prepared.attacker)
+        if prepared.is_box or is_surely_within(x, z, prepared.scale, prepared.attacker):
+            return True
+        return prepared.price(x, z) <= exact_budget(prepared.attacker)
 
 
 def _setting(prepared: Prepared) -> Setting | None:

@@ -72,16 +72,71 @@ def weigh_moves(cells, leaves, contest, tables, gain):
 
 
 @kernel
+def weigh_variable(leaves, contest, tables, v, gain):
+    """Write to ``gain`` what the rival gains if one variable leaves its chosen cell for another one of the box."""
+    choice, place, scope, lead = tables.choice, leaves.place, leaves.scope, contest.lead
+    low, high = tables.low[v], tables.high[v]
+    gain[low : high + 1] = 0
+    for j in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
+        first, last = leaves.first[leaves.tester[j]], leaves.first[leaves.tester[j] + 1]
+        least = lead[first]
+        for k in range(first, last):
+            least = min(least, lead[k])
+        for k in range(first, last):
+            # Where no leaf allows the cells, the worst one stands for it.
+            if lead[k] == least:
+                continue
+            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            mine, fits = end, True
+            while i < end and fits:
+                s = place[i]
+                c = choice[scope[s]]
+                if scope[s] == v:
+                    mine = i
+                fits = scope[s] == v
+                while i < end and place[i] == s:
+                    fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
+                    i += 1
+            if fits and mine == end:
+                gain[low : high + 1] += lead[k] - least
+            elif fits:
+                for i in range(mine, end):
+                    if place[i] != place[mine]:
+                        break
+                    for c in range(max(leaves.begin[leaves.low[i]], low), min(leaves.end[leaves.high[i]], high) + 1):
+                        gain[c] += lead[k] - least
+    here = gain[choice[v]]
+    for c in range(low, high + 1):
+        gain[c] -= here
+
+
+@kernel
+def best_target(cells, contest, tables, v, gain, spent_so_far):
+    """Return the cell that a variable had best go to within the budget, and what that is worth for its price."""
+    target, most, here = tables.choice[v], 0.0, cells.price[tables.choice[v]]
+    for c in range(tables.low[v], tables.high[v] + 1):
+        more = cells.price[c] - here
+        if gain[c] > 0 and spent_so_far + more <= contest.budget:
+            worth = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
+            if worth > most:
+                target, most = c, worth
+    return target, most
+
+
+@kernel
 def climb(cells, leaves, contest, tables, most_rounds):
     """Improve the chosen cells, within box and budget; return the rival's lead.
 
-    In a round every variable is weighed, and the best moves are made that share no tree. Moves that cost more than the
-    budget allows are taken back first, those that lose least for what they save before.
+    In a round every variable is weighed, and then they move, the best first; those whose trees others have moved are
+    weighed again. Moves that cost more than the budget allows are taken back first, those that lose least for what they
+    save before. Rounds gain less and less: when what the last one gained, or single moves promise, would not do for the
+    rest of them, the climb ends.
     """
     choice, n_variables = tables.choice, tables.choice.shape[0]
     gain = np.empty(cells.top.shape[0], np.int64)
     target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
-    for _ in range(most_rounds):
+    is_touched, last = np.empty(leaves.tree.shape[0], np.bool_), np.int64(-(2**62))
+    for n_rounds in range(most_rounds):
         lead = weigh_moves(cells, leaves, contest, tables, gain)
         spent_so_far = 0
         for v in range(n_variables):
@@ -99,29 +154,34 @@ def climb(cells, leaves, contest, tables, most_rounds):
             if spent_so_far > contest.budget:
                 return np.int64(-(2**62))
             continue
-        if lead >= contest.need:
-            return lead
+        promised = 0.0
         for v in range(n_variables):
-            target[v], value[v] = choice[v], 0.0
-            for c in range(tables.low[v], tables.high[v] + 1):
-                more = cells.price[c] - cells.price[choice[v]]
-                if gain[c] > 0 and spent_so_far + more <= contest.budget:
-                    worth = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
-                    if worth > value[v]:
-                        target[v], value[v] = c, worth
-        is_touched = np.zeros(leaves.tree.shape[0], np.bool_)
+            target[v], value[v] = best_target(cells, contest, tables, v, gain, spent_so_far)
+            promised += gain[target[v]] if value[v] > 0.0 else 0
+        if last > -(2**62):
+            promised = min(promised, float(lead - last))
+        if lead >= contest.need or promised * (most_rounds - n_rounds) < contest.need - lead:
+            return lead
+        last = lead
+        is_touched[:] = False
         is_done = True
         for v in np.argsort(-value):
-            more = cells.price[target[v]] - cells.price[choice[v]]
-            is_free = value[v] > 0.0 and spent_so_far + more <= contest.budget
-            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                is_free &= not is_touched[leaves.tester[i]]
-            if not is_free:
+            if value[v] == 0.0 or lead >= contest.need:
+                break
+            testers = leaves.tester[leaves.first_tester[v] : leaves.first_tester[v + 1]]
+            is_new = False
+            for t in testers:
+                is_new |= is_touched[t]
+            if is_new:
+                weigh_variable(leaves, contest, tables, v, gain)
+            c, worth = best_target(cells, contest, tables, v, gain, spent_so_far)
+            if worth == 0.0:
                 continue
-            for i in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
-                is_touched[leaves.tester[i]] = True
-            spent_so_far += more
-            choice[v] = target[v]
+            for t in testers:
+                is_touched[t] = True
+            spent_so_far += cells.price[c] - cells.price[choice[v]]
+            lead += gain[c]
+            choice[v] = c
             is_done = False
         if is_done:
             return lead

@@ -8,9 +8,9 @@ from certiforest.compiled import kernel
 from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
 from certiforest.verification.tables_kernels import (
     NO_BOUND,
+    OUTSIDE,
     best_lambda,
     float_bound,
-    is_in_box,
     least_entries,
     least_entry,
     least_in_box,
@@ -27,7 +27,7 @@ PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED, BOUNDED = 1, 0, -1, 2, 3, 4
 # Less than any leaf is worth.
 NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
-MOST_ROUNDS = 16
+MOST_ROUNDS = 6
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
 FEW_SWEEPS, PATIENCE = 8, 0.01
 
@@ -75,7 +75,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)
-    momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
+    momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1
     for n_sweeps in range(1, most_sweeps + 1):
         if momentum > 1.0:
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
@@ -87,8 +87,10 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
         bound = float_bound(contest, tables)
         if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach) < contest.need:
             return PROVED
-        if n_sweeps & (n_sweeps - 1) == 0 and climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
-            return ATTACKED
+        if n_sweeps == next_climb:
+            next_climb *= 4
+            if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
+                return ATTACKED
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
         if n_sweeps % FEW_SWEEPS == 0:
@@ -158,7 +160,7 @@ def find_losses(leaves, contest, tables, reach):
         for s in scopes:
             v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                if not is_in_box(leaves, tables, v, g):
+                if whole[g] == OUTSIDE:
                     continue
                 lost = most - (max(worth[g], free[s] + least[s]) - whole[g])
                 for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
