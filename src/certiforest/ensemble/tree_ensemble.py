@@ -434,6 +434,15 @@ class TreeEnsemble(Immutable):
         """The features that are tested for sets of values, in order."""
         return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
 
+    def category_values(self, feature: int) -> NDArray[np.float64]:
+        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
+        if feature in (self.categories or {}):
+            return np.arange(len(self.categories[feature]), dtype=np.float64)  # type: ignore[index]
+        subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
+        sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
+        values = np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
+        return np.append(values[values == np.floor(values)], np.floor(values.max(initial=-1.0)) + 1)
+
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
         blanks = None if self.blanks is None else self.blank_bounds
@@ -513,7 +522,9 @@ class TreeEnsemble(Immutable):
             return trees
         return trees._replace(aside=None)
 
-    def settled(self, trees: kernels.Trees, X: NDArray[np.float64]) -> Iterator[tuple[slice, kernels.Trees]]:
+    def settled(
+        self, trees: kernels.Trees, X: NDArray[np.float64], may_change: NDArray[np.bool_], may_blank: NDArray[np.bool_]
+    ) -> Iterator[tuple[slice, kernels.Trees]]:
         """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
 
         Parameters
@@ -521,6 +532,9 @@ class TreeEnsemble(Immutable):
         trees : Trees
             Those of this ensemble.
         X : ndarray of float64, shape (n, n_features)
+        may_change, may_blank : ndarray of bool, shape (n_features,)
+            Where an attacker can change the category, and where it can blank or fill. With any of the latter, every
+            row has trees of its own.
 
         Yields
         ------
@@ -528,10 +542,11 @@ class TreeEnsemble(Immutable):
             No split of which depends on a value that is missing or a category: see `tree_kernels.Trees`.
         """
         is_missing = np.isnan(X) if trees.aside is not None else None
-        if is_missing is None or not (is_missing.any() or len(self.categorical)):
+        is_free = bool(may_change.any() or may_blank.any())
+        if is_missing is None or not (is_missing.any() or len(self.categorical) or is_free):
             yield slice(None), trees._replace(aside=None)
             return
-        pattern = np.column_stack([is_missing, np.nan_to_num(X[:, self.categorical])])
+        pattern = np.column_stack([is_missing, np.nan_to_num(X if may_blank.any() else X[:, self.categorical])])
         starts = np.flatnonzero(np.append(True, (pattern[1:] != pattern[:-1]).any(axis=1)))
         known: dict[bytes, kernels.Trees] = {}
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(X)], strict=True):
@@ -539,9 +554,13 @@ class TreeEnsemble(Immutable):
             if key not in known:
                 if (len(known) + 1) * self.n_nodes > MOST_SETTLED:
                     known.clear()
-                threshold, right = np.empty_like(trees.threshold), np.empty_like(trees.right)
-                kernels.settle(trees, X[start], threshold, right)
-                known[key] = trees._replace(threshold=threshold, right=right, aside=None)
+                made = trees._replace(threshold=trees.threshold.copy(), right=trees.right.copy(), aside=None)
+                if is_free:
+                    made = made._replace(feature=trees.feature.copy(), above=trees.above.copy())
+                kernels.settle(
+                    trees, X[start], may_change, may_blank, made.threshold, made.right, made.feature, made.above
+                )
+                known[key] = made
             yield slice(start, end), known[key]
 
     def predict(self, X: Any) -> NDArray:

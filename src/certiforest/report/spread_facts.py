@@ -36,7 +36,7 @@ class SpreadFacts:
     @classmethod
     def of(cls, ensemble: TreeEnsemble, attacker: Attacker) -> SpreadFacts:
         """Measure the spread of an ensemble."""
-        options = ("scale", "frozen", "domain", "direction", "groups")
+        options = ("scale", "frozen", "domain", "direction", "groups", "categories", "missing")
         settings: dict[str, Any] = {name: getattr(attacker, name) for name in options}
         width = spread(ensemble, attacker.norm, **settings)
         return cls(width, largest_certifiable_eps(ensemble, attacker), attacker.eps)

@@ -67,7 +67,10 @@ def check_n_jobs(n_jobs: int | None) -> int:
 
 def explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
     """Say why not every row can be certified exactly."""
-    options = {name: getattr(attacker, name) for name in ("scale", "frozen", "domain", "direction", "groups")}
+    options = {
+        name: getattr(attacker, name)
+        for name in ("scale", "frozen", "domain", "direction", "groups", "categories", "missing")
+    }
     has = spread(ensemble, attacker.norm, **options)
     largest = largest_certifiable_eps(ensemble, attacker)
     can = (

@@ -77,7 +77,7 @@ def bound_radii(
     attacker = prepared.attacker
     works = np.empty(len(X), bool)
     rule.composed_radii(X, out_lower, works)
-    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.groups
+    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.has_menus
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
     if not is_exact:
@@ -229,6 +229,10 @@ class RadiusSearch:
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
         start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
         end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
+        # A move of some cost is one from 0.
+        told, cost = self._roads.prepared.told_moves()
+        feature, unit = np.append(feature, told), np.append(unit, np.ones(len(told)))
+        start, end = np.append(start, np.zeros(len(told))), np.append(end, cost)
         with np.errstate(over="ignore"):
             return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
 
