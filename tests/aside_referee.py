@@ -1,8 +1,8 @@
 """Missing values and categories against the oracle; also a script for as many cases as you like.
 
 A case of numbers is dressed: every split says where missing values go, some features become categories, some values of
-the row go missing, and some attackers are told what it costs to change a category, to blank and to fill. Nothing of
-this shares code with the package.
+the row go missing, some numbers count as missing, and some attackers are told what it costs to change a category, to
+blank and to fill. Nothing of this shares code with the package.
 
 python tests/aside_referee.py --cases 200000 --seed 1 --combine sum
 """
@@ -26,8 +26,8 @@ from referee import judge_radius, judge_witness
 N_CATEGORIES = 5
 
 
-def dress(rng: random.Random, case: oracle.Case) -> tuple[oracle.Case, dict[int, list[str]] | None]:
-    """Return a case with categories and values that are missing, and the names of its categories, if they have any."""
+def dress(rng: random.Random, case: oracle.Case):
+    """Return a case with categories and values that are missing, names of categories or None, and the row as given."""
     kinds = [rng.choice(["number", "number", "missing", "category", "missing category"]) for _ in case.x]
     for f in (f for group in case.groups or () for f in group):  # one-hot they stay
         kinds[f] = "number"
@@ -70,8 +70,28 @@ def dress(rng: random.Random, case: oracle.Case) -> tuple[oracle.Case, dict[int,
         integer = [f for f in integer if f not in codes]
         if domain is not None:  # a domain without whole numbers is refused
             domain = [min(a, math.floor(a) if f in integer else a) for f, a in enumerate(domain[0])], domain[1]
-    told = {"codes": codes, "categories": categories, "missing": missing}
-    return replace(case, trees=trees, x=x, domain=domain, direction=direction, integer=integer, **told), names
+    blanks, row = draw_blanks(rng, case, x), list(x)
+    for f, (first, last) in blanks.items():
+        row[f] = math.nan if first <= x[f] <= last else x[f]
+        if (
+            domain is not None and first <= domain[0][f] <= domain[1][f] <= last
+        ):  # nothing to fill with, which is refused
+            missing = None
+    told = {"codes": codes, "categories": categories, "missing": missing, "blanks": blanks or None}
+    return replace(case, trees=trees, x=row, domain=domain, direction=direction, integer=integer, **told), names, x
+
+
+def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict[int, tuple[float, float]]:
+    """Draw numbers that count as missing: the row's own, a threshold, or what lies between two numbers of a case."""
+    plain = {f for f, x in enumerate(row) if x == case.x[f]}
+    plain -= {*(case.integer or ()), *(f for group in case.groups or () for f in group)}
+    blanks = {}
+    for f in sorted(plain):
+        if rng.random() < 0.3:
+            seen = [case.x[f], *(v for tree in case.trees for g, v in oracle.splits(tree) if g == f)]
+            low, high = sorted(math.nextafter(rng.choice(seen), rng.choice([-math.inf, 0, math.inf])) for _ in "ab")
+            blanks[f] = low, high
+    return blanks
 
 
 def ensemble_of(case: oracle.Case, names) -> TreeEnsemble:
@@ -105,16 +125,16 @@ def ensemble_of(case: oracle.Case, names) -> TreeEnsemble:
 
     made = [nodes(tree) for tree in case.trees]
     shape = {"n_features": case.n_features, "classes": list(range(case.n_classes)), "categories": names}
-    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets)
+    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=case.blanks)
 
 
 def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a dressed case, and how it came out."""
-    case, names = dress(rng, case)
+    case, names, given = dress(rng, case)
     ensemble, attacker = ensemble_of(case, names), attacker_of(case)
     proof = rng.random() < 0.15
     c = certify(
-        ensemble, [case.x], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof
+        ensemble, [given], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof
     )
     own, best = oracle.predict(case, case.x), oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)

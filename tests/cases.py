@@ -87,6 +87,16 @@ def extreme_case(rng: random.Random, *, norm: float | None = None, combine: str 
     return case if combine == "vote" else _with_scores(rng, case, [min(max(v, -1e306), 1e306) for v in grid])
 
 
+def more_rows(rng: random.Random, case: Case, n_rows: int) -> list[Case]:
+    """Draw further rows for the ensemble and the attacker of a case of numbers."""
+    low, high = case.domain or ([-LARGEST] * case.n_features, [LARGEST] * case.n_features)
+    rows = (
+        [_inside(min(max(_value(rng, [v], case.trees, f), low[f]), high[f])) for f, v in enumerate(case.x)]
+        for _ in range(n_rows)
+    )
+    return [replace(case, x=x) for x in rows]
+
+
 def real_case(
     rng: random.Random, *, norm: float | None = None, apart: bool | None = None, combine: str = "vote"
 ) -> Case:

@@ -41,6 +41,7 @@ class Case:
     codes: dict[int, list[float]] | None = None  # of columns of categories: all values that there are
     categories: dict[int, float] | None = None  # of some of them, what a change costs
     missing: float | None = None  # what it costs to blank or to fill
+    blanks: dict[int, tuple[float, float]] | None = None  # numbers that count as missing, where nobody can go
 
 
 def goes_left(split, x) -> bool:
@@ -120,8 +121,13 @@ def nearest_values(case: Case, f: int, x: float) -> list[tuple[float, Fraction]]
     low, high = x if way == "up" else low, x if way == "down" else high
     is_whole = case.integer is not None and f in case.integer
     cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f and not isinstance(v, frozenset)})
+    blank = (case.blanks or {}).get(f)
+    if blank is not None:
+        cuts = sorted({*cuts, math.nextafter(blank[0], -INF), blank[1]})
     values = []
     for left, right in itertools.pairwise([None, *cuts, None]):
+        if blank is not None and right is not None and blank[0] <= right <= blank[1]:
+            continue
         start = low if left is None else max(low, math.nextafter(left, INF))
         stop = high if right is None else min(high, right)
         if is_whole and start <= stop:
@@ -241,6 +247,8 @@ def price_of_row(case: Case, z: list[float]) -> Fraction | None:
                 return None
             prices.append(price(case, f, value))
         if is_moved and is_held(case, f):
+            return None
+        if case.blanks and f in case.blanks and case.blanks[f][0] <= value <= case.blanks[f][1]:
             return None
         if case.domain is not None and (value < case.domain[0][f] or value > case.domain[1][f]):
             return None

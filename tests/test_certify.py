@@ -32,6 +32,13 @@ def test_generated_cases_agree_with_the_oracle(chunk, combine):
     assert decided > 0.8 * CASES_PER_CHUNK  # a verifier that answers UNKNOWN to everything is right, and useless
 
 
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_message_passing_and_splits_alone_decide_every_case(monkeypatch, combine):
+    monkeypatch.setattr(referee.search, "FEW_BOXES", math.inf)  # no linear program
+    outcomes = referee.run(500, 30, combine, time_limit=60, judged=referee.judge_alone)
+    assert not any("unknown" in name for name in outcomes)
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["vote", "sum"]))
 def test_cases_found_by_hypothesis_agree_with_the_oracle(rng, combine):

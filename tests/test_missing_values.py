@@ -162,6 +162,26 @@ def test_thresholds_at_a_number_that_counts_as_missing():
     assert c.radius.tolist() == [np.nextafter(1.25, 2), np.inf, np.inf, np.nextafter(1.25, 2), np.inf]
 
 
+@pytest.mark.parametrize(
+    ("blank", "more"),
+    [
+        ((0.4, 0.6), {"integer": [1]}),  # the next whole number of one column is not that of the other
+        ((0.4, 0.6), {"domain": (0, 0.6)}),
+        ((0.5, np.finfo(float).max), {"norm": 0, "eps": 1}),
+    ],
+    ids=["another column is whole", "the domain ends among them", "no number is above"],
+)
+def test_nobody_goes_where_numbers_count_as_missing(blank, more):
+    ensemble = TreeEnsemble(
+        [0, -1, 1, -1, -1], [0.5, 0, 0, 0, 0], [-1, 0, -1, 1, 1], n_features=2, classes=[0, 1],
+        missing_left=[1, 0, 1, 0, 0], blanks={0: blank},
+    )  # fmt: skip
+    attacker = Attacker(**{"norm": np.inf, "eps": 0.1, **more})
+    c = certify(ensemble, [[0.35, 0.0]], None, attacker, radius=True)
+    assert c.stable.tolist() == [1]
+    assert c.radius[0] == (pytest.approx(0.25) if "integer" in more else np.inf)
+
+
 def test_witnesses_that_fill_or_blank_are_refused(tmp_path):
     X, y = TWO
     ensemble = as_ensemble(MODELS["histogram boosting"]().fit(X, y))
@@ -181,7 +201,7 @@ def test_witnesses_that_fill_or_blank_are_refused(tmp_path):
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
 def test_cases_against_the_oracle(combine):
-    assert aside_referee.run(250, 5, combine).total() == 250
+    assert aside_referee.run(600, 5, combine).total() == 600
 
 
 def test_splits_between_numbers_and_missing_values():

@@ -264,7 +264,8 @@ class Attacker:
         expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
         self.frozen, self.groups = set(entries["frozen"] or ()), entries["groups"] or []
         self.categories, self.missing = dict(entries["categories"] or ()), entries["missing"]
-        self.codes: dict[int, list[float]] = {}  # of these categories: see `meet`
+        self.codes: dict[int, list[float]] = {}  # of these categories, and of other features ...
+        self.blanks: dict[int, tuple[float, float]] = {}  # ... numbers that count as missing: see `meet`
         costs = [*self.categories.values(), 1.0 if self.missing is None else self.missing]
         is_sound = len(self.categories) == len(entries["categories"] or ()) and min(costs) > 0
         expect(is_sound, "one cost for each column of categories, and costs above 0")
@@ -308,7 +309,7 @@ class Attacker:
         expect(is_sound, "categories, and no groups or rules, of columns that the model takes for categories")
         expect(model.categories.isdisjoint(self.rules), "rules on columns of numbers")
         self.frozen |= model.categories - set(self.categories)
-        self.codes = {f: model.codes(f) for f in self.categories}
+        self.codes, self.blanks = {f: model.codes(f) for f in self.categories}, model.blanks
         self.missing = self.missing if model.takes_missing else None
 
     def _read_rules(self, entries: Any, n_features: int) -> dict[str, Any]:
@@ -452,7 +453,7 @@ class Reach(dict):
         elif f not in attacker.frozen and (x < inf or may_blank):
             low, high = self._of(attacker.low, f), self._of(attacker.high, f)
             if f not in attacker.categories:
-                region = self.cut(f, (self._by_moving(f, low, high) if x < inf else (low, high),), LARGEST)[0]
+                region = self._numbers(f, low, high)
                 values = set()
             elif x == inf or self._is_near(attacker.categories[f]):
                 values |= {code for code in attacker.codes[f] if low <= code <= high}
@@ -460,16 +461,18 @@ class Reach(dict):
         self[f] = region + tuple((value, value) for value in sorted(values))
         return self[f]
 
-    def _by_moving(self, f: int, low: float, high: float) -> tuple[float, float]:
-        """Return the span of numbers that a number can become."""
+    def _numbers(self, f: int, low: float, high: float) -> Region:
+        """Return the numbers of a domain that a number can be moved to, or that a value can be filled with."""
         x, attacker = self.row[f], self.attacker
-        if self.norm == 0 and self.eps < 1:
-            return x, x
-        low, high = x if f in attacker.only_up else low, x if f in attacker.only_down else high
-        if self.norm != 0 and self.eps < inf:
-            low = max(low, -_last_float(-x, self._step(f, False)))
-            high = min(high, _last_float(x, self._step(f, True)))
-        return low, high
+        if x < inf and self.norm == 0 and self.eps < 1:
+            low = high = x
+        elif x < inf:
+            low, high = x if f in attacker.only_up else low, x if f in attacker.only_down else high
+            if self.norm != 0 and self.eps < inf:
+                low = max(low, -_last_float(-x, self._step(f, False)))
+                high = min(high, _last_float(x, self._step(f, True)))
+        first, last = attacker.blanks.get(f, (inf, inf))
+        return self.cut(f, ((low, high),), nextafter(first, -inf))[0] + self.cut(f, ((low, high),), last)[1]
 
     def cut(self, f: int, region: Region, v: float) -> tuple[Region, Region]:
         """Return what of a region is up to a threshold, and what is above."""

@@ -100,6 +100,10 @@ def certify(
     >>> c.radius.round(3), c.witness.round(3)
     (array([0.3 , 0.05]), array([[nan], [0.5]]))
     """
+    if isinstance(y, Attacker) and attacker is None:
+        raise TypeError(
+            "Expected labels, or None, as third argument, got an Attacker: name it, attacker=Attacker(...)."
+        )
     certifier = Certifier(
         model,
         attacker,  # type: ignore[arg-type]  # whoever gives none is told so

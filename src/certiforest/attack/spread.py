@@ -174,6 +174,11 @@ def spread(
     """
     more = {"groups": groups, "categories": categories, "missing": missing}
     attacker = Attacker(norm, 0, scale, frozen, domain, direction=direction, **more)  # type: ignore[arg-type]
+    return spread_against(ensemble, attacker)
+
+
+def spread_against(ensemble: TreeEnsemble, attacker: Attacker) -> float:
+    """Return the `spread` that counts against an attacker."""
     exact = exact_spread(ensemble, attacker)
     return math.inf if exact is None else _floor(exact)
 

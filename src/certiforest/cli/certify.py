@@ -68,6 +68,8 @@ def certify(
     run that was stopped, in whatever way, goes on where it stopped when
     the same command is given again.
     """
+    if report is not None:
+        output.check_report("--report", report)
     output.check({"--report": report, "--proof": proof}, [model, data.data])
     streaming.check()
     shares = [_read_required(text) for text in require or ()]

@@ -30,6 +30,7 @@ def demo(
       certiforest demo
     """
     out = _first_free("certiforest-demo", ".html") if out is None else out
+    output.check_report("--out", out)
     output.check({"--out": out})
     from certiforest.attack.attacker import Attacker
     from certiforest.attack.spread import spread

@@ -297,6 +297,14 @@ class OutputOptions:
         """Write a file whole, or not at all."""
         write_atomically(path, content, replace=self.force)
 
+    @staticmethod
+    def check_report(option: str, path: Path) -> None:
+        """Refuse a report whose suffix does not say how it is written."""
+        from certiforest.report import RENDERERS
+
+        if path.suffix.lower() not in RENDERERS:
+            raise InputError(f"Expected {option} to end in {' or '.join(RENDERERS)}, got {str(path)!r}.")
+
     def check_page(self, out: Path | None, inputs: Sequence[str | Path]) -> None:
         """Refuse a page that is no HTML, or that `check` refuses."""
         if out is not None and out.suffix.lower() != ".html":
@@ -363,5 +371,7 @@ def check_between(option: str, value: int | None, least: int, most: int) -> None
 
 def check_jobs(jobs: int) -> None:
     """Refuse a number of threads that means nothing."""
-    if jobs == 0 or not -(2**31) < jobs < 2**31:
-        raise InputError(f"Expected --jobs to be -1 or a positive number of threads, got {shown(jobs)}.")
+    from certiforest.ensemble.numbers import is_number_of_threads
+
+    if not is_number_of_threads(jobs):
+        raise InputError(f"Expected --jobs to be a number of threads, or -1 for all cores, got {shown(jobs)}.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.options import CertifyingOptions, DataOptions, ModelPath, OutputOptions
 
 
 def report(
@@ -30,11 +30,10 @@ def report(
     spread. The HTML file is self-contained: no script, nothing fetched.
     Every figure's data is in the JSON, which --json prints instead.
     """
-    from certiforest.report import RENDERERS, gather, render
+    from certiforest.report import gather, render
 
     if not output.as_json:
-        if out.suffix.lower() not in RENDERERS:
-            raise InputError(f"Expected --out to end in {' or '.join(RENDERERS)}, got {str(out)!r}.")
+        output.check_report("--out", out)
         output.check({"--out": out}, [model, data.data])
     from certiforest.cli.certifying import ask
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_WHOLE = 2**53  # above it, float64 has no longer every whole number
+MOST_THREADS = 10_000
 NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")  # in text; Python would read 1_0 and ١, too
 KINDS = {"U": "text", "S": "text", "M": "dates", "m": "durations", "c": "complex numbers", "V": "records"}
 
@@ -43,6 +44,11 @@ def is_number(value: Any) -> bool:
 def is_whole(value: Any) -> bool:
     """Tell whether a value is an integer of Python or numpy; bool is none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number_of_threads(value: Any) -> bool:
+    """Tell whether a value is a number of threads as scikit-learn has them: below 0, from all cores downwards."""
+    return is_whole(value) and value != 0 and abs(value) <= MOST_THREADS
 
 
 def shown(value: Any, longest: int = 60) -> str:

@@ -294,9 +294,14 @@ class TreeEnsemble(Immutable):
         low, high : ndarray of float64, shape (n_features,)
             Smallest and largest value of each feature.
         """
+        low, high = np.maximum(low, -LARGEST), np.minimum(high, LARGEST)
         with np.errstate(over="ignore"):
-            box = np.nextafter(low, -np.inf), np.minimum(high, LARGEST)
-        return self._with_nodes(self._columns(), *box)
+            if self.blanks is not None:  # it ends where numbers begin that count as missing
+                first, last = self.blank_bounds
+                start = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
+                high = np.where((first <= high) & (high <= last) & (low < first), np.nextafter(first, -np.inf), high)
+                low = start
+            return self._with_nodes(self._columns(), np.nextafter(low, -np.inf), high)
 
     def _columns(self) -> kernels.Columns:
         aside = self._as_aside()

@@ -25,8 +25,8 @@ RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def render(findings: dict[str, Any], suffix: str) -> str:
-    """Write findings as a suffix says; as HTML if it is another one."""
-    return RENDERERS.get(suffix.lower(), as_html)(findings)
+    """Write findings as a suffix says."""
+    return RENDERERS[suffix.lower()](findings)
 
 
 def write(findings: dict[str, Any], path: str | os.PathLike[str], *, replace: bool = True) -> None:

@@ -60,7 +60,7 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
 
 
 def _tiles(findings: dict[str, Any]) -> str:
-    rows = ("Rows attacked", f"{findings['data']['n_rows']:,}", "")
+    rows = ("Rows", f"{findings['data']['n_rows']:,}", "")
     if findings["verdicts"] is None or not findings["data"]["n_rows"]:
         stability = findings["stability"]
         return tiles([rows] + [(name.capitalize(), f"{count:,}", "") for name, count in stability.items()])

@@ -9,12 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import largest_certifiable_eps, spread
+from certiforest.attack.spread import largest_certifiable_eps, spread_against
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import is_number, is_whole, shown
+from certiforest.ensemble.numbers import is_number, is_number_of_threads, shown
 from certiforest.ensemble.tree_kernels import LARGEST
-
-MOST_THREADS = 10_000
 
 
 def check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:
@@ -56,22 +54,18 @@ def check_time_limit(seconds: Any) -> float:
 
 
 def check_n_jobs(n_jobs: int | None) -> int:
-    """Return a number of threads, or refuse it."""
+    """Return a number of threads, or refuse it; -1 is all cores, -2 all but one."""
     if n_jobs is None:
         return 1
-    if not is_whole(n_jobs) or n_jobs == 0 or abs(n_jobs) > MOST_THREADS:
-        raise ValueError(f"Expected n_jobs to be None, -1 or a positive number of threads, got {shown(n_jobs)}.")
+    if not is_number_of_threads(n_jobs):
+        raise ValueError(f"Expected n_jobs to be None, a number of threads, or -1 for all cores, got {shown(n_jobs)}.")
     cores = os.cpu_count() or 1
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 def explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
     """Say why not every row can be certified exactly."""
-    options = {
-        name: getattr(attacker, name)
-        for name in ("scale", "frozen", "domain", "direction", "groups", "categories", "missing")
-    }
-    has = spread(ensemble, attacker.norm, **options)
+    has = spread_against(ensemble, attacker)
     largest = largest_certifiable_eps(ensemble, attacker)
     can = (
         f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."

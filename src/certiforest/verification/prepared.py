@@ -20,7 +20,7 @@ from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.rows import RowError
-from certiforest.ensemble.tree_kernels import Trees
+from certiforest.ensemble.tree_kernels import LARGEST, Trees
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
 from certiforest.verification.leads import Leads
 from certiforest.verification.prices import exact_budget, price_move
@@ -104,17 +104,13 @@ class Prepared:
             if self._change[f] < math.inf
         }
         low, high = (bound.copy() for bound in self._bounds)
-        if attacker.domain is not None or self.groups:
+        if attacker.domain is not None or self.groups or ensemble.blanks:
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
             low[self._grouped], high[self._grouped] = 0.0, 1.0
             if (low > high).any():
                 raise AttackerError(
                     "Expected a domain that holds a whole number for every integer column, got another."
                 )
-            if ensemble.blanks is not None:  # what counts as missing is no number at the end of a domain
-                first, last = ensemble.blank_bounds
-                high = np.where((low < first) & (first <= high) & (high <= last), np.nextafter(first, -np.inf), high)
-                low = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
             ensemble = ensemble.within(low, high)
         self.fill = self._find_fill(low, high, ensemble.blank_bounds)
         self.has_large_spread = has_large_spread(ensemble.without_idle_splits, attacker)
@@ -123,10 +119,9 @@ class Prepared:
         self.ensemble = ensemble.without_idle_splits
         self.trees = self.ensemble.trees
         if whole.any():
-            of_node = whole[self.trees.feature]
-            self.trees = self.trees._replace(
-                above=_next(self.ensemble.threshold, of_node), first=_next(self.ensemble.low, of_node)
-            )
+            of_node, trees = whole[self.trees.feature], self.trees
+            above, first = (np.where(of_node, np.ceil(value), value) for value in (trees.above, trees.first))
+            self.trees = self.trees._replace(above=above, first=first)
         self._whole = np.flatnonzero(whole)
         is_apart = self.has_large_spread and not self.has_menus
         self.unclaimed = np.full(0 if is_apart else n_features + self._has_told, -1)
@@ -210,9 +205,11 @@ class Prepared:
         self, low: NDArray[np.float64], high: NDArray[np.float64], blanks: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return a number of a domain that a value which is missing may be filled with, (n_features,)."""
-        fill = np.clip(0.0, low, high)
-        fill = np.where((blanks[0] <= fill) & (fill <= blanks[1]), np.nextafter(blanks[1], math.inf), fill)
-        if (fill > high)[self._blank < math.inf].any():
+        fill, (first, last) = np.clip(0.0, low, high), blanks
+        above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
+        is_blank = (first <= fill) & (fill <= last)
+        fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
+        if (is_blank & (fill < np.maximum(low, -LARGEST)))[self._blank < math.inf].any():
             raise AttackerError("Expected a domain that holds numbers that do not count as missing, got another.")
         return fill
 
@@ -332,12 +329,6 @@ class Prepared:
             return dict(self.attacker.menu(variable, before, n_features))[after]
         unit = float(self.scale[UP if after > before else DOWN, variable])
         return price_move(before, after, unit, self.attacker.norm)
-
-
-def _next(value: NDArray[np.float64], is_whole: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the next number above each, the next whole one where only whole ones are possible."""
-    following = np.nextafter(value, math.inf)
-    return np.where(is_whole, np.ceil(following), following)
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:

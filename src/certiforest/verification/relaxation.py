@@ -1,4 +1,4 @@
-"""Relaxation: the best tables of a box by linear programming, for the few boxes on which message passing is slow.
+"""Relaxation: the best tables of a row's cells by linear programming, for the few rows on which splits are slow.
 
 The bound of `tables_kernels` is the least value of a linear program in tables and lambda. HiGHS solves it in floats;
 its tables are rounded and checked in whole numbers like any others.

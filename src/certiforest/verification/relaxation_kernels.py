@@ -17,7 +17,7 @@ def list_rows(cells, leaves, tables, reach):
         rule     segment - rule                                >= 0      for each segment it allows
         cell     variable - sum of segments + price * lambda   >= 0
 
-    Also return the leaf of each row (-1 for others), and which rules leave a choice, numbered, -1 for others.
+    Also return the leaf of each row (-1 for others), and how many rules leave a choice.
     """
     n_segments, n_trees, n_variables = leaves.begin.shape[0], leaves.tree.shape[0], tables.low.shape[0]
     n_rules = leaves.place.shape[0]
