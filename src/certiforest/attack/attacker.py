@@ -305,6 +305,11 @@ class Attacker(Immutable):
         """Tell whether a move of some cost, in units of eps, is within the budget alone; inf never is."""
         return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the attacker was told what it costs to change a category, or to blank and fill."""
+        return bool(self.categories) or self.missing is not None
+
     def told_costs(self, n_features: int, categorical: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what it costs to change a category, and to blank or fill a value: inf where nobody can.
 

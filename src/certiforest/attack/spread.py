@@ -56,11 +56,12 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
     node = ensemble.number_splits
     feature, value = ensemble.feature[node], ensemble.threshold[node]
     if attacker is not None:
-        is_whole = np.array([attacker.affords(cost) for cost in _told_costs(ensemble, attacker).tolist()], bool)
-        here = np.flatnonzero((ensemble.feature >= 0) & is_whole[ensemble.feature])
-        node = np.append(node[~is_whole[feature]], here)
-        feature = ensemble.feature[node]
-        value = np.where(is_whole[feature], 0.0, ensemble.threshold[node])
+        is_whole = _can_turn(ensemble, attacker)
+        if is_whole.any():
+            here = np.flatnonzero((ensemble.feature >= 0) & is_whole[ensemble.feature])
+            node = np.append(node[~is_whole[feature]], here)
+            feature = ensemble.feature[node]
+            value = np.where(is_whole[feature], 0.0, ensemble.threshold[node])
         low, high = attacker.bounds(ensemble.n_features)
         low, high, standing = low.copy(), high.copy(), np.arange(ensemble.n_features, dtype=feature.dtype)
         for group in attacker.group_columns:
@@ -126,8 +127,17 @@ def _told_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float6
     return change if ensemble.missing_left is None else np.minimum(change, blank)
 
 
+def _can_turn(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.bool_]:
+    """Return on which columns an attacker can turn any split so, shape (n_features,)."""
+    if not attacker.is_told:
+        return np.zeros(ensemble.n_features, bool)
+    return np.array([attacker.affords(cost) for cost in _told_costs(ensemble, attacker).tolist()], bool)
+
+
 def _told_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     """Return twice the least cost of turning any split on a column that several trees test; see `_told_costs`."""
+    if not attacker.is_told:
+        return None
     costs = _told_costs(ensemble, attacker)
     split = np.flatnonzero((ensemble.feature >= 0) & (costs < math.inf)[ensemble.feature])
     pairs = np.unique(np.stack([ensemble.feature[split], ensemble.tree_of_node[split]]), axis=1)
@@ -235,9 +245,8 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     thresholds = sorted_thresholds(ensemble, attacker)
     columns = thresholds.feature, thresholds.value, thresholds.tree
     budget = closing_distances(attacker, ensemble.n_features)
-    for f, cost in enumerate(_told_costs(ensemble, attacker).tolist()):
-        if attacker.affords(cost):
-            budget.high[f], budget.low[f] = math.inf, 0.0
+    is_whole = _can_turn(ensemble, attacker)
+    budget.high[is_whole], budget.low[is_whole] = math.inf, 0.0
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)

@@ -528,7 +528,10 @@ class TreeEnsemble(Immutable):
         return trees._replace(aside=None)
 
     def settled(
-        self, trees: kernels.Trees, X: NDArray[np.float64], may_change: NDArray[np.bool_], may_blank: NDArray[np.bool_]
+        self,
+        trees: kernels.Trees,
+        X: NDArray[np.float64],
+        free: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
     ) -> Iterator[tuple[slice, kernels.Trees]]:
         """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
 
@@ -537,7 +540,7 @@ class TreeEnsemble(Immutable):
         trees : Trees
             Those of this ensemble.
         X : ndarray of float64, shape (n, n_features)
-        may_change, may_blank : ndarray of bool, shape (n_features,)
+        free : pair of ndarray of bool, shape (n_features,) each, optional
             Where an attacker can change the category, and where it can blank or fill. With any of the latter, every
             row has trees of its own.
 
@@ -547,10 +550,10 @@ class TreeEnsemble(Immutable):
             No split of which depends on a value that is missing or a category: see `tree_kernels.Trees`.
         """
         is_missing = np.isnan(X) if trees.aside is not None else None
-        is_free = bool(may_change.any() or may_blank.any())
-        if is_missing is None or not (is_missing.any() or len(self.categorical) or is_free):
+        if is_missing is None or not (is_missing.any() or len(self.categorical) or free is not None):
             yield slice(None), trees._replace(aside=None)
             return
+        may_change, may_blank = (np.zeros(self.n_features, bool),) * 2 if free is None else free
         pattern = np.column_stack([is_missing, np.nan_to_num(X if may_blank.any() else X[:, self.categorical])])
         starts = np.flatnonzero(np.append(True, (pattern[1:] != pattern[:-1]).any(axis=1)))
         known: dict[bytes, kernels.Trees] = {}
@@ -560,7 +563,7 @@ class TreeEnsemble(Immutable):
                 if (len(known) + 1) * self.n_nodes > MOST_SETTLED:
                     known.clear()
                 made = trees._replace(threshold=trees.threshold.copy(), right=trees.right.copy(), aside=None)
-                if is_free:
+                if free is not None:
                     made = made._replace(feature=trees.feature.copy(), above=trees.above.copy())
                 kernels.settle(
                     trees, X[start], may_change, may_blank, made.threshold, made.right, made.feature, made.above

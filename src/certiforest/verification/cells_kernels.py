@@ -32,7 +32,7 @@ class Ranks(NamedTuple):
     Node ``i`` tests ``variable[i]`` and sends right what is above rank ``after[j]`` and up to rank ``upto[j]`` (-1: no
     end), for any ``j`` in ``first[i]:first[i + 1]``, which increase. ``feature``, ``value`` and ``above`` (n_ranks,)
     tell the variable, the threshold and the smallest value above it of a rank. Variables from ``n_features`` on are
-    groups of one-hot columns.
+    groups of one-hot columns. No node has more than ``most`` such ``j``.
     """
 
     variable: ndarray
@@ -42,6 +42,7 @@ class Ranks(NamedTuple):
     feature: ndarray
     value: ndarray
     above: ndarray
+    most: int
 
 
 class Menus(NamedTuple):
@@ -79,11 +80,7 @@ class Cells(NamedTuple):
 @kernel
 def sorted_cuts(turn, ranks):
     """Return the ranks of the splits turned by some leaf, each once."""
-    n = 0
-    for i in range(turn.shape[0]):
-        node = turn[i] >> 1
-        n += ranks.first[node + 1] - ranks.first[node]
-    cuts = np.empty(2 * n, np.int64)
+    cuts = np.empty(2 * ranks.most * turn.shape[0], np.int64)
     n = 0
     for i in range(turn.shape[0]):
         node = turn[i] >> 1

@@ -114,9 +114,7 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
     tree, first = np.empty(n_trees, np.int64), np.empty(n_trees + 1, np.int64)
     node, first_rule = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
     n_turns = turn.shape[0]
-    most = n_turns  # every hole makes two rules of one
-    for j in range(n_turns):
-        most += ranks.first[(turn[j] >> 1) + 1] - ranks.first[turn[j] >> 1]
+    most = n_turns * (1 + ranks.most)  # every hole makes two rules of one
     place, low, high = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
     place_of = np.full(n_variables, -1, np.int64)
@@ -143,15 +141,24 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
             for j in range(turn_start[source], turn_start[source + 1]):
                 split = turn[j] >> 1
                 v = variable_of[ranks.variable[split]]
-                bottom, end = cells.first[v], cells.first[v + 1] - 1
-                for i_rank in range(ranks.first[split], ranks.first[split + 1]):
-                    after, upto = ranks.after[i_rank], ranks.upto[i_rank]
-                    begin = bottom if after < 0 else cut_of[after] + 1
-                    if turn[j] & 1:  # right: not below the interval, nor between it and the one before
-                        begin, stop, bottom = bottom, begin - 1, end + 1 if upto < 0 else cut_of[upto] + 1
+                first_interval, last_interval = ranks.first[split], ranks.first[split + 1] - 1
+                if first_interval == last_interval and ranks.upto[first_interval] < 0:  # a threshold, and no more
+                    cut = cut_of[ranks.after[first_interval]]
+                    if turn[j] & 1:
+                        lowest[v] = max(lowest[v], cut + 1)
                     else:
-                        stop = end if upto < 0 else cut_of[upto]
-                    has_holes |= forbid(begin, stop, v, cells, lowest, highest, hole_of, source)
+                        highest[v] = min(highest[v], cut)
+                    continue
+                bottom, end = cells.first[v], cells.first[v + 1] - 1
+                for interval in range(first_interval, last_interval + 1):
+                    after, upto = ranks.after[interval], ranks.upto[interval]
+                    start = bottom if after < 0 else cut_of[after] + 1
+                    stop = end if upto < 0 else cut_of[upto]
+                    if turn[j] & 1:  # neither below the interval, nor between it and the one before
+                        has_holes |= forbid(bottom, start - 1, v, cells, lowest, highest, hole_of, source)
+                        bottom = stop + 1
+                    else:
+                        has_holes |= forbid(start, stop, v, cells, lowest, highest, hole_of, source)
                 if turn[j] & 1:
                     has_holes |= forbid(bottom, end, v, cells, lowest, highest, hole_of, source)
             is_possible = True

@@ -90,19 +90,16 @@ class Prepared:
         self._change, self._blank = attacker.told_costs(n_features, ensemble.categorical)
         if ensemble.missing_left is None:
             self._blank[:] = math.inf
-        of_numbers = np.intersect1d(np.flatnonzero(self._change < math.inf), ensemble.feature[ensemble.number_splits])
-        if len(of_numbers):
-            raise AttackerError(
-                "Expected categories to name columns that the model tests for sets of values, got column"
-                f" {of_numbers[0]}, which it compares with numbers; use scale, or groups of one-hot columns."
-            )
         self._has_told = bool((np.minimum(self._change, self._blank) < math.inf).any())
-        bounds = zip(*self._bounds, strict=True)
-        self._categories = {
-            f: [v for v in ensemble.category_values(f).tolist() if low <= v <= high]
-            for f, (low, high) in enumerate(bounds)
-            if self._change[f] < math.inf
-        }
+        self._categories: dict[int, list[float]] = {}
+        for f in np.flatnonzero(self._change < math.inf).tolist():
+            if f in ensemble.feature[ensemble.number_splits]:
+                raise AttackerError(
+                    f"Expected categories to name columns that the model tests for sets of values, got column {f},"
+                    " which it compares with numbers; use scale, or groups of one-hot columns."
+                )
+            values = ensemble.category_values(f).tolist()
+            self._categories[f] = [v for v in values if self._bounds[0][f] <= v <= self._bounds[1][f]]
         low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
@@ -176,11 +173,12 @@ class Prepared:
 
         Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
         """
-        may_change, may_blank = self._change < math.inf, self._blank < math.inf
-        if attacker is not None:
-            may_change, may_blank = self.affordable(attacker)
-        rows = np.hstack([X, np.zeros((len(X), 1))]) if self._has_told else X
-        for part, trees in self.ensemble.settled(self.trees, X, may_change, may_blank):
+        rows, free = X, None
+        if self._has_told:
+            rows = np.hstack([X, np.zeros((len(X), 1))])
+            free = self._change < math.inf, self._blank < math.inf
+            free = free if attacker is None else self.affordable(attacker)
+        for part, trees in self.ensemble.settled(self.trees, X, free):
             yield part, trees, rows[part]
 
     def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -221,9 +219,11 @@ class Prepared:
     def values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the values of all variables at a row: its features, then which column of each group is set.
 
-        What is missing is inf, above all numbers.
+        What is missing is inf, above all numbers, where it can be filled.
         """
-        x = np.where(np.isnan(x), math.inf, x)
+        if not self.has_menus:
+            return x
+        x = np.where(np.isnan(x), math.inf, x) if self._has_told else x
         return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
 
     def row(
@@ -312,7 +312,7 @@ class Prepared:
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
         before, after = self.values(x), self.values(z)
-        moved = before != after
+        moved = (before < after) | (before > after)
         moved[self._grouped] = False
         prices = [self.price_of(f, float(before[f]), float(after[f]), len(x)) for f in np.flatnonzero(moved).tolist()]
         return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))

@@ -52,14 +52,14 @@ def rank_thresholds(
     order = np.argsort(of_node, kind="stable")
     of_node = of_node[order]
     value, above = np.hstack([np.hstack(starts)[:, order], np.hstack(ends)[:, order]])
-    owner, is_end = np.tile(variable[of_node], 2), ~np.isnan(value)
-    by_value = np.lexsort((value, owner, ~is_end))[: int(is_end.sum())]
+    owner, end = np.tile(variable[of_node], 2), np.flatnonzero(~np.isnan(value))
+    by_value = end[np.lexsort((value[end], owner[end]))]
     one, other = by_value[1:], by_value[:-1]
     is_new = np.append(True, (owner[one] != owner[other]) | (value[one] != value[other]))[: len(by_value)]
     rank = np.full(len(value), -1)
     rank[by_value] = np.cumsum(is_new) - 1
     chosen = by_value[is_new]
     first = np.searchsorted(of_node, np.arange(n_nodes + 1))
-    return Ranks(
-        variable, first, rank[: len(of_node)], rank[len(of_node) :], owner[chosen], value[chosen], above[chosen]
-    )
+    after, upto = rank[: len(of_node)], rank[len(of_node) :]
+    most = int(np.diff(first).max(initial=1))
+    return Ranks(variable, first, after, upto, owner[chosen], value[chosen], above[chosen], most)
