@@ -27,7 +27,7 @@ N_CATEGORIES = 5
 
 
 def dress(rng: random.Random, case: oracle.Case):
-    """Return a case with categories and values that are missing, names of categories or None, and the row as given."""
+    """Return a case with categories and values that are missing, and the row as given."""
     kinds = [rng.choice(["number", "number", "missing", "category", "missing category"]) for _ in case.x]
     for f in (f for group in case.groups or () for f in group):  # one-hot they stay
         kinds[f] = "number"
@@ -77,8 +77,8 @@ def dress(rng: random.Random, case: oracle.Case):
             domain is not None and first <= domain[0][f] <= domain[1][f] <= last
         ):  # nothing to fill with, which is refused
             missing = None
-    told = {"codes": codes, "categories": categories, "missing": missing, "blanks": blanks or None}
-    return replace(case, trees=trees, x=row, domain=domain, direction=direction, integer=integer, **told), names, x
+    told = {"codes": codes, "categories": categories, "missing": missing, "blanks": blanks or None, "names": names}
+    return replace(case, trees=trees, x=row, domain=domain, direction=direction, integer=integer, **told), x
 
 
 def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict[int, tuple[float, float]]:
@@ -94,7 +94,7 @@ def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict
     return blanks
 
 
-def ensemble_of(case: oracle.Case, names) -> TreeEnsemble:
+def ensemble_of(case: oracle.Case) -> TreeEnsemble:
     scores, subsets = None if case.base is None else [], []
 
     def nodes(tree):
@@ -124,14 +124,14 @@ def ensemble_of(case: oracle.Case, names) -> TreeEnsemble:
         return Nodes(*columns)
 
     made = [nodes(tree) for tree in case.trees]
-    shape = {"n_features": case.n_features, "classes": list(range(case.n_classes)), "categories": names}
+    shape = {"n_features": case.n_features, "classes": list(range(case.n_classes)), "categories": case.names}
     return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=case.blanks)
 
 
 def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a dressed case, and how it came out."""
-    case, names, given = dress(rng, case)
-    ensemble, attacker = ensemble_of(case, names), attacker_of(case)
+    case, given = dress(rng, case)
+    ensemble, attacker = ensemble_of(case), attacker_of(case)
     proof = rng.random() < 0.15
     c = certify(
         ensemble, [given], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof

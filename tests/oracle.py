@@ -39,6 +39,7 @@ class Case:
     # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
     rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
     codes: dict[int, list[float]] | None = None  # of columns of categories: all values that there are
+    names: dict[int, list[str]] | None = None  # of these, if the model lists them: then codes are 0, 1, 2, ...
     categories: dict[int, float] | None = None  # of some of them, what a change costs
     missing: float | None = None  # what it costs to blank or to fill
     blanks: dict[int, tuple[float, float]] | None = None  # numbers that count as missing, where nobody can go
