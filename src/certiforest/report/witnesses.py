@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +61,11 @@ def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64
 
 
 def list_changes(
-    x: NDArray[np.float64], z: NDArray[np.float64], names: Sequence[str], scaling: Scaling | None
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    names: Sequence[str],
+    scaling: Scaling | None,
+    categories: Mapping[int, Sequence[Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return what changes from one row to another, the largest change first, as plain data.
 
@@ -72,6 +76,8 @@ def list_changes(
     names : sequence of str
     scaling : Scaling or None
         Gives each change in the units of the data, too, where these are numbers.
+    categories : mapping of int to sequence, optional
+        Likewise, what codes of categories stand for.
 
     Returns
     -------
@@ -84,6 +90,11 @@ def list_changes(
         change: dict[str, Any] = {"feature": names[f], "from": finite_or_none(x[f]), "to": finite_or_none(z[f])}
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
+        elif f in (known := categories or {}):
+            values: dict[float, Any] = dict(enumerate(known[f]))
+            change["from_in_data"], change["to_in_data"] = (
+                values.get(code, code) if code == code else None for code in (float(x[f]), float(z[f]))
+            )
         changes.append(change)
     return changes
 
