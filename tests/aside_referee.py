@@ -49,6 +49,9 @@ def dress(rng: random.Random, case: oracle.Case):
     if rng.random() < 0.5:
         names = {f: [f"c{i}" for i in range(rng.choice([1, N_CATEGORIES - 1, N_CATEGORIES]))] for f in codes}
         codes = {f: [float(i) for i in range(len(known))] for f, known in names.items()}
+        for f in codes:
+            if rng.random() < 0.3:  # numbers that stand for themselves
+                names[f] = codes[f] = [0.0, 0.5, 2.0, 3.0][rng.randrange(3) :]
     else:
         for f in codes:
             used = {v for tree in trees for g, rule in oracle.splits(tree) if g == f for v in rule}
@@ -77,7 +80,15 @@ def dress(rng: random.Random, case: oracle.Case):
             domain is not None and first <= domain[0][f] <= domain[1][f] <= last
         ):  # nothing to fill with, which is refused
             missing = None
-    told = {"codes": codes, "categories": categories, "missing": missing, "blanks": blanks or None, "names": names}
+    required = tuple(f for f, v in enumerate(row) if not math.isnan(v) and rng.random() < 0.1)
+    told = {
+        "required": required,
+        "codes": codes,
+        "categories": categories,
+        "missing": missing,
+        "blanks": blanks or None,
+        "names": names,
+    }
     return replace(case, trees=trees, x=row, domain=domain, direction=direction, integer=integer, **told), x
 
 
@@ -125,7 +136,9 @@ def ensemble_of(case: oracle.Case) -> TreeEnsemble:
 
     made = [nodes(tree) for tree in case.trees]
     shape = {"n_features": case.n_features, "classes": list(range(case.n_classes)), "categories": case.names}
-    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=case.blanks)
+    return TreeEnsemble.from_trees(
+        made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=case.blanks
+    ).replace(required=case.required)
 
 
 def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:

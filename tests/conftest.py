@@ -2,12 +2,22 @@
 
 import pytest
 from hypothesis import settings
+from sklearn.tree import DecisionTreeClassifier
 
 from certiforest.cli import main
 
 # The first example of a test may compile kernels: how long one takes says nothing.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request):
+    """Return a library of data frames whose columns scikit-learn knows by name."""
+    library = pytest.importorskip(request.param)
+    if not hasattr(DecisionTreeClassifier().fit(library.DataFrame({"a": [0.0, 1.0]}), [0, 1]), "feature_names_in_"):
+        pytest.skip(f"this scikit-learn does not know the names of this {request.param}")
+    return library
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from certiforest import Nodes
-
 
 class Threshold:
     """A distinct threshold of a tree: splits that test the same feature against the same value are one."""
@@ -120,7 +118,7 @@ def distinct_thresholds(tree):
 def with_thresholds(tree, originals, thresholds):
     value_of = {(a.feature, a.value): b.value for a, b in zip(originals, thresholds, strict=True)}
     values = [value_of[f, v] if left >= 0 else 0.0 for f, v, left in zip(*columns(tree), strict=True)]
-    return Nodes(tree.left, tree.right, tree.feature, np.array(values), tree.leaf)
+    return tree._replace(threshold=np.array(values))
 
 
 def columns(tree):

@@ -49,8 +49,10 @@ def document_of(case: Case) -> dict:
     }  # fmt: skip
     if case.codes is not None:
         document |= {"version": 2, "missing_left": missing_left, "subset": subset, "subsets": subsets}
-        document |= {} if case.names is None else {"categories": [list(pair) for pair in case.names.items()]}
-        document |= {"blanks": [[f, *pair] for f, pair in (case.blanks or {}).items()]}
+        document |= (
+            {} if case.names is None else {"categories": [[f, values, None] for f, values in case.names.items()]}
+        )
+        document |= {"required": list(case.required), "blanks": [[f, *pair] for f, pair in (case.blanks or {}).items()]}
     return document if case.base is None else document | {"scores": scores, "base": case.base}
 
 

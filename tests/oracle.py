@@ -39,7 +39,8 @@ class Case:
     # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
     rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
     codes: dict[int, list[float]] | None = None  # of columns of categories: all values that there are
-    names: dict[int, list[str]] | None = None  # of these, if the model lists them: then codes are 0, 1, 2, ...
+    names: dict[int, list] | None = None  # of these, if the model lists them: text for 0, 1, 2, ..., or the codes
+    required: tuple[int, ...] = ()  # columns that are never missing
     categories: dict[int, float] | None = None  # of some of them, what a change costs
     missing: float | None = None  # what it costs to blank or to fill
     blanks: dict[int, tuple[float, float]] | None = None  # numbers that count as missing, where nobody can go
@@ -106,7 +107,7 @@ def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
         values = nearest_values(filled, f, start)
     else:
         values = nearest_values(case, f, x)
-    if case.missing is None:
+    if case.missing is None or f in case.required:
         return stay if math.isnan(x) else values
     price = told_price(case, case.missing)
     if math.isnan(x):
@@ -237,6 +238,8 @@ def price_of_row(case: Case, z: list[float]) -> Fraction | None:
             cost = case.missing if math.isnan(x + value) else (case.categories or {}).get(f)
             is_known = math.isnan(value) or f not in (case.codes or {}) or value in case.codes[f]
             is_whole = math.isnan(value) or f not in (case.integer or ()) or value % 1 == 0
+            if math.isnan(x + value) and f in case.required:
+                return None
             if cost is None or not is_known or not is_whole or is_held(case, f):
                 return None
             prices.append(told_price(case, cost))

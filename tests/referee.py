@@ -20,7 +20,6 @@ import numpy as np
 import oracle
 from cases import attacker_of, ensemble_of, extreme_case, more_rows, random_case, real_case, rule_case
 from certiforest import Certificates, certify, has_large_spread
-from certiforest.verification import search
 from certiforest.verification.clock import Clock
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
@@ -74,7 +73,7 @@ def judge_found(case: oracle.Case, c: Certificates, time_limit: float) -> tuple[
 
 
 def judge_alone(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
-    """Judge the verdict of message passing with splits: no shortcut of large spread, no linear program."""
+    """Judge the verdict of message passing with splits: no shortcut of large spread."""
     ensemble, attacker = ensemble_of(case), attacker_of(case)
     x = np.array(case.x)
     attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
@@ -157,8 +156,6 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="verdicts by message passing and splits alone")
     parser.add_argument("--rows", type=int, default=1, help="rows for each ensemble, for cases of numbers")
     options = parser.parse_args()
-    if options.alone:
-        search.FEW_BOXES = sys.maxsize  # no linear program
     began = time.monotonic()
 
     def report(done, outcomes):

@@ -419,15 +419,18 @@ def cases_of(model: bytes, certificate: bytes):
         return f, rule, tree(next(nodes)), tree(next(nodes)), bool(is_left)
 
     trees = [tree(node) for node in nodes]
-    listed, told = dict(document.get("categories") or ()), dict(attacker.get("categories") or ())
+    listed = {entry[0]: entry[1] for entry in document.get("categories") or ()}
+    told = dict(attacker.get("categories") or ())
     codes: dict[int, list[float]] = {f: [] for f in told}
     for f, rule in (split for one in trees for split in splits(one) if isinstance(split[1], frozenset)):
         codes.setdefault(f, []).extend(rule)
     for f, used in codes.items():
         whole = sorted({v for v in used if v % 1 == 0})
         codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0]
-        codes[f] = [float(code) for code in range(len(listed[f]))] if f in listed else codes[f]
+        if listed.get(f):  # floats stand for themselves
+            codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
     aside = {
+        "required": tuple(document.get("required") or ()),
         "codes": codes, "categories": {f: float(cost) for f, cost in told.items()},
         "missing": attacker.get("missing") if document.get("missing_left") else None,
         "blanks": {f: (first, last) for f, first, last in document.get("blanks") or ()},

@@ -85,7 +85,7 @@ def test_slopes_are_those_of_the_loss(cancer):
     cells = cut_features(X, attacker, 4)
     own = np.array([np.searchsorted(cells.threshold[f, : cells.n_cells[f] - 1], X[:, f]) for f in range(30)]).T
     rng = np.random.default_rng(0)
-    value, base, price = rng.normal(0, 0.1, (30, 4, 2)), np.zeros(2), np.full((len(X), 2), 20.0)
+    value, base, price = rng.normal(0, 0.1, (30, 5, 2)), np.zeros(2), np.full((len(X), 2), 20.0)
 
     def loss(values):
         slope = np.zeros_like(values)
@@ -100,15 +100,17 @@ def test_slopes_are_those_of_the_loss(cancer):
         assert slope[place] == pytest.approx((loss(moved[0])[0] - loss(moved[1])[0]) / 2e-6, abs=1e-3)
 
 
-@pytest.mark.parametrize("n_thresholds", [1, 2, 7, 12])
-def test_a_balanced_tree_tells_the_cell(n_thresholds):
+@pytest.mark.parametrize("n_thresholds", [0, 1, 2, 7, 12])
+@pytest.mark.parametrize("has_missing", [False, True])
+def test_a_balanced_tree_tells_the_cell(n_thresholds, has_missing):
     thresholds = np.arange(n_thresholds) + 0.5
-    tree = balanced_tree(3, thresholds)
-    for x in range(n_thresholds + 1):
+    tree = balanced_tree(3, thresholds, has_missing)
+    for cell, x in enumerate([*range(n_thresholds + 1), np.nan][: n_thresholds + 1 + has_missing]):
         node = 0
         while tree.left[node] >= 0:
-            node = tree.left[node] if x <= tree.threshold[node] else tree.right[node]
-        assert tree.leaf[node] == x
+            is_left = x <= tree.threshold[node] or (np.isnan(x) and tree.missing_left[node])
+            node = tree.left[node] if is_left else tree.right[node]
+        assert tree.leaf[node] == cell
 
 
 def test_frozen_features_and_scale_count(cancer):

@@ -1,10 +1,13 @@
 """Splits on categories: sets of values, unseen and missing ones as the library treats them, frames as it saw them."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
+from certiforest.ensemble.category_hashes import HASHES, hash_of, text_of
 from certiforest.ensemble.rows import RowError
 from certiforest.formats.proof import threshold_rows
 
@@ -131,10 +134,103 @@ def test_text_for_a_model_of_numbers_is_refused():
         as_ensemble(model).predict(frame[["a", "tree"]].rename(columns={"tree": "b"}))
 
 
-def test_catboost_with_categories_is_refused():
-    catboost = pytest.importorskip("catboost")
-    frame, y = table()
-    frame["tree"] = frame["tree"].astype(object).fillna("none").astype(str)
-    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False, cat_features=[1])
-    with pytest.raises(ModelError, match="categorical features"):
+def catboost_model(**options):
+    options = {"iterations": 9, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1} | options
+    return pytest.importorskip("catboost").CatBoostClassifier(one_hot_max_size=60, **options)
+
+
+def catboost_table(seed=0):
+    frame, y = table(seed=seed)
+    frame["tree"] = frame["tree"].astype(object).fillna("none").astype(object)
+    return frame.assign(year=np.random.default_rng(seed).integers(1990, 1995, len(frame))), y
+
+
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide", "Depthwise"])
+def test_catboost_splits_on_hashes(policy, tmp_path):
+    frame, y = catboost_table()
+    model = catboost_model(grow_policy=policy, cat_features=[1, 3]).fit(frame, y ^ (frame["year"] > 1992))
+    ensemble = as_ensemble(model)
+    assert ensemble.categorical.tolist() == [1, 3]
+    other = catboost_table(seed=1)[0]
+    rng = np.random.default_rng(2)
+    other.loc[rng.random(len(other)) < 0.2, "tree"] = "a tree that nobody has seen, with a name longer than 32 letters"
+    other.loc[rng.random(len(other)) < 0.2, "year"] = 2001
+    for rows in (frame, other):
+        assert (ensemble.predict(rows) == model.predict(rows)).all()
+        texts = rows.assign(year=rows["year"].astype(str))
+        assert (ensemble.predict(texts) == model.predict(rows)).all()
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    assert as_ensemble(tmp_path / "model.json") == ensemble
+    ensemble.save(tmp_path / "own.json")
+    assert TreeEnsemble.load(tmp_path / "own.json") == ensemble
+    c = certify(ensemble, other[:150], None, Attacker(np.inf, 0.2), witness=True, time_limit=5)
+    broken = np.flatnonzero(c.stable == 0)
+    assert len(broken)
+    moved = other.iloc[broken].assign(a=c.witness[broken, 0], b=c.witness[broken, 2])
+    assert (model.predict(moved) != c.prediction[broken]).all()
+    for rows, message in (
+        (frame.assign(tree=None), "no place for missing values there"),
+        (frame.assign(year=1991.0), "got 1991.0 in row 0, column 3"),
+        (np.ones((1, 4)), "got 1.0 in row 0, column 1"),
+    ):
+        with pytest.raises(RowError, match=message):
+            ensemble.predict(rows)
+
+
+def test_catboost_statistics_are_refused():
+    frame, y = catboost_table()
+    model = pytest.importorskip("catboost").CatBoostClassifier(
+        iterations=4, verbose=0, allow_writing_files=False, cat_features=[1, 3], one_hot_max_size=2
+    )
+    with pytest.raises(ModelError, match=r"statistics of the target \(CTR\).*one_hot_max_size of at least"):
         as_ensemble(model.fit(frame, y))
+
+
+def test_hashes_are_those_of_catboost(tmp_path):
+    """Of texts of every length, in any script; a text is found for every hash."""
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice([*"abc XYZ09äüß語"], size)) for size in [*range(1, 70, 3), 70, 100, 128, 129, 200]]
+    frame = pd.DataFrame({"text": np.tile(texts, 9)})
+    model = catboost_model(iterations=200, cat_features=[0])
+    model.fit(frame, np.tile(np.arange(len(texts)) % 2, 9)).save_model(str(tmp_path / "model.json"), format="json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    found = {HASHES + value % 2**32 for value in document["features_info"]["categorical_features"][0]["values"]}
+    assert len(found) > 20
+    assert found <= {hash_of(text) for text in texts}
+    assert {hash_of(text_of(number)) for number in found} == found
+    assert hash_of("") == HASHES + (0x9AE16A3B2F90404F & (2**32 - 1))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_categories_of_other_frames(kind, library):
+    frames = pytest.importorskip(library)
+    frame, y = table()
+    model = MODELS[kind]().fit(frame, y)
+    ensemble, expected = as_ensemble(model), model.predict(frame)
+    if library == "pyarrow":
+        given = [frames.Table.from_pandas(frame, preserve_index=False)]
+        assert frames.types.is_dictionary(given[0].schema.field("tree").type)
+        given.append(frames.Table.from_pandas(frame.astype({"tree": object}), preserve_index=False))
+    else:
+        text = frame.astype({"tree": object}).to_dict("list")
+        text["tree"] = [word if isinstance(word, str) else None for word in text["tree"]]
+        kinds = [frames.String, frames.Categorical, frames.Enum([*WORDS[::-1]])]
+        given = [frames.DataFrame(text).with_columns(frames.col("tree").cast(to)) for to in kinds]
+    for other in given:
+        assert (ensemble.predict(other) == expected).all()
+
+
+def test_frames_of_categories_that_are_numbers():
+    frame, y = table()
+    frame["tree"] = pd.Categorical(frame["tree"].cat.codes.where(frame["tree"].notna()) * 10 + 3)
+    model = HistGradientBoostingClassifier(max_iter=9, max_depth=4).fit(frame, y)
+    ensemble = as_ensemble(model)
+    assert ensemble.categorical.tolist() == [1]
+    other = frame.assign(tree=pd.Categorical([4.5] * len(frame)))
+    for rows in (frame, other):
+        assert (ensemble.predict(rows) == model.predict(rows)).all()
+        numbers = rows.assign(tree=rows["tree"].astype(float))
+        assert (ensemble.predict(numbers) == model.predict(rows)).all()
+    with pytest.raises(RowError, match="'pine' in row 0, column 1"):
+        ensemble.predict(frame.assign(tree=pd.Categorical(["pine"] * len(frame))))

@@ -365,9 +365,15 @@ def test_spambase_and_clamp(run, refuse, tmp_path):
     assert run("train", clamp, "--target", "class", "--drop", "packer_type", *rest, "--out", out)[0] == 0
     assert TreeEnsemble.load(out).n_features == 68
     missing = folder / "breast-cancer-wisconsin.data"
-    assert "missing value in line 24" in refuse(
-        "train", missing, "--target", "-1", "--eps", "1", "--out", tmp_path / "x"
-    )
+    holed, rest = tmp_path / "holed.json", ("--target", "-1", "--drop", "0", "--eps", "1")
+    for model in ("forest", "robust-boosting"):
+        options = ("--model", model, "--trees", "9", "--out", holed, "--held-out", tmp_path / "h.csv", "--force")
+        trained = json.loads(run("train", missing, *rest, *options, "--json")[1])
+        assert 0 < trained["data"]["n_missing"] < 16
+        certified = json.loads(run("certify", holed, missing, *rest, "--part", "test", "--json")[1])
+        assert certified["verdicts"] == trained["held_out"]["verdicts"]
+        again = json.loads(run("certify", holed, tmp_path / "h.csv", "--target", "-1", "--eps", "1", "--json")[1])
+        assert again["verdicts"] == trained["held_out"]["verdicts"]
 
 
 @pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])

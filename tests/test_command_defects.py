@@ -282,7 +282,15 @@ class TestNumbers:
         refuse(*question, *words)
 
 
+def test_twenty_thousand_threads_were_called_a_defect(refuse, question):
+    assert "number of threads" in refuse(*question, "--jobs", 20000)
+
+
 class TestOutputs:
+    def test_a_report_that_ends_in_pdf_was_html(self, refuse, question, tmp_path):
+        assert ".html" in refuse(*question, "--report", tmp_path / "report.pdf")
+        assert ".html" in refuse("demo", "--out", tmp_path / "report.pdf")
+
     def test_two_outputs_of_one_path_lost_the_rows(self, refuse, question, tmp_path):
         same = tmp_path / "x.html"
         (tmp_path / "link.html").symlink_to(same)

@@ -62,8 +62,8 @@ def test_a_cost_beyond_the_floats_is_not_none():
 def test_sizes_far_apart_take_no_more_steps(norm, monkeypatch):
     """The budget was doubled from the smallest threshold to the largest: a thousand steps and more."""
     asked = []
-    ask = RadiusSearch._try
-    monkeypatch.setattr(RadiusSearch, "_try", lambda self, eps: (asked.append(eps), ask(self, eps)))
+    make = RadiusSearch._local
+    monkeypatch.setattr(RadiusSearch, "_local", lambda self, eps: (asked.append(eps), make(self, eps))[1])
     trees = [(0, 1e-300, 0, 1), (0, 1e300, 1, 0), (0, 1.0, (0, 1e-100, 0, 0), 0), (0, 1e150, 0, 1), (0, 1e299, 0, 1)]
     case = Case(trees, 1, 2, [-1e-300], norm, 0.0)
     assert referee.judge(case, time_limit=60)[0] == []

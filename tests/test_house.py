@@ -22,7 +22,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LIBRARIES = {
     "numpy": [""],
     "numba": ["compiled.py", "kernel_cache.py"],
-    "scipy": ["verification/"],
     "sklearn": ["data/", "formats/", "reproduction/", "training/", "tuning.py"],
     "joblib": ["training/", "tuning.py"],
     "xgboost": ["formats/"],

@@ -13,6 +13,7 @@ STUMPS = GrownTrees(
     tree=np.array([0, 1, 0, 0, 1, 1], np.int32),
     feature=np.array([0, 1, -1, -1, -1, -1], np.int32),
     threshold=np.array([0.5, 0.5, 0, 0, 0, 0]),
+    missing_left=np.zeros(6, bool),
     left=np.array([2, 4, -1, -1, -1, -1]),
     right=np.array([3, 5, -1, -1, -1, -1]),
     leaf=np.array([0, 0, 0, 1, 0, 1]),

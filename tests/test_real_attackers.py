@@ -222,7 +222,7 @@ def test_bad_files_get_one_sentence(text, words, tmp_path):
         ({"direction": 3}, "up, down or both, got 3"),
         ({"integer": "bytes"}, "Expected integer to list"),
         ({"integer": [1.5]}, "Expected integer to list"),
-        ({"groups": [[0, 1], [1, 2]]}, "one group at most, got 1 2 times"),
+        ({"groups": [[0, 1], [1, 2]]}, "one group at most, got column 1 in 2 places"),
         ({"groups": [[0]]}, "two or more one-hot columns"),
         ({"groups": [0, 1]}, "Expected groups to list"),
         ({"groups": "ab"}, "lists of columns"),
@@ -238,7 +238,7 @@ def test_bad_options_get_one_sentence(options, words):
 @pytest.mark.parametrize(
     ("attacker", "words"),
     [
-        (Attacker(1, 1, frozen=["blue"]), "got 'blue': there are no such column"),
+        (Attacker(1, 1, frozen=["blue"]), "got 'blue', which is none of them"),
         (Attacker(1, 1, direction={"blue": "up"}), "got 'blue'"),
         (Attacker(1, 1, integer=[9]), "integer features between 0 and 3, got 9"),
         (Attacker(1, 1, groups=[["red", 1]]), "Expected every column once in groups"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
-from certiforest.report import as_html, as_text
+from certiforest.report import SpreadFacts, as_html, as_text
+from certiforest.report.spread_facts import map_spread
 
 SPITEFUL = "<script>alert('x')</script>"
 
@@ -90,6 +91,13 @@ def test_fragile_rows_show_a_change_that_works(ensemble, rows, findings):
             assert change["to_in_data"] == pytest.approx(10 * change["to"])
         assert ensemble.predict(z[None])[0] == entry["changed_prediction"] != entry["prediction"]
         assert np.abs(z - rows[0][entry["row"]]).max() <= entry["radius"]
+
+
+def test_the_closest_pair_counts_twice_where_moves_go_one_way():
+    stumps = TreeEnsemble([0, -1, -1] * 2, [0.5, 0, 0, 0.75, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0, 1])
+    attacker = Attacker("linf", 0.2, direction="up")
+    assert map_spread(stumps, attacker, ["a"], 1)["closest_pair"]["distance"] == 0.5
+    assert SpreadFacts.of(stumps, attacker).width == 0.5
 
 
 def test_the_closest_pair_is_the_spread(findings):

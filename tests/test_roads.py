@@ -49,7 +49,7 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
 
 
 def test_time_runs_out_honestly(monkeypatch):
-    monkeypatch.setattr(search, "MOST_SWEEPS", 0)
+    monkeypatch.setattr(search_kernels, "examine_box", lambda *box: search_kernels.OPEN)
     rng = random.Random(3)
     outcomes = []
     for _ in range(100):
@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_what_is_decided(radius):
     counter = itertools.count()
 
     def interrupt(_):
-        if next(counter) == 5:
+        if next(counter) == 2:
             raise KeyboardInterrupt
 
     part = certify(ensemble, X, ensemble.predict(X), progress=interrupt, **options)
@@ -155,10 +155,11 @@ def test_a_box_of_several_cells_can_always_be_cut():
     case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
     local = Local(Prepared(ensemble_of(case), attacker_of(case)), np.array(case.x), attacker_of(case))
     tables = tables_kernels.new_tables(local.cells, local.leaves)
-    tables.loss[:] = math.nan
-    assert search_kernels.find_split(local.cells, tables)[0] >= 0
+    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 1, local.budget)
+    tables.lambda_[:] = math.nan
+    assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] >= 0
     tables.high[:] = tables.low
-    assert search_kernels.find_split(local.cells, tables)[0] == -1
+    assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] == -1
 
 
 def test_thousands_of_leaves_of_a_tree_can_be_proved():

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from certiforest import (
     Attacker,
     LargeSpreadBoostingClassifier,
+    Nodes,
     RobustBoostingClassifier,
     Verdict,
     certify,
@@ -55,18 +56,11 @@ def test_what_is_trained_is_a_bound_of_what_is_certified(cancer):
         is_leaf = ensemble.feature[own] < 0
         left = np.where(is_leaf, -1, own + 1 - start)
         right = np.where(is_leaf, -1, ensemble.right[own] - start)
-        tree = Tree(left, right, ensemble.feature[own], ensemble.threshold[own])
+        tree = Nodes(left, right, ensemble.feature[own], ensemble.threshold[own], ensemble.leaf[own])
         score = np.where(is_leaf, ensemble.scores[ensemble.leaf[own], 0], 0.0)
         case.add(case.reached(tree), np.column_stack([np.zeros(len(own)), score]))
     assert not (case.is_won() & ~robust).any()
     assert case.is_won().mean() > 0.8
-
-
-class Tree:
-    """One tree of an ensemble, children by index."""
-
-    def __init__(self, left, right, feature, threshold):
-        self.left, self.right, self.feature, self.threshold = left, right, feature, threshold
 
 
 def test_where_features_are_few_sharing_them_gains_much():

@@ -116,8 +116,8 @@ def test_bad_rules_get_one_sentence(rule, words):
     ("rules", "budget", "groups", "words"),
     [
         ({"links": [ONE_UP, {**ONE_UP, "cost": 3}]}, 1, None, "two rules on 'links' that do the same"),
-        ({"links": [ONE_UP]}, -1, None, "eps to be a finite number >= 0"),
-        ({"links": [ONE_UP]}, math.inf, None, "eps to be a finite number >= 0"),
+        ({"links": [ONE_UP]}, -1, None, "budget to be a finite number >= 0"),
+        ({"links": [ONE_UP]}, math.inf, None, "budget to be a finite number >= 0"),
         ({"links": ONE_UP}, 1, None, "a list of rules"),
         ([1], 1, None, "rules by column"),
         ("links", 1, None, "rules by column"),

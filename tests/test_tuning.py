@@ -168,9 +168,7 @@ def test_a_longer_grid_goes_on_from_a_shorter_one(cancer, tmp_path):
     assert len(json.loads(journal.read_text())["trials"]) == 2
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_search_over_data_frames(cancer, tmp_path, library):
-    frames = pytest.importorskip(library)
+def test_search_over_data_frames(cancer, tmp_path, frames):
     X, y = cancer
     frame = frames.DataFrame({f"x{i}": X[:, i] for i in range(30)})
     result = search(forest(), frame, frames.Series(y), {"pool_factor": [2]}, journal=tmp_path / "journal.json")

@@ -13,7 +13,7 @@ from certiforest.training.worst_case import WorstCase
 
 
 def stump(feature, threshold, left=0, right=1):
-    return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], [-1, left, right])
+    return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], [-1, left, right], [False] * 3)
 
 
 def votes_won(X, y, n_classes, attacker, trees):
@@ -53,7 +53,7 @@ GRID = st.integers(-3, 12).map(lambda i: i / 8)
 @st.composite
 def trees(draw, n_features, n_classes):
     """Draw a tree whose paths may ask for one feature again and again, so that some of its boxes are empty."""
-    left, right, feature, threshold, leaf = [], [], [], [], []
+    left, right, feature, threshold, leaf, missing_left = [], [], [], [], [], []
 
     def grow(depth):
         node = len(left)
@@ -62,13 +62,16 @@ def trees(draw, n_features, n_classes):
         feature.append(-1 if is_leaf else draw(st.integers(0, n_features - 1)))
         threshold.append(0.0 if is_leaf else draw(GRID) + draw(st.sampled_from([0.0, 1e-16, -1e-16])))
         leaf.append(draw(st.integers(0, n_classes - 1)))
+        missing_left.append(draw(st.booleans()))
+        if missing_left[node] and draw(st.integers(0, 7)) == 0:
+            threshold[node] = np.nan  # all numbers go right
         if not is_leaf:
             left[node] = grow(depth - 1)
             right[node] = grow(depth - 1)
         return node
 
     grow(draw(st.integers(0, 4)))
-    return Nodes(left, right, feature, threshold, leaf)
+    return Nodes(left, right, feature, threshold, leaf, missing_left)
 
 
 @st.composite
@@ -79,7 +82,8 @@ def problems(draw):
     for tree in range(n_trees):
         own = draw(trees(2, n_classes))
         forest.append(own._replace(feature=[f if f < 0 else f + 2 * tree for f in own.feature]))
-    X = np.array(draw(st.lists(st.lists(GRID, min_size=6, max_size=6), min_size=1, max_size=8)))
+    values = st.one_of(GRID, GRID, st.just(np.nan)) if draw(st.booleans()) else GRID
+    X = np.array(draw(st.lists(st.lists(values, min_size=6, max_size=6), min_size=1, max_size=8)))
     y = np.array(draw(st.lists(st.integers(0, n_classes - 1), min_size=len(X), max_size=len(X))))
     scale = draw(st.sampled_from([None, 0.3, [1.0, 0.5, 2.0, 1.0, 1.0, 1.0]]))
     frozen = draw(st.sampled_from([None, [0], [1, 2]]))

@@ -43,7 +43,7 @@ ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, 
 # anything.
 MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
          "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
-         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "categories?": [(int, [object])],
+         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "categories?": [[object]], "required?": [int],
          "blanks?": [(int, float, float)]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
@@ -208,7 +208,12 @@ class Model:
         self.blanks = {f: (low, high) for f, low, high in model["blanks"] or []}  # numbers that count as missing
         expect(self.takes_missing or not self.blanks, "missing_left where numbers count as missing")
         self.categories = {f for f, s in zip(self.feature, subset, strict=True) if s >= 0}
-        self.n_listed = {f: len(values) for f, values in model["categories"] or []}  # as codes 0, 1, 2, ...
+        self.listed, self.required = {}, set(model["required"] or ())  # values of categories; never missing
+        for f, values, *_ in (read(entry[:2], (int, [object]), "categories") for entry in model["categories"] or []):
+            is_number = values and type(values[0]) is float  # which stands for itself, others for 0, 1, 2, ...
+            self.listed[f] = (
+                read(values, [float], "numbers as categories") if is_number else [*map(float, range(len(values)))]
+            )
         for f, v, s, m in zip(self.feature, self.threshold, subset, self.missing_left, strict=True):
             has_threshold = v is not None
             expect(has_threshold != (f >= 0 and (s >= 0 or (m == 1 and v is None))), "a threshold or a set at a split")
@@ -217,8 +222,7 @@ class Model:
     def codes(self, f: int) -> list[float]:
         """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
         used = {v for node, g in enumerate(self.feature) if g == f for v in self.sets[node]}
-        others = [*(v for v in used if v % 1 == 0), float(floor(max(used, default=-1.0)) + 1)]
-        return [float(code) for code in range(self.n_listed[f])] if f in self.n_listed else sorted(others)
+        return self.listed.get(f) or [*(v for v in used if v % 1 == 0), float(floor(max(used, default=-1.0)) + 1)]
 
     def is_clear(self, row: list[float]) -> bool:
         """Tell whether no number of a row counts as missing."""
@@ -266,6 +270,7 @@ class Attacker:
         self.categories, self.missing = dict(entries["categories"] or ()), entries["missing"]
         self.codes: dict[int, list[float]] = {}  # of these categories, and of other features ...
         self.blanks: dict[int, tuple[float, float]] = {}  # ... numbers that count as missing: see `meet`
+        self.required: set[int] = set()  # features that never are missing
         costs = [*self.categories.values(), 1.0 if self.missing is None else self.missing]
         is_sound = len(self.categories) == len(entries["categories"] or ()) and min(costs) > 0
         expect(is_sound, "one cost for each column of categories, and costs above 0")
@@ -310,6 +315,7 @@ class Attacker:
         expect(model.categories.isdisjoint(self.rules), "rules on columns of numbers")
         self.frozen |= model.categories - set(self.categories)
         self.codes, self.blanks = {f: model.codes(f) for f in self.categories}, model.blanks
+        self.required = model.required
         self.missing = self.missing if model.takes_missing else None
 
     def _read_rules(self, entries: Any, n_features: int) -> dict[str, Any]:
@@ -442,7 +448,7 @@ class Reach(dict):
     def __missing__(self, f: int) -> Region:
         x, attacker = self.row[f], self.attacker
         region: Region = ()
-        values, may_blank = {x}, self._is_near(attacker.missing)
+        values, may_blank = {x}, self._is_near(attacker.missing) and f not in attacker.required
         if f in attacker.rules:
             self._menus[f] = self._by_rules(f)
             values = set(self._menus[f])

@@ -28,6 +28,7 @@ from certiforest.formats import as_ensemble
 from certiforest.verification.asking import check_attacked, check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
+from certiforest.verification.first_look import FirstLook
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.radius import bound_radii, measure
 from certiforest.verification.roads import Roads
@@ -37,6 +38,7 @@ from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
+TWO_VERDICTS = "Two roads lead to two verdicts: please report this as a defect."
 
 
 class SpreadError(ValueError):
@@ -111,8 +113,13 @@ class Certifier:
         rule = Votes(prepared) if self.ensemble.combine == "vote" else Sums(prepared, self.margin)
         return Ready(prepared, rule, Roads(prepared, self.margin))
 
+    @cached_property
+    def first_look(self) -> FirstLook | None:
+        """What settles rows at which trees meet, many at once; None where a margin or proofs are to be kept."""
+        return None if self.margin > 0 or self.proof else FirstLook(self.ready.prepared)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "ready"}
+        return {name: value for name, value in vars(self).items() if name not in ("ready", "first_look")}
 
     def __call__(self, X: Any, y: Any = None) -> Any:
         """Return findings about a block of rows as a pandas frame; see `Certificates.to_frame`.
@@ -233,6 +240,7 @@ class _Work:
         found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
+        yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             seconds = EASY_SECONDS if is_easy[i] else 0.0
             if found.stable[i] != STABLE:
@@ -240,13 +248,30 @@ class _Work:
                 if found.stable[i] == UNDECIDED:
                     found.stable[i], found.method[i] = finding.stable, finding.method
                 elif finding.stable == STABLE:
-                    raise AssertionError("Two roads lead to two verdicts: please report this as a defect.")
+                    raise AssertionError(TWO_VERDICTS)
                 if finding.attack is not None and found.witness is not None:
                     found.witness[i] = finding.attack
             if found.proof is not None and found.stable[i] == STABLE:
                 found.proof[i] = roads.decide(x[i], self.clock.start(), keep_proof=True).proof
             found.is_decided[i] = True
             yield 1
+
+    def look_first(self, x: NDArray[np.float64], found: _Columns, is_open: NDArray[np.bool_]) -> Iterator[int]:
+        """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
+        places = np.flatnonzero(is_open)
+        if not len(places) or self.certifier.first_look is None:
+            return
+        look = self.certifier.first_look.look(x[places], found.prediction[places], self.clock)
+        for part, stable, method, attack in look:
+            is_known, place = stable != UNDECIDED, places[part]
+            if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
+                raise AssertionError(TWO_VERDICTS)
+            is_new = is_known & (found.stable[place] == UNDECIDED)
+            found.stable[place[is_new]], found.method[place[is_new]] = stable[is_new], method[is_new]
+            if found.witness is not None:
+                found.witness[place[is_known]] = attack[is_known]
+            found.is_decided[place[is_known]], is_open[place[is_known]] = True, False
+            yield int(is_known.sum())
 
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from certiforest import TreeEnsemble
+from certiforest.formats.catboost_models import with_texts
 from certiforest.formats.lightgbm_models import PROBABILITY_SLACK as LIGHTGBM_SLACK
 from certiforest.formats.proof import prove
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK as XGBOOST_SLACK
@@ -122,7 +123,8 @@ class Library:
 
         def ask(rows):
             if not answers:
-                self._pipe.send(rows)
+                hashed = [f for f, word in ensemble.unseen.items() if word == "hashed"]
+                self._pipe.send(with_texts(hashed)(rows) if hashed else rows)
                 answers.append(self._pipe.recv())
             return answers[0]
 

@@ -11,8 +11,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from certiforest import as_ensemble, save_silva
 
@@ -43,6 +48,13 @@ def _own(*data):
     *data, coded = data
     categorical = HistGradientBoostingClassifier(max_iter=2, max_depth=3, categorical_features=[1]).fit(*coded)
     yield as_ensemble(categorical).save
+    frame = pandas.DataFrame(coded[0][:, [0, 1, 2]], columns=list("abc"))
+    frame["b"] = np.array(["oak", "ash", "elm"])[np.nan_to_num(frame["b"]).astype(int) % 3]
+    frame["c"] = np.nan_to_num(np.floor(frame["c"] / 40))
+    parts = [("a", SimpleImputer(), ["a"]), ("b", OneHotEncoder(), ["b"])]
+    parts.append(("c", OneHotEncoder(handle_unknown="ignore"), ["c"]))
+    forest = RandomForestClassifier(3, max_depth=3, random_state=0)
+    yield as_ensemble(make_pipeline(ColumnTransformer(parts), forest).fit(frame, coded[1])).save
     for own in data:
         forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(*own)
         yield as_ensemble(forest, voting="hard").with_columns([f"f {i}" for i in range(own[0].shape[1])]).save
@@ -56,7 +68,6 @@ def _silva(*data):
 
 
 def _xgboost(two, many, text, holed, coded):
-    import pandas
     import xgboost
 
     options = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
@@ -104,6 +115,12 @@ def _catboost(two, many, text, holed, coded):
         (holed, {"nan_mode": "Max"}),
     ):
         model = catboost.CatBoostClassifier(**options, **more).fit(*data)
+        yield lambda path, model=model: _save_catboost(model, path)
+    cells = coded[0].astype(object)
+    cells[:, 1] = [f"kind {value}" for value in coded[0][:, 1]]
+    for more in ({}, {"grow_policy": "Lossguide"}):
+        model = catboost.CatBoostClassifier(**options, **more, cat_features=[1], one_hot_max_size=50)
+        model.fit(cells, coded[1])
         yield lambda path, model=model: _save_catboost(model, path)
 
 

@@ -24,9 +24,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
 from certiforest import ModelError, TreeEnsemble, as_ensemble
+from certiforest.formats.proof import threshold_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does, when this file is run by itself
 from hostile.alterations import alter
@@ -60,7 +59,7 @@ class Trial:
         for kind in KINDS:
             for content in sources(kind):
                 path.write_bytes(content)
-                as_ensemble(path).predict(np.zeros((1, as_ensemble(path).n_features)))
+                as_ensemble(path).predict(threshold_rows(as_ensemble(path), 8))
         try:
             for number in range(n_cases):
                 self.judge(KINDS[number % len(KINDS)], number, path)
@@ -100,7 +99,7 @@ class Trial:
 
     def _use(self, ensemble: TreeEnsemble, rng: random.Random) -> None:
         if ensemble.n_features <= WIDEST_ROW:
-            ensemble.predict(np.zeros((2, ensemble.n_features)))
+            ensemble.predict(threshold_rows(ensemble, 8))
         if rng.random() < 0.05:
             document = json.dumps(json.loads(_text_of(ensemble)))
             assert TreeEnsemble.from_text(document) == ensemble

@@ -37,6 +37,7 @@ from certiforest.attack.parameters import (
     read_bound,
     written,
 )
+from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import Immutable, shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
@@ -310,29 +311,23 @@ class Attacker(Immutable):
         """Whether the attacker was told what it costs to change a category, or to blank and fill."""
         return bool(self.categories) or self.missing is not None
 
-    def told_costs(self, n_features: int, categorical: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what it costs to change a category, and to blank or fill a value: inf where nobody can.
-
-        Parameters
-        ----------
-        n_features : int
-        categorical : array-like of int
-            The columns of the model that are categories.
+    def told_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what it costs to change a category of a model, and to blank or fill a value: inf where nobody can.
 
         Returns
         -------
         change, blank : ndarray of float64, shape (n_features,)
         """
-        change, blank = np.full(n_features, math.inf), np.full(n_features, math.inf)
-        blank[:] = math.inf if self.missing is None else self.missing
+        n_features, categorical = ensemble.n_features, ensemble.categorical
+        change, is_held = np.full(n_features, math.inf), self.is_frozen(n_features)
         for column, cost in (self.categories or {}).items():
             change[column] = cost
-        is_held = self.is_frozen(n_features)
         change[is_held] = math.inf
-        is_held[[column for group in self.group_columns for column in group]] = True
-        is_held[np.asarray(categorical, np.int64)] |= np.isinf(change[np.asarray(categorical, np.int64)])
-        blank[is_held] = math.inf
-        return change, blank
+        is_held[[*ensemble.required, *(column for group in self.group_columns for column in group)]] = True
+        is_held[categorical] |= np.isinf(change[categorical])
+        if self.missing is None or ensemble.missing_left is None:
+            is_held[:] = True
+        return change, np.where(is_held, math.inf, self.missing or 0.0)
 
     def group_scale(self, number: int) -> Fraction:
         """Return the scale of a group's columns, exactly."""

@@ -136,7 +136,7 @@ def check_apart(columns: Sequence[Column]) -> None:
     """Refuse columns that are in two groups, or twice in one."""
     column, count = max(Counter(columns).items(), key=lambda entry: entry[1], default=(0, 1))
     if count > 1:
-        raise AttackerError(f"Expected every column in one group at most, got {shown(column)} {count} times.")
+        raise AttackerError(f"Expected a column in one group at most, got column {shown(column)} in {count} places.")
 
 
 def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, option: str) -> list[int]:
@@ -168,6 +168,6 @@ def _find_name(column: str, names: Sequence[str] | None, option: str) -> int:
             f"Expected {option} features by index, since the model has no names for them, got {shown(column)}."
         )
     if Counter(names)[column] != 1:
-        how = "no such column" if column not in names else "several columns of this name"
-        raise AttackerError(f"Expected {option} to name columns of the model, got {shown(column)}: there are {how}.")
+        how = "which is none of them" if column not in names else "which several of them have"
+        raise AttackerError(f"Expected {option} to name columns of the model, got {shown(column)}, {how}.")
     return list(names).index(column)

@@ -34,14 +34,14 @@ def check_norm(norm: Any) -> float:
     return int(number)
 
 
-def check_eps(eps: Any, norm: float) -> float:
-    """Return a budget."""
+def check_eps(eps: Any, norm: float, name: str = "eps") -> float:
+    """Return a budget; ``name`` is what it is called in errors."""
     try:
         number = float(exact_floats(eps)) if not isinstance(eps, (bool, np.bool_)) and np.ndim(eps) == 0 else math.nan
     except InexactError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise AttackerError(f"Expected eps to be a finite number >= 0, got {shown(eps)}.")
+        raise AttackerError(f"Expected {name} to be a finite number >= 0, got {shown(eps)}.")
     if norm == 0 and number >= 1 and number != int(number):
         raise AttackerError(f"Expected eps to be a whole number of features with norm 0, got {shown(eps)}.")
     return number

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.attack.attacker_file import read_file, without_header, write_file
 from certiforest.attack.columns import AttackerError, Column, check_apart, find_columns
+from certiforest.attack.parameters import check_eps
 from certiforest.ensemble.numbers import is_number, shown
 
 ENTRIES = {"pre", "post", "cost", "is_numerical"}
@@ -69,6 +70,7 @@ class RuleAttacker(Attacker):
 
     def __init__(self, rules: Any, budget: float, *, groups: Mapping[str, Mapping[Any, Column]] | None = None) -> None:
         given = {} if groups is None else {name: dict(columns) for name, columns in dict(groups).items()}
+        budget = check_eps(budget, 1, "budget")
         super().__init__(1, budget, groups=[list(columns.values()) for columns in given.values()] or None)
         self._set(rules=rules if isinstance(rules, Checked) else Checked(_read_rules(rules)), members=given)
         for name, columns in given.items():

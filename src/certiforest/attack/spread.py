@@ -123,8 +123,7 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
 
 def _told_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float64]:
     """Return what it costs to turn any split on a column, by category or by blank, shape (n_features,)."""
-    change, blank = attacker.told_costs(ensemble.n_features, ensemble.categorical)
-    return change if ensemble.missing_left is None else np.minimum(change, blank)
+    return np.minimum(*attacker.told_costs(ensemble))
 
 
 def _can_turn(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.bool_]:

@@ -100,6 +100,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    if any("\0" in word for word in argv or ()):  # which only Python can pass
+        raise InputError("Expected words without null bytes, got one with such.")
     try:
         result = typer.main.get_command(app).main(
             args=None if argv is None else list(argv), prog_name="certiforest", standalone_mode=False

@@ -327,7 +327,7 @@ def warn_of_units(attacker: Attacker, rows: Sample) -> None:
     # Scaled features have a range of 1, whatever part of it these rows fill. Halves cannot overflow.
     half = rows.X.max(axis=0) / 2 - rows.X.min(axis=0) / 2 if rows.scaling is None else np.full(n_features, 0.5)
     can_move = np.any(attacker.may_move(n_features), axis=0)
-    can_move[[column for group in attacker.group_columns for column in group]] = False
+    can_move[[*rows.texts, *(column for group in attacker.group_columns for column in group)]] = False
     doubtful = np.flatnonzero((half > 0) & (attacker.eps > half) & can_move)
     if doubtful.size == 0:
         return

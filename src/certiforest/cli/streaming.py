@@ -17,10 +17,12 @@ from certiforest.cli import console
 from certiforest.data.draw import Draw
 from certiforest.data.parts import Columns, Parts
 from certiforest.data.sources import Sample, Stream
+from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.verification.certificates import UNSTABLE, Certificates, Method
 from certiforest.verification.tally import Tally
+from certiforest.words import feature_name
 
 UNDONE = Method.NONE.name.lower()
 KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", "witness")  # of a block that is not done
@@ -318,10 +320,16 @@ def _merged(task: Task, found: Certificates) -> Certificates:
 def columns_of(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> Columns:
     """Return one column for each fact about rows: row number, label, what `Certificates.to_frame` has.
 
-    Witnesses are in the units of the data.
+    Witnesses are in the units of the data, categories as text where the file has text.
     """
     changed = witnesses_in_data(found, rows.scaling) if witness else None
     radii = (found.radius, found.radius_upper) if radius else (None, None)
     shown = replace(found, radius=radii[0], radius_upper=radii[1], witness=changed, feature_names=rows.names)
     label = {} if found.label is None else {"label": found.label}
-    return {"row": rows.row_numbers, **label, **shown.to_columns()}
+    columns = shown.to_columns()
+    if changed is not None and found.ensemble is not None:
+        known = TextColumns.of(found.ensemble).codes
+        for f, texts in rows.texts.items():
+            name = f"witness_{feature_name(rows.names, f)}"
+            columns[name] = texts_of(changed[:, f], rows.X[:, f], texts, known[f])
+    return {"row": rows.row_numbers, **label, **columns}

@@ -101,6 +101,8 @@ def train(
     check_between("--trees", trees, 1, MOST_TREES)
     if held_out is not None and part != "train":
         raise InputError(f"Expected --part train with --held-out, got {shown(part)}, which holds no rows out.")
+    import numpy as np
+
     from certiforest.attack.spread import spread
     from certiforest.certification import certify
     from certiforest.cli.certifying import warn_of_units
@@ -111,7 +113,7 @@ def train(
     from certiforest.words import finite_or_none
 
     check_part(part)
-    table, scaling = data.source().open()
+    table, scaling = data.source().open(missing=True)
     if table.y is None:
         raise InputError(f"Expected labels to learn, got none in {data.data}: name the label column by --target.")
     chosen = rows_of_part(table, part)
@@ -132,7 +134,13 @@ def train(
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(out)),
-        "data": {"source": data.data, "part": part, "n_rows": len(chosen), "scaled": scaling is not None},
+        "data": {
+            "source": data.data,
+            "part": part,
+            "n_rows": len(chosen),
+            "scaled": scaling is not None,
+            "n_missing": int(np.isnan(X[chosen]).sum()),
+        },
         "attacker": {"norm": norm_name(attacker.norm), "eps": eps},
         "spread": finite_or_none(spread(ensemble, attacker.norm, frozen=attacker.frozen)),
         "seconds": round(seconds, 3),
@@ -211,13 +219,17 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None],
 
 
 def _table_as_csv(table: Table) -> str:
-    """Return rows as CSV that reads back as the same numbers, the label last."""
+    """Return rows as CSV that reads back as the same numbers, the label last; what is missing is left blank."""
     from certiforest.cli.summaries import as_csv
 
     assert table.y is not None
     header = None if table.feature_names is None else [*table.feature_names, table.target_name or "label"]
     return as_csv(
-        header, ([*map(repr, row), label] for row, label in zip(table.X.tolist(), table.y.tolist(), strict=True))
+        header,
+        (
+            [*("" if value != value else repr(value) for value in row), label]
+            for row, label in zip(table.X.tolist(), table.y.tolist(), strict=True)
+        ),
     )
 
 
@@ -231,6 +243,8 @@ def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:
         ("Spread", "no two trees share a feature" if spread is None else repr(spread)),
         ("Time", f"{summary['seconds']:.2f} s"),
     ]
+    if data["n_missing"]:
+        facts.insert(1, ("Missing values", f"{data['n_missing']} in these rows; splits learned a side for them"))
     if "held_out" in summary:
         rest = summary["held_out"]
         facts.append(("Held-out rows", f"{rest['n_rows']} ('certify --part test' takes the same)"))

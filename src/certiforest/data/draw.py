@@ -54,7 +54,9 @@ class Draw:
         else:
             y = None if rows.y is None or self.rows.y is None else np.concatenate([self.rows.y, rows.y])
             numbers = np.concatenate([self.rows.row_numbers, rows.row_numbers])
-            self.rows = replace(self.rows, X=np.concatenate([self.rows.X, rows.X]), y=y, row_numbers=numbers)
+            texts = {f: np.concatenate([own, rows.texts[f]]) for f, own in self.rows.texts.items() if f in rows.texts}
+            X = np.concatenate([self.rows.X, rows.X])
+            self.rows = replace(self.rows, X=X, y=y, row_numbers=numbers, texts=texts)
             self.found = Certificates.concat([self.found, found])
         lots = draw_lots(self.rows.row_numbers, self.seed)
         kept = np.sort(np.argsort(lots, kind="stable")[: self.size])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
@@ -19,6 +19,7 @@ from certiforest.data.readers import SUFFIXES, read_block, read_blocks, read_tab
 from certiforest.data.readers.parquet_files import count_rows
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
 from certiforest.data.tables import ReadBlock, Table
+from certiforest.data.text_columns import TextColumns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import block_rows
 from certiforest.ensemble.scaling import Scaling
@@ -47,11 +48,13 @@ class Sample:
     image_shape: tuple[int, int] | None
     is_checked: bool = True
     n_left_out: int = 0
+    texts: dict[int, NDArray] = field(default_factory=dict)  # by feature that was text in the file, what it was
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Sample:
         """Return some of the rows."""
         y = None if self.y is None else self.y[rows]
-        return replace(self, X=self.X[rows], y=y, row_numbers=self.row_numbers[rows])
+        texts = {f: own[rows] for f, own in self.texts.items()}
+        return replace(self, X=self.X[rows], y=y, row_numbers=self.row_numbers[rows], texts=texts)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,12 @@ class Source:
         return not os.path.lexists(self.data) and is_dataset(self.data)
 
     def open(
-        self, n_features: int | None = None, first_index: int | None = None, *, missing: bool = False
+        self,
+        n_features: int | None = None,
+        first_index: int | None = None,
+        *,
+        missing: bool = False,
+        texts: TextColumns | None = None,
     ) -> tuple[Table, Scaling | None]:
         """Return the whole table, and the scaling that a named dataset has of its own."""
         if self.is_named:
@@ -120,6 +128,7 @@ class Source:
             n_features=n_features,
             first_index=self._first_index(first_index),
             missing=missing,
+            texts=texts,
         ), None
 
     def _first_index(self, learned: int | None) -> int | None:
@@ -159,7 +168,7 @@ class Source:
             return whole(self.load(ensemble, part))
         record = TrainingRecord.read(ensemble.training)
         first_index = self._first_index(None if record is None else record.first_index)
-        missing = ensemble.missing_left is not None
+        missing, texts = ensemble.missing_left is not None, TextColumns.of(ensemble)
 
         def blocks() -> Iterator[Block]:
             for path in files:
@@ -172,6 +181,7 @@ class Source:
                     n_features=ensemble.n_features,
                     first_index=first_index,
                     missing=missing,
+                    texts=texts,
                 ):
                     yield Block(path, partial(read_sample, read))
 
@@ -181,7 +191,7 @@ class Source:
             X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
             numbers = np.arange(start, start + len(table))
             names = ensemble.feature_names or table.feature_names
-            return Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None)
+            return Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None, texts=table.texts)
 
         sizes = [count_rows(path) if self._kind_of(path) == "parquet" else None for path in files]
         n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
@@ -203,7 +213,12 @@ class Source:
         part = part or ("test" if self.is_named else "all")
         record = TrainingRecord.read(ensemble.training)
         first_index = None if record is None else record.first_index
-        table, own_scaling = self.open(ensemble.n_features, first_index, missing=ensemble.missing_left is not None)
+        table, own_scaling = self.open(
+            ensemble.n_features,
+            first_index,
+            missing=ensemble.missing_left is not None,
+            texts=TextColumns.of(ensemble),
+        )
         table = table.with_features(ensemble.feature_names, ensemble.n_features)
         if part != "all" and record is not None:
             record.check(table, part)
@@ -222,6 +237,7 @@ class Source:
             dataset_info(self.data).image_shape if self.is_named else None,
             is_checked=part == "all" or record is not None or self.is_named,
             n_left_out=len(table.X) - len(row_numbers),
+            texts=rows.texts,
         )
 
 

@@ -1,7 +1,8 @@
 """Table: finite float64 rows, labels and column names, from whatever file they come.
 
 What cannot be read exactly so is refused with the column and row at fault: nothing is guessed, imputed, rounded or
-encoded. Here is what all kinds of files share: which columns are features, what a label is, which numbers fit.
+encoded, but for text that is a category of a model (`text_columns`). Here is what all kinds of files share: which
+columns are features, what a label is, which numbers fit.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.words import listed, setting, shown
+
+if TYPE_CHECKING:
+    from certiforest.data.text_columns import TextColumns
 
 LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
 LONGEST_LABEL = 1000
@@ -46,6 +50,8 @@ class Table:
         Name of the label column, if it has one.
     first_index : {0, 1} or None
         Which number the first column has in a LIBSVM file.
+    texts : dict of int to ndarray of str
+        By column of ``X`` that was text in the file, what it was.
     """
 
     X: NDArray[np.float64]
@@ -54,13 +60,15 @@ class Table:
     source: str
     target_name: str | None = None
     first_index: int | None = None
+    texts: dict[int, NDArray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.X)
 
     def take(self, rows: NDArray[np.int64]) -> Table:
         """Return some of the rows."""
-        return replace(self, X=self.X[rows], y=None if self.y is None else self.y[rows])
+        texts = {f: own[rows] for f, own in self.texts.items()}
+        return replace(self, X=self.X[rows], y=None if self.y is None else self.y[rows], texts=texts)
 
     def with_features(self, names: Sequence[str] | None, n_features: int) -> Table:
         """Return the table with the columns a model was trained on, in its order.
@@ -97,7 +105,9 @@ class Table:
                 f" {self.source}. If it is the label, say {setting('target', extra[0])}; leave out what is no feature"
                 f" by {setting('drop', extra[0])}."
             )
-        return replace(self, X=self.X[:, [place[name] for name in names]], feature_names=tuple(names))
+        order = [place[name] for name in names]
+        texts = {f: self.texts[own] for f, own in enumerate(order) if own in self.texts}
+        return replace(self, X=self.X[:, order], feature_names=tuple(names), texts=texts)
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,7 @@ class Request:
     first_index: int | None
     n_rows: int  # in a block
     missing: bool = False
+    texts: TextColumns | None = None
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.

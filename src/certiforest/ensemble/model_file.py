@@ -34,8 +34,11 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     if ensemble.missing_left is not None:
         document["missing_left"] = ensemble.missing_left.astype(int).tolist()
     if ensemble.categories is not None:
-        document["categories"] = [[feature, list(values)] for feature, values in ensemble.categories.items()]
-        document["unseen_is_missing"] = ensemble.unseen_is_missing
+        document["categories"] = [
+            [f, list(values), ensemble.unseen.get(f)] for f, values in ensemble.categories.items()
+        ]
+    if ensemble.required:
+        document["required"] = list(ensemble.required)
     if ensemble.blanks is not None:
         document["blanks"] = [[feature, *pair] for feature, pair in ensemble.blanks.items()]
     if ensemble.subset is not None and ensemble.subsets is not None:
@@ -95,8 +98,8 @@ def from_document(document: Any) -> dict[str, Any]:
         "training": document.get("training"),
         "missing_left": missing_left,
         "subset": subset,
-        "unseen_is_missing": document.get("unseen_is_missing", False) is True,
-        "categories": _read_categories(document) if "categories" in document else None,
+        **(_read_categories(document) if "categories" in document else {}),
+        "required": integers(document, "required") if "required" in document else (),
         "blanks": _read_blanks(document) if "blanks" in document else None,
         "subsets": _read_subsets(document) if "subsets" in document else None,
     }
@@ -111,15 +114,21 @@ def _read_thresholds(document: Any) -> Any:
     return threshold
 
 
-def _read_categories(document: Any) -> dict[int, Any]:
-    found = {}
-    for pair in entries(document, "categories"):
-        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) is not int or not isinstance(pair[1], list):
-            raise ModelError(f'Expected "categories" to hold pairs of a feature and its values, got {shown(pair)}.')
-        found[pair[0]] = pair[1]
-    if len(found) < len(entries(document, "categories")):
+def _read_categories(document: Any) -> dict[str, dict[int, Any]]:
+    categories: dict[int, list] = {}
+    unseen: dict[int, str] = {}
+    for entry in entries(document, "categories"):
+        is_sound = isinstance(entry, list) and len(entry) == 3 and type(entry[0]) is int
+        if not is_sound or not isinstance(entry[1], list) or not isinstance(entry[2], (str, type(None))):
+            raise ModelError(
+                f'Expected "categories" to hold a feature, its values and what becomes of others, got {shown(entry)}.'
+            )
+        categories[entry[0]] = entry[1]
+        if entry[2] is not None:
+            unseen[entry[0]] = entry[2]
+    if len(categories) < len(entries(document, "categories")):
         raise ModelError('Expected "categories" to name each feature once, got one twice.')
-    return found
+    return {"categories": categories, "unseen": unseen}
 
 
 def _read_blanks(document: Any) -> dict[int, Any]:

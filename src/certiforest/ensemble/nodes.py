@@ -1,18 +1,14 @@
-"""What an ensemble is made of, and whether it is sound: nodes, classes, scores, names."""
+"""Nodes of trees: whether they are sound, in preorder, and which of them rows can reach."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import tree_kernels as kernels
-from certiforest.ensemble.numbers import InexactError, exact_floats, is_whole, owned, shown
-from certiforest.ensemble.scaling import Scaling
-
-MAX_FEATURES = 2**24  # a row of them takes 128 MB; a small file may claim any number
+from certiforest.ensemble.numbers import InexactError, exact_floats, owned
 
 
 class ModelError(ValueError):
@@ -56,7 +52,7 @@ def check_nodes(
     ``columns`` are feature, threshold, leaf, missing_left and subset.
     """
     feature, leaf = _integers(columns[0], "feature"), _integers(columns[2], "leaf")
-    threshold = _floats(columns[1], "threshold") + 0.0  # a copy with one kind of zero
+    threshold = floats_of(columns[1], "threshold") + 0.0  # a copy with one kind of zero
     missing_left = np.zeros(feature.shape, bool) if columns[3] is None else _flags(columns[3], "missing_left")
     subset = np.full(feature.shape, -1) if columns[4] is None else _integers(columns[4], "subset")
     shapes = [column.shape for column in (feature, threshold, leaf, missing_left, subset)]
@@ -96,46 +92,6 @@ def check_nodes(
     )
 
 
-def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
-    """Return sets of finite numbers, each sorted and every number once."""
-    if subsets is None:
-        return None
-    found = tuple(owned(np.unique(_floats(subset, "subsets") + 0.0)) for subset in subsets)
-    for subset, given in zip(found, subsets, strict=True):
-        if subset.ndim != 1 or len(subset) != len(given) or not np.isfinite(subset).all():
-            raise ModelError("Expected subsets to be lists of finite numbers, each once, got others.")
-    return found
-
-
-def check_categories(categories: Any, n_features: int) -> dict[int, tuple[Any, ...]] | None:
-    """Return the values that the codes of each category stand for: text, or whole numbers, each once."""
-    if categories is None:
-        return None
-    found = {int(feature): tuple(values) for feature, values in dict(categories).items()}
-    for feature, values in found.items():
-        is_sound = 0 <= feature < n_features and len({type(value) for value in values}) <= 1
-        if not is_sound or not all(type(value) in (str, int) for value in values) or len(set(values)) < len(values):
-            raise ModelError(
-                f"Expected the categories of a feature to be text or whole numbers, each once, got {shown(values)} for"
-                f" feature {feature}."
-            )
-    return dict(sorted(found.items()))
-
-
-def check_blanks(blanks: Any, n_features: int) -> dict[int, tuple[float, float]] | None:
-    """Return which numbers count as missing: by feature, the smallest and the largest."""
-    if blanks is None:
-        return None
-    found = {int(feature): (float(pair[0]), float(pair[1])) for feature, pair in dict(blanks).items()}
-    for feature, (low, high) in found.items():
-        if not 0 <= feature < n_features or not -np.inf < low <= high < np.inf:
-            raise ModelError(
-                f"Expected blanks to be a finite range of numbers for features up to {n_features - 1}, got {low} to"
-                f" {high} for feature {feature}."
-            )
-    return dict(sorted(found.items()))
-
-
 def _flags(values: ArrayLike, name: str) -> NDArray[np.bool_]:
     array = np.array(values)
     if array.size and (array.dtype.kind not in "biu" or not ((array == 0) | (array == 1)).all()):
@@ -153,7 +109,8 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def floats_of(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return numbers as float64, exactly; ``name`` is what they are called in errors."""
     try:
         return exact_floats(values)
     except InexactError as error:
@@ -164,7 +121,7 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
     """Return the columns of one tree's nodes in preorder; every node must be met exactly once."""
     left, right = _integers(tree.left, "left"), _integers(tree.right, "right")
     feature, leaf = _integers(tree.feature, "feature"), _integers(tree.leaf, "leaf")
-    threshold = _floats(tree.threshold, "threshold")
+    threshold = floats_of(tree.threshold, "threshold")
     more = [None if column is None else np.asarray(column) for column in (tree.missing_left, tree.subset)]
     given = [left, right, feature, threshold, leaf, *(column for column in more if column is not None)]
     shapes = [column.shape for column in given]
@@ -244,90 +201,3 @@ def cut_to_box(
     columns = out._asdict() | {"low": out_box.low[:size], "high": out_box.high[:size]}
     columns |= {"right": right, "tree_start": tree_start}
     return {name: owned(column) for name, column in columns.items()}
-
-
-def check_classes(classes: Any) -> NDArray:
-    """Return class labels: whole numbers, floats, booleans or text, each once, with the values given."""
-    given = classes.tolist() if isinstance(classes, np.ndarray) else classes
-    try:
-        given = list(given)
-        labels = np.array(given)
-    except (TypeError, ValueError):
-        labels = np.empty(0)
-    if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "biufU":
-        raise ModelError(
-            "Expected a list of class labels that are all strings, all integers, all floats or all booleans,"
-            f" got {shown(classes)}."
-        )
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ModelError("Expected finite class labels, got NaN or infinity.")
-    # Text that ends with a zero byte loses it in an array; numbers may be rounded to fit one type.
-    if len({type(label) for label in given}) > 1 or labels.tolist() != given:
-        raise ModelError(f"Expected class labels of one type that keep their values, got {shown(given)}.")
-    if len(np.unique(labels)) != labels.size:
-        raise ModelError(f"Expected every class label once, got {shown(given)}.")
-    return owned(labels)
-
-
-def check_scores(
-    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return scores, shape (n, n_outputs), and base, shape (n_outputs,); neither for trees that vote."""
-    if scores is None:
-        if base is not None:
-            raise ModelError("Expected scores wherever there is a base, got a base only.")
-        return None, None
-    table = _floats(scores, "scores")
-    outputs = {n_classes, 1} if n_classes == 2 else {n_classes}
-    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] not in outputs:
-        wanted = " or ".join(f"(n, {n})" for n in sorted(outputs))
-        raise ModelError(f"Expected scores of shape {wanted} for {n_classes} classes, got shape {table.shape}.")
-    start = np.zeros(table.shape[1]) if base is None else _floats(base, "base")
-    if start.shape != table.shape[1:]:
-        raise ModelError(f"Expected one base for each of {table.shape[1]} outputs, got shape {start.shape}.")
-    for name, numbers in (("scores", table), ("base", start)):
-        if not np.isfinite(numbers).all():
-            raise ModelError(f"Expected finite {name}, got NaN or infinity.")
-    return owned(table + 0.0), owned(start + 0.0)  # one kind of zero
-
-
-def check_n_features(n_features: Any) -> int:
-    """Return the length of a row."""
-    if not is_whole(n_features):
-        raise ModelError(f"Expected n_features to be an integer, got {shown(n_features)}.")
-    if not 1 <= n_features <= MAX_FEATURES:
-        raise ModelError(f"Expected n_features between 1 and {MAX_FEATURES}, got {shown(n_features)}.")
-    return int(n_features)
-
-
-def check_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    """Return the name of each feature."""
-    if names is None:
-        return None
-    if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
-        raise ModelError(f"Expected {n_features} feature names, got {shown(names)}.")
-    names = tuple(str(name) for name in names)
-    if len(names) != n_features:
-        raise ModelError(f"Expected {n_features} feature names, got {len(names)}.")
-    return names
-
-
-def check_scaling(scaling: Scaling | None, n_features: int) -> Scaling | None:
-    """Return a scaling that fits the length of a row."""
-    if scaling is not None and not isinstance(scaling, Scaling):
-        raise ModelError(f"Expected a Scaling, got {shown(scaling)}.")
-    if scaling is not None and scaling.n_features != n_features:
-        raise ModelError(f"Expected a scaling of {n_features} features, got one of {scaling.n_features}.")
-    return scaling
-
-
-def check_training(training: Any) -> dict[str, Any] | None:
-    """Return a copy of what is noted about the rows that were learned: plain values by name."""
-    if training is None:
-        return None
-    is_plain = isinstance(training, Mapping) and all(
-        isinstance(name, str) and isinstance(value, (str, int, float, type(None))) for name, value in training.items()
-    )
-    if not is_plain:
-        raise ModelError(f'Expected "training" to hold plain values by name, got {shown(training)}.')
-    return dict(training)

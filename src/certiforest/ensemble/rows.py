@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.ensemble.categories import Codes
+from certiforest.ensemble.category_hashes import HASHES
 from certiforest.ensemble.numbers import InexactError, exact_floats, shown
 
 BLOCK_BYTES = 2**20
@@ -82,25 +84,35 @@ class Rows:
             _compare_names(names, feature_names)
         self._X = X
         self._is_frame = names is not None
-        self._coded: dict[int, dict[Any, int]] = {}  # columns of a data frame that hold categories: codes by value
+        self._coded: dict[int, Codes] = {}  # columns of a data frame that hold categories: numbers by value
+        self._closed: dict[int, NDArray] = {}  # numbers that there are, of categories that take no others
+        self._hashed: list[int] = []
+        self._required: list[int] = []
         self._whole: NDArray[np.int64] = np.empty(0, np.int64)
         self._long: list[list[int]] | None = None
         self.n_features = n_features
         self._takes_missing, self._blanks = takes_missing, blanks
 
     def with_categories(
-        self, categorical: NDArray, categories: Mapping[int, Sequence[Any]], *, unseen_is_missing: bool
+        self,
+        categorical: NDArray,
+        categories: Mapping[int, Sequence[Any]],
+        unseen: Mapping[int, str],
+        required: Sequence[int],
     ) -> Rows:
-        """Return the rows, knowing which columns are categories, and the values that codes stand for.
+        """Return the rows, knowing which columns are categories, of which values, and which must not be missing.
 
-        Columns of data frames that are no numbers are compared with these values; all others hold codes.
+        Columns of data frames that are no numbers are compared with these values; all others hold what sets hold.
         """
-        self._unseen_is_missing = unseen_is_missing
-        self._whole = np.asarray(categorical, np.int64)
+        codes = {f: Codes(values, unseen.get(f)) for f, values in categories.items()}
+        self._whole = np.array([f for f in categorical.tolist() if f not in codes or not codes[f].holds_numbers], int)
+        self._closed = {f: np.array([*codes[f].values()]) for f, word in unseen.items() if word == "refused"}
+        self._hashed = [f for f, word in unseen.items() if word == "hashed"]
+        self._required = [*required]
         if self._is_frame:
             kinds = [str(kind).lower() for kind in _types_of(self._X)]
-            coded = [f for f in categories if not NUMBERS.fullmatch(kinds[f])]
-            self._coded = {f: {value: code for code, value in enumerate(categories[f])} for f in coded}
+            coded = [f for f in codes if not NUMBERS.fullmatch(kinds[f]) or (f in self._hashed and "int" in kinds[f])]
+            self._coded = {f: codes[f] for f in coded}
             self._others = [f for f in range(self.n_features) if f not in self._coded]
             head = self._X.iloc[:0] if hasattr(self._X, "iloc") else self._X[:0]
             numbers = _columns(head, self._others) if self._coded else head
@@ -132,6 +144,11 @@ class Rows:
                 f"Expected the code of a category, a whole number, got {part[row, place]} in row {block.start + row},"
                 f" feature {self._whole[place]}."
             )
+        for f, known in self._closed.items():
+            self._check_known(rows[:, f], ~np.isin(rows[:, f], known), block.start, f)
+        for f in self._hashed:
+            is_other = (rows[:, f] < HASHES) | (rows[:, f] >= HASHES + 2**32)
+            self._check_known(rows[:, f], is_other, block.start, f)
         if self._blanks is not None:
             rows = np.where((self._blanks[0] <= rows) & (rows <= self._blanks[1]), np.nan, rows)
         # A sum of finite numbers is finite unless it overflows; only then look at each.
@@ -139,10 +156,11 @@ class Rows:
             total = rows.sum()
         if not np.isfinite(total):
             is_wrong = np.isinf(rows) if self._takes_missing else ~np.isfinite(rows)
+            is_wrong[:, self._required] |= np.isnan(rows[:, self._required])
             if is_wrong.any():
                 row, column = np.argwhere(is_wrong)[0]
                 value = rows[row, column]
-                because = ": this model has no place for missing values" if np.isnan(value) else ""
+                because = ": this model has no place for missing values there" if np.isnan(value) else ""
                 raise RowError(
                     f"Expected finite numbers, got {value} in row {block.start + row}, feature {column}{because}."
                     " Remove or impute such rows."
@@ -163,17 +181,21 @@ class Rows:
             floats[:, self._others] = self._read_frame(_columns(rows, self._others))
         return floats
 
-    def _codes(self, values: list, code: dict[Any, int], start: int, f: int) -> list[float]:
-        found = [np.nan if value is None else code.get(value, -1) for value in values]
-        if self._unseen_is_missing:
-            found = [np.nan if number == -1 else number for number in found]
-        if -1 in found:
-            row = found.index(-1)
-            raise RowError(
-                f"Expected one of the categories that the model has seen, got {shown(values[row])} in row"
-                f" {start + row}, column {f}. Leave such rows out, or make the value missing if the model takes that."
-            )
+    def _codes(self, values: list, codes: Codes, start: int, f: int) -> list[float]:
+        found = []
+        for row, value in enumerate(values, start):
+            try:
+                found.append(np.nan if value is None else codes[value])
+            except (KeyError, TypeError):
+                raise _unseen(value, row, f) from None
         return found
+
+    def _check_known(self, values: NDArray[np.float64], is_other: NDArray[np.bool_], start: int, f: int) -> None:
+        """Refuse numbers that stand for no category; what is missing is looked at elsewhere."""
+        is_other &= ~np.isnan(values)
+        if is_other.any():
+            row = int(np.flatnonzero(is_other)[0])
+            raise _unseen(values[row].item(), start + row, f)
 
     def _read_frame(self, rows: Any) -> NDArray[np.float64]:
         """Return a slice of a data frame whose columns are numbers."""
@@ -289,6 +311,14 @@ def _check_types(X: Any, names: list, *, all_long: bool) -> list[list[int]]:
         [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)]
         if all_long or len(columns) > 1
         else []
+    )
+
+
+def _unseen(value: Any, row: int, f: int) -> RowError:
+    return RowError(
+        f"Expected one of the categories that the model has seen, got {shown(value)} in row {row}, column {f}. Give"
+        " values as the model was trained on, in a data frame, and leave rows with others out, or make them missing if"
+        " the model takes that."
     )
 
 

@@ -56,11 +56,14 @@ class Scaling(Immutable):
 
     @classmethod
     def of(cls, X: ArrayLike) -> Scaling:
-        """Return the scaling that takes each feature of some rows to [0, 1]; a constant one goes to 0."""
+        """Return the scaling that takes each feature of some rows to [0, 1]; a constant one goes to 0.
+
+        Values that are missing (NaN) do not count.
+        """
         X = _rows(X)
         if not len(X):
             raise ScalingError("Expected rows to scale by, got none.")
-        low, high = X.min(axis=0), X.max(axis=0)
+        low, high = (np.where(np.isnan(end), 0.0, end) for end in (np.fmin.reduce(X), np.fmax.reduce(X)))
         return cls(low, np.where(high > low, high - low, 1.0))
 
     @property

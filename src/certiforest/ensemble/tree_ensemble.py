@@ -25,23 +25,23 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from certiforest.ensemble import model_file, score_kernels
 from certiforest.ensemble import tree_kernels as kernels
-from certiforest.ensemble.documents import read_json, sound
-from certiforest.ensemble.nodes import (
-    ModelError,
-    Nodes,
+from certiforest.ensemble.categories import are_numbers
+from certiforest.ensemble.checks import (
     check_blanks,
     check_categories,
     check_classes,
     check_feature_names,
     check_n_features,
-    check_nodes,
+    check_required,
     check_scaling,
     check_scores,
     check_subsets,
     check_training,
-    cut_to_box,
-    preorder,
+    check_unseen,
+    check_values,
 )
+from certiforest.ensemble.documents import read_json, sound
+from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, cut_to_box, preorder
 from certiforest.ensemble.numbers import Immutable
 from certiforest.ensemble.rows import Rows
 from certiforest.ensemble.scaling import Scaling
@@ -51,8 +51,8 @@ from certiforest.files import write_atomically
 
 NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
 PARAMETERS = (
-    *NODES, "subsets", "categories", "unseen_is_missing", "blanks", "n_features", "classes", "feature_names", "scaling",
-    "scores", "base", "training",
+    *NODES, "subsets", "categories", "unseen", "required", "blanks", "n_features", "classes", "feature_names",
+    "scaling", "scores", "base", "training",
 )  # fmt: skip
 MOST_SETTLED = 2**22  # nodes of trees that are kept for rows: 50 MB
 LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
@@ -95,9 +95,13 @@ class TreeEnsemble(Immutable):
         The sets of values. A feature tested for sets is a category: it has no order, and attackers do not change it.
     categories : mapping of int to sequence of str, int or float, optional
         By feature, the values that the numbers 0, 1, 2, ... in its sets stand for, with which columns of data frames
-        are compared.
-    unseen_is_missing : bool, default=False
-        Whether a value that is not among the categories counts as missing; else it is refused.
+        are compared; floats stand for themselves.
+    unseen : mapping of int to {"refused", "other", "hashed"}, optional
+        By feature, what becomes of a value that is not among its categories: nobody takes it, it is in no set, or the
+        hash by which CatBoost knows it is looked for in sets. If nothing is said, data frames with such values are
+        refused, and other numbers are in no set.
+    required : sequence of int, optional
+        Features that must not be missing, though others may.
     blanks : mapping of int to pair of float, optional
         By feature, the smallest and the largest of numbers that count as missing, as NaN does. Nobody moves a value
         there or from there.
@@ -144,7 +148,8 @@ class TreeEnsemble(Immutable):
     subset: NDArray | None
     subsets: tuple[NDArray[np.float64], ...] | None
     categories: dict[int, tuple[Any, ...]] | None
-    unseen_is_missing: bool
+    unseen: dict[int, str]
+    required: tuple[int, ...]
     blanks: dict[int, tuple[float, float]] | None
 
     def __init__(
@@ -164,7 +169,8 @@ class TreeEnsemble(Immutable):
         subset: ArrayLike | None = None,
         subsets: Sequence[ArrayLike] | None = None,
         categories: Mapping[int, Sequence[Any]] | None = None,
-        unseen_is_missing: bool = False,
+        unseen: Mapping[int, str] | None = None,
+        required: Sequence[int] = (),
         blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
         n_features = check_n_features(n_features)
@@ -180,7 +186,8 @@ class TreeEnsemble(Immutable):
             training=check_training(training),
             subsets=check_subsets(subsets),
             categories=check_categories(categories, n_features),
-            unseen_is_missing=bool(unseen_is_missing) and categories is not None,
+            unseen=check_unseen(unseen, categories),
+            required=check_required(required, n_features) if missing_left is not None else (),
             blanks=check_blanks(blanks, n_features),
         )
         if blanks is not None and missing_left is None:
@@ -190,6 +197,8 @@ class TreeEnsemble(Immutable):
         n_values = len(labels) if table is None else len(table)
         columns = feature, threshold, leaf, missing_left, subset
         nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
+        if self.subsets is not None:
+            check_values(nodes.feature, nodes.subset, self.subsets, self.categories or {}, self.unseen)
         if self.blanks is not None:  # no number is inside, so that thresholds may stand right below
             low, high = self.blank_bounds[:, nodes.feature]
             is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
@@ -203,7 +212,7 @@ class TreeEnsemble(Immutable):
     ) -> None:
         columns: dict[str, Any] = cut_to_box(nodes, low, high, may_miss=may_miss)
         if may_miss is False:
-            columns["missing_left"] = None
+            columns |= {"missing_left": None, "required": ()}
         if self.subsets is None:
             columns["subset"] = None
         self._set(**columns)
@@ -253,21 +262,8 @@ class TreeEnsemble(Immutable):
         )
 
     @classmethod
-    def from_trees(
-        cls,
-        trees: Iterable[Nodes],
-        *,
-        n_features: int,
-        classes: ArrayLike,
-        feature_names: Sequence[str] | None = None,
-        scores: ArrayLike | None = None,
-        base: ArrayLike | None = None,
-        subsets: Sequence[ArrayLike] | None = None,
-        categories: Mapping[int, Sequence[Any]] | None = None,
-        unseen_is_missing: bool = False,
-        blanks: Mapping[int, tuple[float, float]] | None = None,
-    ) -> TreeEnsemble:
-        """Build an ensemble from trees whose children are given by index; the other parameters as for the class.
+    def from_trees(cls, trees: Iterable[Nodes], **parameters: Any) -> TreeEnsemble:
+        """Build an ensemble from trees whose children are given by index; the other parameters are those of the class.
 
         Raises
         ------
@@ -279,12 +275,9 @@ class TreeEnsemble(Immutable):
             raise ModelError("Expected at least one tree, got none.")
         joined = [None if column[0] is None else np.concatenate(column) for column in zip(*columns, strict=True)]
         nodes: dict[str, Any] = dict(zip(NODES, joined, strict=True))
-        if subsets is None and nodes["subset"] is not None and (nodes["subset"] < 0).all():
+        if parameters.get("subsets") is None and nodes["subset"] is not None and (nodes["subset"] < 0).all():
             nodes["subset"] = None
-        return cls(
-            **nodes, subsets=subsets, categories=categories, unseen_is_missing=unseen_is_missing, blanks=blanks,
-            n_features=n_features, classes=classes, feature_names=feature_names, scores=scores, base=base,
-        )  # fmt: skip
+        return cls(**nodes, **parameters)
 
     def within(self, low: NDArray, high: NDArray) -> TreeEnsemble:
         """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches.
@@ -441,8 +434,9 @@ class TreeEnsemble(Immutable):
 
     def category_values(self, feature: int) -> NDArray[np.float64]:
         """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
-        if feature in (self.categories or {}):
-            return np.arange(len(self.categories[feature]), dtype=np.float64)  # type: ignore[index]
+        known = (self.categories or {}).get(feature)
+        if known:
+            return np.array(known if are_numbers(known) else range(len(known)), np.float64)
         subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
         sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
         values = np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
@@ -453,7 +447,7 @@ class TreeEnsemble(Immutable):
         blanks = None if self.blanks is None else self.blank_bounds
         takes_missing = self.missing_left is not None
         return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks).with_categories(
-            self.categorical, self.categories or {}, unseen_is_missing=self.unseen_is_missing
+            self.categorical, self.categories or {}, self.unseen, self.required
         )
 
     def votes(self, X: Any) -> NDArray[np.int64]:
@@ -673,7 +667,7 @@ class TreeEnsemble(Immutable):
             and _are_equal(self.missing_left, other.missing_left)
             and _are_equal(self.subset, other.subset)
             and self.blanks == other.blanks
-            and (self.categories, self.unseen_is_missing) == (other.categories, other.unseen_is_missing)
+            and (self.categories, self.unseen, self.required) == (other.categories, other.unseen, other.required)
             and len(self.subsets or ()) == len(other.subsets or ())
             and all(map(np.array_equal, self.subsets or (), other.subsets or ()))
             and np.array_equal(self.leaf, other.leaf)

@@ -2,7 +2,8 @@
 
 The JSON is read as data, without CatBoost. It rounds rows to float32 and sends them right iff ``x > border``. Most of
 its trees are symmetric: all splits of one level are the same, and the outcomes are the bits of the leaf's index, the
-first split the lowest.
+first split the lowest. A split on a category sends one value right, which it knows by its hash. What CatBoost makes of
+the target's statistics of categories (CTR) is refused.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.category_hashes import HASHES, text_of
 from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
 from certiforest.ensemble.numbers import shown
 from certiforest.formats.float32_rows import deployed_thresholds, singles
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
 
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
@@ -65,12 +67,26 @@ def open_catboost(model: Any, content: bytes) -> Opened:
     def score(rows: NDArray) -> NDArray:
         return model.predict(rows) if opened.is_regressor else model.predict_proba(rows)[:, 1]
 
-    return opened._replace(
+    opened = opened._replace(
         name=type(model).__name__,
         predict=lambda rows: np.ravel(model.predict(rows)).astype(opened.ensemble.classes.dtype),
         raw=lambda rows: model.predict(rows, prediction_type="RawFormulaVal"),
         score=score,
     )
+    return opened.asked_by(with_texts(list(opened.ensemble.unseen))) if opened.ensemble.unseen else opened
+
+
+def with_texts(columns: list[int]) -> Function:
+    """Return what makes of rows such that have texts in the place of hashes."""
+
+    def ask(rows: NDArray[np.float64]) -> Any:
+        cells = rows.astype(object)
+        for f in columns:
+            texts = {number: text_of(int(number)) for number in np.unique(rows[:, f]).tolist()}
+            cells[:, f] = [texts[number] for number in rows[:, f].tolist()]
+        return cells
+
+    return ask
 
 
 def parse_catboost(content: bytes, *, source: str = "the content") -> Opened:
@@ -120,13 +136,18 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
         trees = [_read_nested(i, t, columns, table) for i, t in enumerate(entries(document, "trees"))]
     else:
         trees = [_read_symmetric(i, t, columns, table) for i, t in enumerate(entries(document, "oblivious_trees"))]
+    categorical = columns.of_categories.tolist()
     ensemble = TreeEnsemble.from_trees(
         trees,
-        n_features=int(columns.place.max()) + 1,
+        n_features=max([*columns.place.tolist(), *categorical]) + 1,
         classes=labels if classes is None else classes,
         feature_names=names,
         scores=table.table(),
         base=base,
+        subsets=[[HASHES + value % 2**32] for value in columns.value.tolist()] if categorical else None,
+        categories=dict.fromkeys(categorical, ()) or None,
+        unseen=dict.fromkeys(categorical, "hashed"),
+        required=categorical,
     )
     return Opened(
         ensemble,
@@ -154,62 +175,110 @@ def _read_labels(parameters: Any) -> list:
 
 
 class _Columns(NamedTuple):
-    """The columns that trees may test, and all borders that they have; splits point to them by ``split_index``."""
+    """The columns that trees may test, and all borders and values that they have; splits point to them, in this order.
+
+    Values are hashes of categories.
+    """
 
     place: NDArray[np.int64]  # of each float feature in a row
     missing_left: NDArray[np.bool_]  # of each float feature: whether NaN is below all borders, else above
     feature: NDArray[np.int64]  # of each border, its float feature
     border: NDArray[np.float32]
+    of_categories: NDArray[np.int64]  # of each categorical feature, its place in a row
+    category: NDArray[np.int64]  # of each value, its categorical feature
+    value: NDArray[np.int64]
+
+
+class _Split(NamedTuple):
+    """A split: ``subset`` is the number of the value that goes right, -1 where there is a border."""
+
+    feature: int
+    border: float
+    missing_left: bool
+    subset: int
+
+
+LEAF = _Split(-1, 0.0, missing_left=False, subset=-1)
 
 
 def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
     info = entry(document, "features_info")
     for kind in info if isinstance(info, dict) else ():
-        if kind.endswith("_features") and kind != "float_features" and entries(document, "features_info", kind):
+        is_known = kind in ("float_features", "categorical_features")
+        if not is_known and (kind.endswith("_features") or kind == "ctrs") and entries(document, "features_info", kind):
             raise ModelError(
-                f"Expected features that are numbers, got {kind.replace('_', ' ')}, splits on which are not supported;"
-                " fit with one-hot encoded categories instead."
+                "Expected numbers and categories that are compared one by one, got"
+                f" {'statistics of the target (CTR)' if kind == 'ctrs' else kind.replace('_', ' ')}, numbers that"
+                " CatBoost makes of other rows; fit with one_hot_max_size of at least the number of categories."
             )
-    features = entries(document, "features_info", "float_features")
-    place = np.array([integer(feature, "flat_feature_index", may_be_text=False) for feature in features], np.int64)
-    if not len(place) or place.min() < 0 or (np.diff(place) <= 0).any():
-        raise ModelError("Expected features that are numbers, each with a flat_feature_index above the last, got none.")
-    if [integer(feature, "feature_index", may_be_text=False) for feature in features] != list(range(len(features))):
-        raise ModelError("Expected float_features to be numbered in order by feature_index, got another order.")
+    features, categorical = (
+        entries(info, kind) if _has(info, kind) else [] for kind in ("float_features", "categorical_features")
+    )
+    place, of_categories = _places(features), _places(categorical)
+    if not len(features) + len(categorical) or set(place) & set(of_categories):
+        raise ModelError("Expected features, each with a flat_feature_index of its own, got none or one twice.")
     borders = [
         singles(feature, "borders") if _has(feature, "borders") else np.empty(0, np.float32) for feature in features
     ]
     if not all(np.isfinite(own).all() and (np.diff(own) > 0).all() for own in borders):
         raise ModelError("Expected the borders of each feature to be finite and to rise, got others.")
+    values = [integers(feature, "values") if _has(feature, "values") else np.empty(0, int) for feature in categorical]
+    if not all(len({*own.tolist()}) == len(own) and ((own >= -(2**31)) & (own < 2**31)).all() for own in values):
+        raise ModelError("Expected the values of each category to be hashes of 32 bits, each once, got others.")
     treatment = [string(feature, "nan_value_treatment") for feature in features]
     if not set(treatment) <= {"AsIs", "AsFalse", "AsTrue"}:
         raise ModelError(f"Expected nan_value_treatment to be AsIs, AsFalse or AsTrue, got {shown(treatment)}.")
     if [entry(feature, "has_nans") for feature in features] != [word != "AsIs" for word in treatment]:
         raise ModelError("Expected has_nans where nan_value_treatment is not AsIs, got it otherwise.")
-    names = [str(feature.get("feature_id", "")) for feature in features]
-    keeps_names = all(names) and place.tolist() == list(range(len(place)))
-    of_border = np.repeat(np.arange(len(features)), [len(own) for own in borders])
-    missing_left = np.array([word != "AsTrue" for word in treatment])
-    return _Columns(place, missing_left, of_border, np.concatenate(borders)), names if keeps_names else None
+    by_place = dict(zip([*place, *of_categories], [*features, *categorical], strict=True))
+    names = [str(by_place[f].get("feature_id", "")) for f in sorted(by_place)]
+    keeps_names = all(names) and sorted(by_place) == list(range(len(by_place)))
+    columns = _Columns(
+        place=np.array(place, np.int64),
+        missing_left=np.array([word != "AsTrue" for word in treatment], bool),
+        feature=np.repeat(np.arange(len(features)), [len(own) for own in borders]),
+        border=np.concatenate([np.empty(0, np.float32), *borders]),
+        of_categories=np.array(of_categories, np.int64),
+        category=np.repeat(np.arange(len(categorical)), [len(own) for own in values]),
+        value=np.concatenate([np.empty(0, np.int64), *values]),
+    )
+    return columns, names if keeps_names else None
 
 
-def _read_split(index: int, split: Any, columns: _Columns) -> tuple[int, float, bool]:
-    """Return feature, border and whether NaN goes left.
+def _places(features: list[Any]) -> list[int]:
+    """Return the places of features in a row, which rise."""
+    place = [integer(feature, "flat_feature_index", may_be_text=False) for feature in features]
+    if min(place, default=0) < 0 or sorted({*place}) != place:
+        raise ModelError("Expected features each with a flat_feature_index above the last, got others.")
+    if [integer(feature, "feature_index", may_be_text=False) for feature in features] != list(range(len(features))):
+        raise ModelError("Expected features of a kind to be numbered in order by feature_index, got another order.")
+    return place
 
-    The file gives the border twice: with the split, and at its index in all borders.
-    """
+
+def _read_split(index: int, split: Any, columns: _Columns) -> _Split:
+    """Read a split. The file gives its border or value twice: with the split, and at its index in all of them."""
     kind = string(split, "split_type")
-    if kind != "FloatFeature":
-        raise ModelError(f"Expected thresholds only, got a split of the kind {shown(kind)} in tree {index}.")
+    if kind not in ("FloatFeature", "OneHotFeature"):
+        raise ModelError(f"Expected borders and values only, got a split of the kind {shown(kind)} in tree {index}.")
+    is_set = kind == "OneHotFeature"
     # CatBoost reads a number that is written as text as 0.
-    feature, place = (integer(split, name, may_be_text=False) for name in ("float_feature_index", "split_index"))
-    (border,) = singles({"border": [entry(split, "border")]}, "border")
-    if not 0 <= place < len(columns.border) or (feature, border) != (columns.feature[place], columns.border[place]):
+    names = ("cat_feature_index" if is_set else "float_feature_index", "split_index")
+    feature, place = (integer(split, name, may_be_text=False) for name in names)
+    if is_set:
+        given: Any = integer(split, "value", may_be_text=False)
+        owner, place = columns.category, place - len(columns.border)
+    else:
+        (given,) = singles({"border": [entry(split, "border")]}, "border")
+        owner = columns.feature
+    number: NDArray = columns.value if is_set else columns.border
+    if not 0 <= place < len(number) or (feature, given) != (owner[place], number[place]):
         raise ModelError(
-            f"Expected a split of tree {index} to have the feature and border that its split_index {place} has in"
+            f"Expected a split of tree {index} to have the feature and the border or value that its split_index has in"
             " features_info, got others."
         )
-    return int(columns.place[feature]), float(border), bool(columns.missing_left[feature])
+    if is_set:
+        return _Split(int(columns.of_categories[feature]), math.nan, missing_left=False, subset=place)
+    return _Split(int(columns.place[feature]), float(given), bool(columns.missing_left[feature]), subset=-1)
 
 
 def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
@@ -221,38 +290,47 @@ def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable)
     n_inner, n_leaves = 2**depth - 1, 2**depth
     # Nodes by levels: those of level i are 2**i - 1 to 2**(i+1) - 2, and the last outcome is the last bit of a place.
     level = np.repeat(np.arange(depth), 2 ** np.arange(depth))
-    columns_of_splits = zip(*splits, strict=True) if depth else ([], [], [])
-    feature, border, missing_left = (np.array(column)[level] for column in columns_of_splits)
+    splits = [splits[i] for i in level]
     bits = np.arange(n_leaves)[:, None] >> np.arange(depth)[::-1] & 1
     leaf = table.add(value.reshape(n_leaves, -1)[bits @ (1 << np.arange(depth))])
     left = 2 * np.arange(n_inner) + 1
     none = np.full(n_leaves, -1)
+    sides = np.concatenate([left, none]), np.concatenate([left + 1, none])
+    return _as_nodes(*sides, [*splits, *[LEAF] * n_leaves], np.concatenate([np.full(n_inner, -1), leaf]))
+
+
+def _as_nodes(left: ArrayLike, right: ArrayLike, splits: list[_Split], leaf: ArrayLike) -> Nodes:
+    """Return nodes, of which those that test for a value send it left."""
+    feature, border, missing_left, subset = (np.array(column) for column in zip(*splits, strict=True))
+    is_set = subset >= 0
+    threshold = deployed_thresholds(np.where(is_set, 0.0, border))
     return Nodes(
-        left=np.concatenate([left, none]),
-        right=np.concatenate([left + 1, none]),
-        feature=np.concatenate([np.asarray(feature, np.int64), none]),
-        threshold=np.concatenate([deployed_thresholds(np.asarray(border, np.float64)), np.zeros(n_leaves)]),
-        leaf=np.concatenate([np.full(n_inner, -1), leaf]),
-        missing_left=np.concatenate([np.asarray(missing_left, bool), np.zeros(n_leaves, bool)]),
+        left=np.where(is_set, right, left),
+        right=np.where(is_set, left, right),
+        feature=feature,
+        threshold=np.where(is_set, np.nan, threshold),
+        leaf=leaf,
+        missing_left=missing_left,
+        subset=subset,
     )
 
 
 def _read_nested(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
-    nodes: tuple[list[Any], ...] = ([], [], [], [], [], [])
-    left, right, feature, border, leaf, missing_left = nodes
+    left, right, leaf, splits = list[int](), list[int](), list[int](), list[_Split]()
     waiting: list[tuple[Any, list[int] | None, int]] = [(tree, None, 0)]
     while waiting:
         node, children, parent = waiting.pop()
         if children is not None:
             children[parent] = len(left)
         if _has(node, "split"):
-            f, v, m = _read_split(index, entry(node, "split"), columns)
+            splits.append(_read_split(index, entry(node, "split"), columns))
             waiting += [(entry(node, "right"), right, len(left)), (entry(node, "left"), left, len(left))]
-            row = -1
+            leaf.append(-1)
         else:
             value = entry(node, "value")
             scores = numbers({"value": value if isinstance(value, list) else [value]}, "value", size=table.n_outputs)
-            f, v, m, row = -1, 0.0, False, int(table.add(scores[None])[0])
-        for column, number in zip(nodes, (-1, -1, f, v, row, m), strict=True):
-            column.append(number)
-    return Nodes(left, right, feature, deployed_thresholds(np.array(border)), leaf, missing_left)
+            splits.append(LEAF)
+            leaf.append(int(table.add(scores[None])[0]))
+        left.append(-1)
+        right.append(-1)
+    return _as_nodes(left, right, splits, leaf)

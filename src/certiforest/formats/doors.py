@@ -225,14 +225,7 @@ def _translate_once(model: Any, how: How, content: Any, open_model: Callable[[An
 
 def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
     """Hash what decides the predictions of a model, and those of its own attributes that are plain."""
-    plain: dict[str, Any] = {}
-    for name, value in vars(model).items():
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            plain[name] = (value.dtype.str, value.shape, value.tolist())
-        elif isinstance(value, np.ndarray) and all(isinstance(entry, PLAIN) for entry in value.flat):
-            plain[name] = value.tolist()
-        elif isinstance(value, PLAIN):
-            plain[name] = value
+    plain = {name: _plain(value) for name, value in vars(model).items()}
     digest = hashlib.sha256(repr((type(model), plain)).encode())
     if isinstance(content, list):
         for array in content:
@@ -241,6 +234,17 @@ def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
     else:
         digest.update(content.encode() if isinstance(content, str) else content)
     return digest.digest()
+
+
+def _plain(value: Any) -> Any:
+    """Return plain values, and arrays and lists of them, as what `repr` writes in full; None for all others."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.dtype.str, value.shape, value.tolist()
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value if isinstance(value, PLAIN) else None
 
 
 def _read(path: Path) -> Opened:

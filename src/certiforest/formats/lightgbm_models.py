@@ -140,8 +140,7 @@ class _Parser:
             feature_names=None if _are_made_up(names) else names,
             scores=table.table(),
             subsets=table.subsets or None,
-            categories=self._read_categories(names, header) if table.subsets else None,
-            unseen_is_missing=True,
+            **(self._read_categories(names, header) if table.subsets else {}),
             blanks=_blanks(sections),
         )
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
@@ -168,15 +167,19 @@ class _Parser:
             is_regressor=is_regressor,
         )
 
-    def _read_categories(self, names: list[str], header: dict[str, str]) -> dict[int, list] | None:
-        """Return the values that codes stand for, which LightGBM keeps of data frames, as JSON after the parameters."""
+    def _read_categories(self, names: list[str], header: dict[str, str]) -> dict[str, Any]:
+        """Return the values that codes stand for, which LightGBM keeps of data frames, as JSON after the parameters.
+
+        Others are missing to it, as which they are in no set.
+        """
         line = next((line for line in self._lines if line.startswith("pandas_categorical:")), "")
         found = read_json(line.partition(":")[2]) if line.partition(":")[2].strip() not in ("", "null") else []
         # Columns of data frames that are categories, in their order: those whose feature_infos list values.
         columns = [f for f, info in enumerate(header["feature_infos"].split()) if info != "none" and info[0] != "["]
         if not isinstance(found, list) or len(found) != len(columns) or "none" in header["feature_infos"].split():
-            return None  # a column that trees do not use may be one of them, or not
-        return of_one_kind(dict(zip(columns, found, strict=True)))
+            return {}  # a column that trees do not use may be one of them, or not
+        categories = of_one_kind(dict(zip(columns, found, strict=True)))
+        return {"categories": categories, "unseen": dict.fromkeys(categories or (), "other")}
 
     def _read_objective(self, header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         objective, *options = header.get("objective", "none").split()

@@ -37,6 +37,7 @@ class Opened(NamedTuple):
     is_regressor: bool = False  # whose classes are "below the threshold" and "not below"
     n_averaged: int = 0  # how many trees' probabilities the model takes the mean of; 0 if it does something else
     has_threshold: bool = False  # of its own
+    ask: Function | None = None  # makes of rows what the model takes, where that is something else
 
     def finish(self, threshold: float | None) -> TreeEnsemble:
         """Put a threshold on the model if there is one, prove the translation and return it."""
@@ -49,6 +50,15 @@ class Opened(NamedTuple):
         if opened.predict is not None:
             prove(opened.ensemble, opened.name, opened.predict, opened.raw, dtype=opened.dtype, slack=opened.slack)
         return opened.ensemble
+
+    def asked_by(self, ask: Function) -> Opened:
+        """Return the model whose functions take what ``ask`` makes of rows."""
+
+        def after(function: Function | None) -> Function | None:
+            return None if function is None else lambda rows: function(ask(rows))
+
+        raw, score = after(self.raw), after(self.score)
+        return self._replace(predict=after(self.predict), raw=raw, score=score, ask=ask)
 
     def with_threshold(self, threshold: float) -> Opened:
         """Return the model that says its second class iff its score is at least the threshold."""

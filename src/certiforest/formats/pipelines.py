@@ -1,123 +1,245 @@
-"""Pipelines: steps that treat each column for itself, folded into the thresholds of the model behind them.
+"""Pipelines: steps that treat each column for itself, folded into the splits of the model behind them.
 
 Every threshold becomes the largest float64 that the steps, with all their own rounding, take to the left of it. It is
 found by bisection over floats, so that nothing has to be known about a step but that it never turns the order of
-numbers.
+numbers. A column that an encoder takes is a category: every value that encoders know, one that they do not know, and
+none at all go through the steps, and a split becomes one that sends left the values that went left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.opened import Function
-from certiforest.formats.sklearn_models import takes_missing
+from certiforest.formats.steps import Steps
 
-SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 FARTHEST = 2.0**600  # numbers that steps are asked about; thresholds of libraries are far smaller
 
 
-def sources_of(step: Any, n_features: int) -> list[int]:
-    """Return which column each column that a step makes is made of."""
-    name = type(step).__name__
-    own = list(range(n_features))
-    if step in (None, "passthrough"):
-        return own
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps:
-            own = [own[c] for c in sources_of(inner, len(own))]
-        return own
-    if isinstance(step, ColumnTransformer):
-        made = []
-        for part, inner, _ in step.transformers_:
-            if inner != "drop":
-                columns = [own[c] for c in step._transformer_to_input_indices[part]]
-                made += [columns[c] for c in sources_of(inner, len(columns))]
-        return made
-    if isinstance(step, FunctionTransformer) and step.func is None:
-        return own
-    if isinstance(step, SCALERS) and (getattr(step, "scale_", None) is None or (np.asarray(step.scale_) > 0).all()):
-        return own
-    if isinstance(step, SimpleImputer) and _fills_nan(step):
-        return own
-    raise ModelError(
-        "Expected steps that treat each column for itself and keep its order (StandardScaler, MinMaxScaler,"
-        " MaxAbsScaler, RobustScaler, SimpleImputer of NaN without an indicator, ColumnTransformer of these), got"
-        f" {name}; certify the model at the end on transformed rows instead: as_ensemble(pipeline[-1])."
+class _Category(NamedTuple):
+    """A column of rows that is a category: what rows hold, for known values, an unseen one and a missing one."""
+
+    known: NDArray[np.float64]
+    takes_unseen: bool
+    takes_missing: bool
+    made: NDArray[np.float64]  # what steps make of them, (n_known + 2, n_made); NaN of what they refuse
+
+
+def fold(ensemble: TreeEnsemble, steps: Steps) -> TreeEnsemble:
+    """Return the ensemble that does to rows what the given one does to what steps make of them."""
+    texts = any(values and not are_numbers(values) for values in (ensemble.categories or {}).values())
+    if len(steps.made) != ensemble.n_features or ensemble.blanks is not None or texts or ensemble.required:
+        raise ModelError("Expected steps that make the columns of a model of numbers, got others.")
+    known = _known_numbers(ensemble, steps)
+    row = np.zeros(steps.n_features)
+    for f, numbers in known.items():
+        row[f] = numbers[0]
+    categories = {f: _ask_about(ensemble, steps, row, f, numbers) for f, numbers in known.items()}
+    source = np.array([column.source for column in steps.made], np.int64)
+    is_number = ~np.isin(source, list(categories))
+    # What becomes of numbers that are missing.
+    gap = row.copy()
+    gap[[f for f in range(steps.n_features) if f not in categories]] = np.nan
+    filled = _made_of(steps, gap)
+    is_refused = np.ones(len(source), bool) if filled is None else np.isnan(filled) & (ensemble.missing_left is None)
+    required = {f for f in range(steps.n_features) if f not in categories} if filled is None else set()
+    required |= {*source[is_refused & is_number].tolist()}
+    required |= {f for f, category in categories.items() if not category.takes_missing}
+    never = is_number if filled is None else is_number & ~(np.isnan(filled) & ~is_refused)
+    ensemble = ensemble.never_missing(never)
+    columns = _fold_numbers(ensemble, steps, row, filled, is_number)
+    trees, subsets = _fold_categories(ensemble, source, categories, columns)
+    may_miss = len(required) < steps.n_features
+    values: dict[int, Any] = dict(steps.values)
+    for made, own in (ensemble.categories or {}).items():
+        values.setdefault(int(source[made]), own)
+    return TreeEnsemble.from_trees(
+        [tree if may_miss else tree._replace(missing_left=None) for tree in trees],
+        n_features=steps.n_features,
+        classes=ensemble.classes,
+        scores=ensemble.scores,
+        base=ensemble.base,
+        subsets=subsets if categories else None,
+        categories=values or None,
+        unseen={f: "other" if categories[f].takes_unseen else "refused" for f in values if f in categories},
+        required=sorted(required) if may_miss else (),
+        blanks=_blanks(steps, row, filled, [m for m in _tested(ensemble) if is_number[m]]) or None,
     )
 
 
-def _fills_nan(step: SimpleImputer) -> bool:
-    """Tell whether an imputer does nothing but fill NaN by a number, in every column."""
-    value = step.missing_values
-    is_nan = isinstance(value, float) and value != value
-    return is_nan and not step.add_indicator and not np.isnan(np.asarray(step.statistics_, np.float64)).any()
+def _tested(ensemble: TreeEnsemble) -> list[int]:
+    return np.unique(ensemble.feature[ensemble.feature >= 0]).tolist()
 
 
-def fold(ensemble: TreeEnsemble, transform: Function, source: NDArray[np.int64], n_features: int) -> TreeEnsemble:
-    """Return the ensemble that does to rows what the given one does to transformed rows.
+def _known_numbers(ensemble: TreeEnsemble, steps: Steps) -> dict[int, NDArray[np.float64]]:
+    """Return what rows may hold in columns that are categories: encoded ones, and those tested for sets as they are.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    transform : callable
-        Takes rows, each column for itself, without turning its order.
-    source : ndarray of int64, shape (ensemble.n_features,)
-        The column of a row that each transformed one is made of.
-    n_features : int
-        Length of a row.
+    A column that is both a number and a category is refused.
     """
-    if len(source) != ensemble.n_features or ensemble.subset is not None or ensemble.blanks is not None:
-        raise ModelError("Expected steps that make the columns of a model of thresholds, got others.")
-    filled = transform(np.full((1, n_features), np.nan))[0] if takes_missing(transform, n_features) else None
-    if filled is not None:
-        ensemble = ensemble.never_missing(~np.isnan(filled))
-        if ensemble.missing_left is None and np.isnan(filled).any():
-            filled = None
+    known = {
+        f: np.array(values if are_numbers(values) else range(len(values)), np.float64)
+        for f, values in steps.values.items()
+    }
+    if not all(map(len, known.values())):
+        raise ModelError("Expected encoders of columns that have values, got one of missing values only.")
+    of_sets: dict[int, set[float]] = {}
+    for made in _tested(ensemble):
+        column, is_set = steps.made[made], made in ensemble.categorical
+        if is_set and column.is_raw:
+            own = set((ensemble.categories or {}).get(made, ()))
+            for node in np.flatnonzero((ensemble.feature == made) & (ensemble.subset >= 0)):  # type: ignore[operator]
+                own.update(ensemble.subsets[ensemble.subset[node]].tolist())  # type: ignore[index]
+            of_sets.setdefault(column.source, {0.0}).update(own)
+        elif is_set and not column.is_encoded:
+            raise ModelError(f"Expected categories as the model takes them, got column {column.source} scaled.")
+    for made in _tested(ensemble):
+        column = steps.made[made]
+        is_category = column.is_encoded or made in ensemble.categorical
+        is_both = column.source in known and column.source in of_sets
+        if is_both or (column.source in {*known, *of_sets} and not is_category):
+            raise ModelError(
+                f"Expected each column to be a number or a category, got column {column.source}, which is both to the"
+                " model; certify the model at the end on transformed rows instead: as_ensemble(pipeline[-1])."
+            )
+    return known | {f: np.array(sorted(numbers)) for f, numbers in of_sets.items()}
+
+
+def _made_of(steps: Steps, row: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return what steps make of a row, None if they refuse it."""
+    try:
+        return steps.transform(row[None])[0]
+    except (ValueError, TypeError):
+        return None
+
+
+def _ask_about(
+    ensemble: TreeEnsemble, steps: Steps, row: NDArray[np.float64], f: int, known: NDArray[np.float64]
+) -> _Category:
+    """Find out what steps make of the values of a category, the others being those of a row."""
+    unseen = known.max() + 1
+    if unseen == known.max():
+        raise ModelError(f"Expected categories below 2**53, got {known.max()} in column {f}.")
+    rows = np.tile(row, (len(known), 1))
+    rows[:, f] = known
+    made, takes = [steps.transform(rows)], []
+    for value in (unseen, np.nan):
+        other = row.copy()
+        other[f] = value
+        found = _made_of(steps, other)
+        takes.append(found is not None and (ensemble.missing_left is not None or not np.isnan(found).any()))
+        made.append(np.full((1, len(steps.made)), np.nan) if found is None else found[None])
+    takes_unseen, takes_missing = takes
+    return _Category(known, takes_unseen, takes_missing, np.vstack(made))
+
+
+def _fold_numbers(
+    ensemble: TreeEnsemble,
+    steps: Steps,
+    row: NDArray[np.float64],
+    filled: NDArray[np.float64] | None,
+    is_number: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return thresholds in the units of rows, and which splits send missing values left, where numbers are compared."""
     node = ensemble.number_splits
+    node = node[is_number[ensemble.feature[node]]]
     made, v = ensemble.feature[node], ensemble.threshold[node]
-    column = source[made]
+    threshold = ensemble.threshold.copy()
+    threshold[node] = _last_below(steps, row, made, v)
+    missing_left = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left.copy()
+    if filled is not None:
+        value = filled[np.maximum(ensemble.feature, 0)]
+        by_value = (ensemble.feature >= 0) & (value <= ensemble.threshold)
+        missing_left = np.where(np.isnan(value) | np.isnan(ensemble.threshold), missing_left, by_value)
+    return threshold, missing_left
+
+
+def _last_below(
+    steps: Steps, row: NDArray[np.float64], made: NDArray[np.int64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the largest floats that steps take to at most ``v`` in columns that they make, the others as in a row."""
+    column = np.array([steps.made[m].source for m in made], np.int64)
     order = np.argsort(column, kind="stable")
-    place = np.empty(len(node), np.int64)  # among the splits on one column
-    place[order] = np.arange(len(node)) - np.searchsorted(column[order], column[order])
-    rows = np.zeros((place.max(initial=0) + 1, n_features))
+    place = np.empty(len(made), np.int64)  # among the thresholds of one column
+    place[order] = np.arange(len(made)) - np.searchsorted(column[order], column[order])
+    rows = np.tile(row, (place.max(initial=0) + 1, 1))
 
     def goes_left(value: NDArray[np.float64]) -> NDArray[np.bool_]:
         rows[place, column] = value
         with np.errstate(over="ignore", invalid="ignore"):
-            return transform(rows)[place, made] <= v
+            return steps.transform(rows, absent=0.0)[place, made] <= v
 
-    ends = np.full(len(node), -FARTHEST), np.full(len(node), FARTHEST)
+    ends = np.full(len(made), -FARTHEST), np.full(len(made), FARTHEST)
     try:
-        is_folded = not len(node) or (goes_left(ends[0]).all() and (goes_left(ends[1]) == (v == LARGEST)).all())
+        is_folded = not len(made) or (goes_left(ends[0]).all() and (goes_left(ends[1]) == (v == LARGEST)).all())
     except ValueError as error:  # what a step says of infinity
         raise ModelError(f"Expected steps that take numbers up to {FARTHEST:.0e}, got others ({error}).") from None
     if not is_folded:
         raise ModelError("Expected steps that bring numbers to both sides of every threshold, got others.")
-    threshold = ensemble.threshold.copy()
-    threshold[node] = np.where(v == LARGEST, LARGEST, last_left(goes_left, *ends))
-    missing_left = None
-    if filled is not None:
-        kept = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
-        value = filled[np.maximum(ensemble.feature, 0)]
-        by_value = (ensemble.feature >= 0) & (value <= ensemble.threshold)
-        missing_left = np.where(np.isnan(value) | np.isnan(ensemble.threshold), kept, by_value)
-    return ensemble.replace(
-        feature=np.where(ensemble.feature < 0, -1, source[np.maximum(ensemble.feature, 0)]),
-        threshold=threshold,
-        missing_left=missing_left,
-        n_features=n_features,
-        feature_names=None,
-    )
+    return np.where(v == LARGEST, LARGEST, last_left(goes_left, *ends))
+
+
+def _blanks(
+    steps: Steps, row: NDArray[np.float64], filled: NDArray[np.float64] | None, made: list[int]
+) -> dict[int, tuple[float, float]]:
+    """Return, by column, the numbers that a sparse matrix has no entry for, where the model takes that for missing."""
+    found: dict[int, tuple[float, float]] = {}
+    if not steps.loses_zeros or not made:
+        return found
+    zeros = np.zeros(len(made))
+    low, high = (_last_below(steps, row, np.array(made), v) for v in (np.nextafter(zeros, -1.0), zeros))
+    for m, first, last in zip(made, np.nextafter(low, np.inf).tolist(), high.tolist(), strict=True):
+        column = steps.made[m].source
+        if first > last:
+            continue
+        if found.setdefault(column, (first, last)) != (first, last) or (filled is not None and not np.isnan(filled[m])):
+            raise ModelError(
+                "Expected zeros to be numbers, got a sparse matrix, in which XGBoost takes them for missing, while"
+                " missing values are filled; fit with ColumnTransformer(..., sparse_threshold=0) and"
+                " OneHotEncoder(sparse_output=False)."
+            )
+    return found
+
+
+def _fold_categories(
+    ensemble: TreeEnsemble,
+    source: NDArray[np.int64],
+    categories: dict[int, _Category],
+    numbers: tuple[NDArray[np.float64], NDArray[np.bool_]],
+) -> tuple[list[Nodes], list[NDArray[np.float64]]]:
+    """Return the trees, with sets of values where categories are tested, and the sets."""
+    threshold, missing_left = (column.copy() for column in numbers)
+    subset, sets = np.full(ensemble.n_nodes, -1), dict[tuple[float, ...], int]()
+    sides = np.arange(1, ensemble.n_nodes + 1), ensemble.right.astype(np.int64)
+    left, right = (np.where(ensemble.feature >= 0, side, -1) for side in sides)
+    kept = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
+    feature = np.where(ensemble.feature >= 0, source[np.maximum(ensemble.feature, 0)], -1)
+    for node in np.flatnonzero(np.isin(feature, list(categories))):
+        category = categories[int(feature[node])]
+        x = category.made[:, ensemble.feature[node]]
+        if ensemble.subset is not None and ensemble.subsets is not None and ensemble.subset[node] >= 0:
+            is_left = np.isin(x, ensemble.subsets[ensemble.subset[node]])
+        else:
+            is_left = x <= ensemble.threshold[node]
+        is_left = np.where(np.isnan(x), kept[node], is_left)
+        swaps = is_left[-2]  # whatever is not in the set goes right, as unseen values do
+        values = tuple(category.known[is_left[:-2] != swaps].tolist())
+        subset[node] = sets.setdefault(values, len(sets))
+        threshold[node], missing_left[node] = np.nan, is_left[-1] != swaps
+        if swaps:
+            left[node], right[node] = right[node], left[node]
+    trees = []
+    for start, end in zip(ensemble.tree_start[:-1].tolist(), ensemble.tree_start[1:].tolist(), strict=True):
+        part = slice(start, end)
+        below = (np.where(side[part] >= 0, side[part] - start, -1) for side in (left, right))
+        columns = (feature, threshold, ensemble.leaf, missing_left, subset)
+        trees.append(Nodes(*below, *(column[part] for column in columns)))
+    return trees, [np.array(values) for values in sets]
 
 
 def last_left(

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble.categories import Codes
+from certiforest.ensemble.category_hashes import hash_of
 from certiforest.ensemble.tree_kernels import LARGEST
 
 N_ROWS = 4_096
@@ -58,6 +60,8 @@ def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArra
         values.append(np.full(len(split), np.nan))
     value = np.choose(rng.integers(len(values), size=len(split)), values)
     rows[chosen, ensemble.feature[split]] = np.clip(value, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+    for f in ensemble.required:
+        rows[np.isnan(rows[:, f]), f] = _values(ensemble, f)[0]
     return rows
 
 
@@ -74,24 +78,28 @@ def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) 
     for f, cuts in zip(tested, np.split(threshold[order], start)[1:], strict=True):
         margin = (cuts.max() - cuts.min()) / 4 or max(abs(cuts[0]) / 4, 1.0)
         rows[:, f] = rng.uniform(cuts.min() - margin, cuts.max() + margin, n_rows)
-    for f in ensemble.categorical:
-        rows[:, f] = rng.choice(_categories(ensemble, f), n_rows)
+    for f in {*ensemble.categorical.tolist(), *(ensemble.categories or {})}:
+        rows[:, f] = rng.choice(_values(ensemble, f), n_rows)
     for f, pair in (ensemble.blanks or {}).items():
         rows[:, f] = np.where(rng.random(n_rows) < 0.1, rng.choice(pair, n_rows), rows[:, f])
     if ensemble.missing_left is not None:
-        tested = np.unique(ensemble.feature[ensemble.feature >= 0])
+        tested = np.setdiff1d(ensemble.feature[ensemble.feature >= 0], ensemble.required).astype(np.int64)
         share = rng.choice([0.0, 0.1, 0.5], n_rows)
         rows[:, tested] = np.where(rng.random((n_rows, len(tested))) < share[:, None], np.nan, rows[:, tested])
     return rows
 
 
-def _categories(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
-    """Return the values that a category is compared with, and one above."""
-    assert ensemble.subset is not None
-    assert ensemble.subsets is not None
-    used = np.unique(ensemble.subset[(ensemble.feature == feature) & (ensemble.subset >= 0)])
-    values = np.unique(np.concatenate([ensemble.subsets[s] for s in used] + [np.zeros(1)]))
-    return np.append(values, values[-1] + 1)
+def _values(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
+    """Return the values of a category, those that it is compared with at least, and one that is none of them."""
+    values = Codes((ensemble.categories or {}).get(feature, ()), unseen := ensemble.unseen.get(feature)).values()
+    found = [np.array([*values]), np.zeros(int(not values))]
+    if ensemble.subset is not None and ensemble.subsets is not None:
+        used = np.unique(ensemble.subset[(ensemble.feature == feature) & (ensemble.subset >= 0)])
+        found += [ensemble.subsets[s] for s in used]
+    if unseen == "hashed":
+        return np.concatenate([*found[2:], [hash_of("unseen"), hash_of("not seen")]])
+    known = np.unique(np.concatenate(found))
+    return known if unseen == "refused" else np.append(known, known[-1] + 1)
 
 
 def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.formats.asked_rows import asker
 from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
@@ -100,7 +101,7 @@ def open_sklearn(model: Any, voting: str | None, *, needs_probability: bool) -> 
 
 def _open_voting(model: Any, name: str) -> Opened:
     trees = _trees_of(model)
-    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
+    kind = {"may_miss": takes_missing(model.predict, np.full(model.n_features_in_, np.nan))}
     ensemble = TreeEnsemble.from_trees(
         [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1), **kind) for tree in trees],
         **_columns(model),
@@ -127,7 +128,7 @@ def _open_averaging(model: Any, name: str) -> Opened:
     is_regressor = isinstance(model, REGRESSORS)
     table = ScoreTable(1 if is_regressor else len(model.classes_))
     values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
-    kind = {"may_miss": takes_missing(model.predict, model.n_features_in_)}
+    kind = {"may_miss": takes_missing(model.predict, np.full(model.n_features_in_, np.nan))}
     nodes = [
         _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)), **kind)
         for tree, value in zip(trees, values, strict=True)
@@ -156,17 +157,12 @@ def _open_histogram_boosting(model: Any, name: str) -> Opened:
     base = np.ravel(model._baseline_prediction)
     scores = [predictor.nodes["value"] for predictor in predictors]
     opened = _add_up(model, name, trees, scores, base, second_wins_ties=False, subsets=subsets or None)
-    texts = {f: [str(v) for v in found] for f, found in values.items() if found.dtype.kind not in "biuf"}
-    if not texts:
+    if not subsets:
         return opened
-    ensemble = opened.ensemble.replace(categories=texts, unseen_is_missing=True) if subsets else opened.ensemble
-
-    def before(function: Any) -> Any:
-        return lambda rows: function(_as_frame(model, rows, texts))
-
-    return opened._replace(
-        ensemble=ensemble, predict=before(opened.predict), raw=before(opened.raw), score=before(opened.score)
-    )
+    known = {f: (found if found.dtype.kind == "U" else found.astype(float)).tolist() for f, found in values.items()}
+    # To what was not seen, and to what is missing, splits do the same.
+    ensemble = opened.ensemble.replace(categories=known, unseen=dict.fromkeys(known, "other"))
+    return opened._replace(ensemble=ensemble).asked_by(asker(known, getattr(model, "feature_names_in_", None)))
 
 
 def _categories_of(model: Any) -> tuple[NDArray[np.int64], dict[int, NDArray]]:
@@ -184,18 +180,6 @@ def _categories_of(model: Any) -> tuple[NDArray[np.int64], dict[int, NDArray]]:
         for found in preprocessor.named_transformers_["encoder"].categories_
     ]
     return place, dict(zip(np.flatnonzero(is_categorical).tolist(), known, strict=True))
-
-
-def _as_frame(model: Any, rows: NDArray[np.float64], texts: dict[int, list[str]]) -> Any:
-    """Return rows as a data frame of what the model was fitted to: text in the place of codes."""
-    import pandas
-
-    columns: dict[Any, Any] = dict(zip(model.feature_names_in_, rows.T, strict=True))
-    for f, values in texts.items():
-        known = [*values, *(f"not {i} of {values[-1]}" for i in range(2))]
-        found = [None if code != code else known[min(int(code), len(values))] for code in rows[:, f]]
-        columns[model.feature_names_in_[f]] = pandas.Categorical(found)
-    return pandas.DataFrame(columns)
 
 
 def _add_up(
@@ -243,12 +227,12 @@ def _columns(model: Any) -> dict[str, Any]:
     return {"n_features": model.n_features_in_, "feature_names": None if names is None else names.tolist()}
 
 
-def takes_missing(predict: Callable[[NDArray], Any], n_features: int) -> bool:
-    """Tell whether a model predicts rows with NaN; that may depend on its version, its options, what is around it."""
+def takes_missing(predict: Callable[[NDArray], Any], row: NDArray[np.float64]) -> bool:
+    """Tell whether a model predicts a row of NaN; that may depend on its version, its options, what is around it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the row is without the names of its columns
         try:
-            predict(np.full((1, n_features), np.nan))
+            predict(row[None])
         except ValueError:
             return False
     return True

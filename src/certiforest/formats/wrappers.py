@@ -25,10 +25,14 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.opened import Function, Opened
-from certiforest.formats.pipelines import fold, last_left, sources_of
+from certiforest.formats.asked_rows import asker
+from certiforest.formats.opened import Opened
+from certiforest.formats.pipelines import fold, last_left
 from certiforest.formats.sklearn_models import takes_missing
+from certiforest.formats.steps import Steps
+from certiforest.formats.xgboost_models import is_xgboost_model
 
 SEARCH = GridSearchCV.__mro__[1]  # what all searches are
 THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
@@ -81,7 +85,7 @@ def parts_of(model: Any) -> list[Any]:
 
 def open_wrapper(model: Any, enter: Enter, threshold: float | None) -> Opened:
     """Translate a fitted wrapper; ``threshold`` is what will be put on it, ``enter`` opens the models inside."""
-    name, ask = type(model).__name__, _with_names(model)
+    name = type(model).__name__
     if isinstance(model, THRESHOLDS):
         opened = _open_threshold(model, enter)
     elif isinstance(model, SEARCH):
@@ -95,26 +99,18 @@ def open_wrapper(model: Any, enter: Enter, threshold: float | None) -> Opened:
     else:
         opened = _open_mean(model, enter)
 
+    ask = opened.ask or asker({}, _names_of(model))
+
     def predict(rows: NDArray[np.float64]) -> NDArray:
         return model.predict(ask(rows))
 
-    if not takes_missing(predict, opened.ensemble.n_features):
+    row = np.full(opened.ensemble.n_features, np.nan)
+    for f in opened.ensemble.required:
+        values = (opened.ensemble.categories or {}).get(f, ())
+        row[f] = values[0] if are_numbers(values) else 0.0
+    if not takes_missing(predict, row):
         opened = opened._replace(ensemble=opened.ensemble.of_numbers)
     return opened._replace(name=name, predict=predict)
-
-
-def _with_names(model: Any) -> Callable[[NDArray[np.float64]], Any]:
-    """Return what makes of rows what the model was fitted to: a data frame, if columns have names."""
-    names = _names_of(model)
-    if names is None:
-        return lambda rows: rows
-
-    def as_frame(rows: NDArray[np.float64]) -> Any:
-        import pandas
-
-        return pandas.DataFrame(rows, columns=names)
-
-    return as_frame
 
 
 def _names_of(model: Any) -> Any:
@@ -152,7 +148,8 @@ def _open_calibrated(model: Any, enter: Enter, threshold: float | None) -> Opene
     slope = -calibrator.a_ if fitted.method == "sigmoid" else float(getattr(calibrator, "increasing_", False))
     if fitted.method not in ("sigmoid", "isotonic") or not slope > 0:
         raise ModelError("Expected a calibration, sigmoid or isotonic, that rises with the score, got another.")
-    opened, ask = enter(fitted.estimator, needs_probability=True), _with_names(model)
+    opened = enter(fitted.estimator, needs_probability=True)
+    ask = opened.ask or asker({}, _names_of(model))
     inner = float if hasattr(fitted.estimator, "decision_function") else opened.sum_at  # what the calibration looks at
     ends = (-LARGEST, LARGEST) if inner is float else (0.0, 1.0)
     if inner is None:
@@ -206,7 +203,7 @@ def _open_mean(model: Any, enter: Enter) -> Opened:
         scores[:, _encoded(ensemble, classes)] = table * (weight / ensemble.n_trees)
         members.append((ensemble, np.asarray(places), scores))
     ensemble = _joined(members, classes, n_features, getattr(model, "feature_names_in_", None))
-    ask, total = _with_names(model), float(np.sum(weights))
+    ask, total = asker({}, _names_of(model)), float(np.sum(weights))
     if is_hard:
         return Opened(ensemble, name)
     return Opened(
@@ -234,7 +231,7 @@ def _open_weighted(model: Any, enter: Enter) -> Opened:
         scores = voted[_encoded(ensemble, classes)]
         members.append((ensemble, np.arange(model.n_features_in_), scores[:, 1:] if n == 2 else scores))
     ensemble = _joined(members, classes, model.n_features_in_, getattr(model, "feature_names_in_", None))
-    ask, total = _with_names(model), weights.sum() / (2 if n == 2 else 1)
+    ask, total = asker({}, _names_of(model)), weights.sum() / (2 if n == 2 else 1)
     return Opened(ensemble, "AdaBoostClassifier", raw=lambda rows: model.decision_function(ask(rows)) * total)
 
 
@@ -257,6 +254,7 @@ def _joined(
         )
     starts = np.cumsum([0] + [len(scores) for _, _, scores in members])
     may_miss = all(ensemble.missing_left is not None for ensemble in ensembles)
+    required = {int(columns[f]) for ensemble, columns, _ in members for f in ensemble.required}
     ensembles = ensembles if may_miss else [ensemble.of_numbers for ensemble in ensembles]
     return TreeEnsemble(
         np.concatenate(
@@ -269,29 +267,15 @@ def _joined(
         feature_names=None if names is None else names.tolist(),
         scores=np.concatenate([scores for _, _, scores in members]),
         missing_left=np.concatenate([e.missing_left for e in ensembles]) if may_miss else None,
+        required=sorted(required),
     )
 
 
 def _open_pipeline(model: Pipeline, opened: Opened) -> Opened:
-    """Fold the steps before a model into its thresholds."""
-    steps, ask = model[:-1], _with_names(model)
-    n_features = parts_of(model)[0].n_features_in_
-    source = sources_of(steps, n_features)
-
-    def transform(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        made = steps.transform(ask(rows)) if len(steps.steps) else rows
-        return np.asarray(made.toarray() if hasattr(made, "toarray") else made, np.float64)
-
-    names = _names_of(model)
-    ensemble = fold(opened.ensemble, transform, np.array(source, np.int64), n_features)
-    ensemble = ensemble.with_columns(None if names is None else names.tolist())
-
-    def after(function: Function | None) -> Function | None:
-        if function is None:
-            return None
-        made = _with_names(model.steps[-1][1])
-        return lambda rows: function(made(transform(rows)))
-
-    return opened._replace(
-        ensemble=ensemble, raw=after(opened.raw), score=after(opened.score), predict=after(opened.predict)
-    )
+    """Fold the steps before a model into its splits."""
+    names, last = _names_of(model), model.steps[-1][1]
+    steps = Steps(model[:-1], names, parts_of(model)[0].n_features_in_, np.nan if is_xgboost_model(last) else 0.0)
+    ensemble = fold(opened.ensemble, steps).with_columns(None if names is None else names.tolist())
+    made = (lambda rows: rows) if opened.ask is not None else asker({}, _names_of(last))
+    after = opened.asked_by(lambda rows: made(steps.transform(rows)))
+    return after._replace(ensemble=ensemble, ask=steps.ask)

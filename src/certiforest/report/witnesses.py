@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
 from certiforest.words import finite_or_none
 
@@ -91,7 +92,7 @@ def list_changes(
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
         elif f in (known := categories or {}):
-            values: dict[float, Any] = dict(enumerate(known[f]))
+            values = {number: value for value, number in Codes(known[f], None).items()}
             change["from_in_data"], change["to_in_data"] = (
                 values.get(code, code) if code == code else None for code in (float(x[f]), float(z[f]))
             )

@@ -13,7 +13,8 @@ from certiforest.training.worst_loss_kernels import weigh_rivals
 class Cells(NamedTuple):
     """The thresholds that cut each feature into cells, and how far the attacker moves it.
 
-    Cell ``k`` of feature ``f`` is ``(threshold[f, k - 1], threshold[f, k]]``.
+    Cell ``k`` of feature ``f`` is ``(threshold[f, k - 1], threshold[f, k]]``; cell ``n_cells[f]`` is that of missing
+    values, from which nobody moves one.
     """
 
     threshold: np.ndarray  # (n_features, max_cells - 1) float64
@@ -50,7 +51,7 @@ def worst_cell(cells, f, x, own_cell, lead, least_lead, price):
     """
     worst, least, worst_cost = own_cell, lead[f, own_cell], 0.0
     floor = least_lead[f]
-    if floor == least:
+    if floor == least or x != x:
         return worst, least, worst_cost
     reach, unit, norm = cells.reach[f], cells.unit[f], cells.norm
     for cell in range(own_cell + 1, cells.n_cells[f]):
@@ -74,23 +75,24 @@ def worst_cell(cells, f, x, own_cell, lead, least_lead, price):
 def write_leads(cells, value, out_lead, out_least):
     """Write by how much each class leads each other in every cell, and the least of each feature's cells.
 
-    Shapes (n_classes, n_classes, n_features, max_cells) and (n_classes, n_classes, n_features).
+    Shapes (n_classes, n_classes, n_features, max_cells + 1) and (n_classes, n_classes, n_features).
     """
     n_classes = value.shape[2]
     for own in range(n_classes):
         for rival in range(n_classes):
             for f in range(value.shape[0]):
                 least = math.inf
-                for k in range(cells.n_cells[f]):
+                for k in range(cells.n_cells[f] + 1):
                     lead = value[f, k, own] - value[f, k, rival]
                     out_lead[own, rival, f, k] = lead
-                    least = min(least, lead)
+                    if k < cells.n_cells[f]:
+                        least = min(least, lead)
                 out_least[own, rival, f] = least
 
 
 @kernel
 def sum_slopes(cells, batch, value, base, rate, out):
-    """Add the slopes of the worst-case log-loss to ``out``, shaped as ``value`` (n_features, max_cells, n_classes).
+    """Add the slopes of the worst-case log-loss to ``out``, shaped as ``value`` (n_features, max_cells + 1, n_classes).
 
     Each price moves by the factor ``exp(+-rate)`` towards the one at which the attacker spends the budget. Return the
     loss.

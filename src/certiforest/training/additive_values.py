@@ -35,8 +35,12 @@ class AdditiveModel(NamedTuple):
     ----------
     cells : Cells
         Where they step.
-    value : ndarray of float64, shape (n_features, max_cells, n_classes)
-        What each cell adds to the sum of each class.
+    value : ndarray of float64, shape (n_features, max_cells + 1, n_classes)
+        What each cell adds to the sum of each class: nothing for a feature that was never missing, and is.
+    varies : ndarray of bool, shape (n_features,)
+        Which features have several values, missing being one.
+    has_missing : bool
+        Whether any value of any row was missing.
     base : ndarray of float64, shape (n_classes,)
         Where the sums begin.
     train_loss : list of float
@@ -45,26 +49,32 @@ class AdditiveModel(NamedTuple):
 
     cells: Cells
     value: NDArray[np.float64]
+    varies: NDArray[np.bool_]
+    has_missing: bool
     base: NDArray[np.float64]
     train_loss: list[float]
 
     def ensemble(self, classes: NDArray, feature_names: list[str] | None) -> TreeEnsemble:
         """Return one balanced tree for each feature that is not constant."""
         trees, values = [], []
-        for f, n_cells in enumerate(self.cells.n_cells):
-            if n_cells > 1:
-                tree = balanced_tree(f, self.cells.threshold[f, : n_cells - 1])
-                trees.append(tree)
-                values.append(on_grid(self.value[f, np.asarray(tree.leaf)]))
+        for f in np.flatnonzero(self.varies).tolist():
+            tree = balanced_tree(f, self.cells.threshold[f, : self.cells.n_cells[f] - 1], self.has_missing)
+            trees.append(tree)
+            values.append(on_grid(self.value[f, np.asarray(tree.leaf)]))
         return sum_ensemble(trees, values, self.base, len(self.cells.n_cells), classes, feature_names)
 
 
-def balanced_tree(feature: int, thresholds: NDArray[np.float64]) -> Nodes:
-    """Return a tree that tells into which cell of a feature a value falls; leaf ``k`` is the k-th cell."""
+def balanced_tree(feature: int, thresholds: NDArray[np.float64], has_missing: bool) -> Nodes:
+    """Return a tree that tells into which cell of a feature a value falls; leaf ``k`` is the k-th cell.
+
+    If values may be missing, the root parts those that are: their cell is the one after the last.
+    """
     left: list[int] = []
     right: list[int] = []
     threshold: list[float] = []
     leaf: list[int] = []
+    if has_missing:
+        left, right, threshold, leaf = [1, -1], [2, -1], [math.nan, 0.0], [0, len(thresholds) + 1]
 
     def grow(first: int, last: int) -> int:
         node, middle = len(left), (first + last) // 2
@@ -80,7 +90,7 @@ def balanced_tree(feature: int, thresholds: NDArray[np.float64]) -> Nodes:
 
     grow(0, len(thresholds))
     is_leaf = np.array(left) < 0
-    return Nodes(np.array(left), np.array(right), np.where(is_leaf, -1, feature), np.array(threshold), np.array(leaf))
+    return Nodes(left, right, np.where(is_leaf, -1, feature), threshold, leaf, np.isnan(threshold))
 
 
 def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int) -> Cells:
@@ -89,12 +99,13 @@ def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int) -> 
     shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
     threshold, n_cells = np.full((n_features, max_cells - 1), np.inf), np.ones(n_features, np.int32)
     for f in range(n_features):
-        values = np.unique(X[:, f])
-        if len(values) == 1:
+        column = X[~np.isnan(X[:, f]), f]
+        values = np.unique(column)
+        if len(values) < 2:
             continue
         low, high = values[0], values[-1]
         wide = low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)
-        place = np.searchsorted(values, np.quantile(X[:, f], shares), side="right").clip(1, len(values) - 1)
+        place = np.searchsorted(values, np.quantile(column, shares), side="right").clip(1, len(values) - 1)
         cuts = np.unique(np.concatenate([wide, values[place - 1] + (values[place] - values[place - 1]) / 2]))
         cuts = cuts[(low <= cuts) & (cuts < high)]
         threshold[f, : len(cuts)], n_cells[f] = cuts, len(cuts) + 1
@@ -123,7 +134,7 @@ def fit_additive(
     Parameters
     ----------
     rows : LabelledRows
-        Finite values, positive weights.
+        Finite values or NaN, positive weights.
     n_classes : int
     attacker : Attacker
     max_cells : int
@@ -143,13 +154,14 @@ def fit_additive(
     rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     X, n_rows = rows.X, len(rows.X)
     cells = cut_features(X, attacker, max_cells)
-    own_cell = np.empty(X.shape, np.min_scalar_type(max_cells - 1))
+    own_cell, is_missing = np.empty(X.shape, np.min_scalar_type(max_cells)), np.isnan(X)
     for f, n_cells in enumerate(cells.n_cells):
-        own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f])
+        own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f]) + is_missing[:, f]
+    varies = (cells.n_cells > 1) | (is_missing.any(axis=0) & ~is_missing.all(axis=0))
     base = class_offsets(rows, n_classes, is_exponential=False)
     weight = rows.weight / rows.weight.mean()
     price = np.full((n_rows, n_classes), 0.0 if cells.norm == -1 else FIRST_CHARGE / cells.budget)
-    value, slope, memory, square = np.zeros((4, X.shape[1], max_cells, n_classes))
+    value, slope, memory, square = np.zeros((4, X.shape[1], max_cells + 1, n_classes))
     train_loss = []
     n_batches, n_steps = -(-n_rows // batch_size), 0
     if n_epochs is None:
@@ -171,4 +183,4 @@ def fit_additive(
             value -= learning_rate * ahead / (1 - MEMORIES[0] ** n_steps) * memory / width
         train_loss.append(loss / n_rows)
         progress(epoch + 1, n_epochs)
-    return AdditiveModel(cells, value, base, train_loss)
+    return AdditiveModel(cells, value, varies, bool(is_missing.any()), base, train_loss)

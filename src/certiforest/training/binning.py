@@ -1,7 +1,7 @@
 """Bins: training values as small integer codes, so that one pass over the rows of a node finds its best split.
 
 A feature with few distinct values gets one bin per value: nothing is lost. Any other feature is cut where its
-sorted values reach equal shares of the rows.
+sorted values reach equal shares of the rows. Values that are missing have a code of their own, after all bins.
 """
 
 from __future__ import annotations
@@ -21,22 +21,27 @@ class Bins(NamedTuple):
     Attributes
     ----------
     code : ndarray of uint8 or uint16, shape (n_features, n_rows)
-        Bin of each value; rows of one feature lie side by side because a split search reads one feature.
+        Bin of each value, ``n_bins`` where it is missing; rows of one feature lie side by side because a split search
+        reads one feature.
     low, high : ndarray of float64, shape (n_features, max_bins)
         Smallest and largest training value in each bin; ``inf`` beyond the last bin of a feature. A threshold
         ``v`` with ``high[f, k] <= v < low[f, k + 1]`` parts bins up to ``k`` from the others.
     n_bins : ndarray of int32, shape (n_features,)
-        Number of bins of each feature, at least 1.
+        Number of bins of each feature, 0 if all its values are missing.
+    has_missing : ndarray of bool, shape (n_features,)
+        Which features have values that are missing.
     """
 
     code: NDArray
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     n_bins: NDArray[np.int32]
+    has_missing: NDArray[np.bool_]
 
     def widths(self) -> NDArray[np.float64]:
         """Return the largest minus the smallest value of each feature, shape (n_features,)."""
-        return self.high[np.arange(len(self.n_bins)), self.n_bins - 1] - self.low[:, 0]
+        first, last = self.low[:, 0], self.high[np.arange(len(self.n_bins)), self.n_bins - 1]
+        return np.subtract(last, first, out=np.zeros(len(first)), where=self.n_bins > 0)
 
 
 def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
@@ -45,9 +50,9 @@ def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
     Parameters
     ----------
     X : ndarray of float64, shape (n_rows, n_features)
-        Finite values, at least one row.
+        Finite values or NaN, at least one row.
     max_bins : int, default=256
-        At least 2. One byte holds a code up to 256.
+        At least 2. One byte holds a code up to 256. Missing values take the place of one bin.
 
     Returns
     -------
@@ -57,22 +62,27 @@ def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
     code = np.empty((n_features, n_rows), np.uint8 if max_bins <= 256 else np.uint16)
     low = np.full((n_features, max_bins), np.inf)
     high = np.full((n_features, max_bins), np.inf)
-    n_bins = np.empty(n_features, np.int32)
+    n_bins, has_missing = np.empty(n_features, np.int32), np.empty(n_features, bool)
     n_columns = max(1, BLOCK_BYTES // (8 * n_rows))
     for start in range(0, n_features, n_columns):
         # A block of columns, turned so that each lies side by side: memory stays flat, sorting stays in cache.
         columns = np.ascontiguousarray(X[:, start : start + n_columns].T)
         for feature, values in enumerate(columns, start):
-            first, last = _cut(np.sort(values), max_bins)
+            ordered = np.sort(values)  # NaN last, as in the search below
+            has_missing[feature] = np.isnan(ordered[-1])
+            if has_missing[feature]:
+                ordered = ordered[~np.isnan(ordered)]
+            first, last = _cut(ordered, max_bins - has_missing[feature])
             n_bins[feature] = len(first)
             low[feature, : len(first)], high[feature, : len(last)] = first, last
             code[feature] = np.searchsorted(last, values)
-    return Bins(code, low, high, n_bins)
+    return Bins(code, low, high, n_bins, has_missing)
 
 
 def _cut(ordered: NDArray[np.float64], max_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the first and last value of each bin of a sorted column, each of shape (n_bins,)."""
-    is_last = np.append(ordered[1:] != ordered[:-1], True)
+    is_last = np.ones(len(ordered), bool)
+    is_last[:-1] = ordered[1:] != ordered[:-1]
     distinct = ordered[is_last]
     if len(distinct) <= max_bins:
         return distinct, distinct

@@ -105,7 +105,7 @@ def boost_trees(
     Parameters
     ----------
     rows : LabelledRows
-        Training rows; finite values, positive weights.
+        Training rows; finite values or NaN, positive weights.
     n_classes : int
     attacker : Attacker
     has_spread : bool
@@ -224,7 +224,7 @@ def _draw_features(ground: Ground, tree: int, share: float, fewest: int, rng: np
     """
     bins = ground.bins
     is_open = np.empty(len(bins.n_bins), np.bool_)
-    mark_open_features(ground.ledger.claims, tree, bins.low, bins.high, bins.n_bins, is_open)
+    mark_open_features(ground.ledger.claims, tree, bins, is_open)
     drawn = rng.permutation(np.flatnonzero(is_open))
     allowed = np.zeros((tree + 1, len(is_open)), bool)
     allowed[tree, drawn[: max(fewest, int(np.ceil(share * len(drawn))))]] = True

@@ -108,6 +108,7 @@ class BoostingClassifier(SummingClassifier):
                 classes=ensemble.classes,
                 scores=ensemble.scores,
                 base=ensemble.base if tree == 0 else None,
+                missing_left=None if ensemble.missing_left is None else ensemble.missing_left[nodes],
             )
             sums = sums + single.decision_function(X)
             yield sums

@@ -50,15 +50,18 @@ def check_attacker(
     return attacker
 
 
-def check_finite(X: NDArray[np.float64]) -> None:
-    """Refuse NaN and infinity, and say where they are."""
+def check_finite(X: NDArray[np.float64], takes_missing: bool) -> None:
+    """Refuse infinity, and NaN where values must not be missing, and say where they are."""
     if np.isfinite(X).all():
         return
-    row, column = np.argwhere(~np.isfinite(X))[0]
-    found = "NaN" if np.isnan(X[row, column]) else "infinity"
-    raise ValueError(
-        f"Expected finite numbers in X, got {found} in row {row}, feature {column}; remove or impute such rows."
-    )
+    is_bad = np.isinf(X) if takes_missing else ~np.isfinite(X)
+    if not is_bad.any():
+        return
+    row, column = np.argwhere(is_bad)[0]
+    found, advice = "infinity", "remove or impute such rows"
+    if np.isnan(X[row, column]):
+        found, advice = "NaN", "the model was trained on rows without: train on some that miss values, too, or impute"
+    raise ValueError(f"Expected finite numbers in X, got {found} in row {row}, feature {column}; {advice}.")
 
 
 def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker, without: str) -> None:
@@ -69,15 +72,17 @@ def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker
             " another class."
         )
     n_features = X.shape[1]
-    if not (X.min(axis=0) < X.max(axis=0)).any():
+    low, high, is_missing = np.fmin.reduce(X), np.fmax.reduce(X), np.isnan(X)
+    if not ((low < high) | (is_missing.any(axis=0) & ~is_missing.all(axis=0))).any():
         raise ValueError(
             f"Expected a feature with at least two different values, got {n_features} constant ones;"
             " nothing can be learned from them."
         )
-    if np.abs(X).max() > LARGEST_FLOAT32:
+    largest = np.fmax.reduce(np.maximum(-low, high))
+    if largest > LARGEST_FLOAT32:
         raise ValueError(
             f"Expected numbers up to {LARGEST_FLOAT32:.2g}, the largest that scikit-learn's trees can"
-            f" handle, got {np.abs(X).max():.2g}; rescale the features."
+            f" handle, got {largest:.2g}; rescale the features."
         )
     if attacker.is_frozen(n_features).all():
         raise ValueError(

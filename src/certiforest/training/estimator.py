@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -49,7 +49,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n, n_features)
-            Finite numbers.
+            Finite numbers, or NaN where a value is missing. Each split learns a side for missing values: the better
+            one, or that of more weight if no row there misses the feature. Nobody blanks or fills values. If none is
+            missing in any row, the model has no place for NaN, and refuses it later.
         y : array-like of shape (n,)
             Labels of at least two classes.
         sample_weight : array-like of shape (n,), optional
@@ -70,13 +72,15 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, direction, self.WITHOUT_ATTACKER)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
         attacker = attacker.resolve(X.shape[1], self._names)
-        check_finite(X)
+        check_finite(X, takes_missing=True)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
         check_learnable(X, self.classes_, attacker, self.WITHOUT_ATTACKER)
         weight = self._weigh(X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
+        if not np.isnan(X).any():
+            ensemble = ensemble.of_numbers
         if self.PROMISES_SPREAD and not has_large_spread(ensemble, attacker):
             raise AssertionError("Training broke its promise of large spread; please report this.")
         self.attacker_, self.ensemble_ = attacker, ensemble
@@ -100,7 +104,10 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         attacker: Attacker,
         random_state: np.random.RandomState,
     ) -> TreeEnsemble:
-        """Return an ensemble of the classes ``classes_``, with names of features if there are any."""
+        """Return an ensemble of the classes ``classes_``, with names of features if there are any.
+
+        All its splits have a side for missing values.
+        """
         raise NotImplementedError
 
     def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
@@ -115,8 +122,13 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     def _check_rows(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        check_finite(X)
+        check_finite(X, takes_missing=self.ensemble_.missing_left is not None)
         return X
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _warn_if_constant(self, X: NDArray[np.float64], y_index: NDArray) -> None:
         said = self.ensemble_.class_index(X)

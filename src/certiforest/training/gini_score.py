@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.training import grower_kernels as kernels
-from certiforest.training.grower import Frontier, Ground
+from certiforest.training.grower import Found, Frontier, Ground
 from certiforest.training.split_kernels import mark_worse_sides, search_gini
 
 
@@ -48,20 +48,18 @@ class GiniScore:
 
     def search(
         self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
-        block: slice, out_gain: NDArray, out_threshold: NDArray,
+        block: slice, out: Found,
     ) -> None:  # fmt: skip
         """Search the entries of a block."""
-        bins = ground.bins
         search_gini(
-            bins.code, ground.centre, bins.low, bins.high, bins.n_bins, ground.reach,
-            ground.ledger.claims, frontier.row, frontier.weight, frontier.start, frontier.tree, totals,
-            self.class_index, node, feature, block.start, block.stop, self.min_samples_leaf,
-            self.moves_by_class, out_gain, out_threshold,
+            ground.bins, ground.centre, ground.reach, ground.ledger.claims,
+            frontier.row, frontier.weight, frontier.start, frontier.tree, totals, self.class_index,
+            node, feature, block.start, block.stop, self.min_samples_leaf, self.moves_by_class, out,
         )  # fmt: skip
 
     def near_sides(
         self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
-        threshold: NDArray,
+        threshold: NDArray, missing_side: NDArray[np.int8],
     ) -> NDArray[np.int8]:  # fmt: skip
         """Send near rows to both sides, or those of each class to the side that suits it less."""
         if not self.moves_by_class:
@@ -69,6 +67,6 @@ class GiniScore:
         goes_left = np.empty((len(split), self.n_classes), np.bool_)
         mark_worse_sides(
             ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
-            self.class_index, split, feature, threshold, totals, goes_left,
+            self.class_index, split, feature, threshold, missing_side, totals, goes_left,
         )  # fmt: skip
         return np.where(goes_left, kernels.LEFT, kernels.RIGHT).astype(np.int8)

@@ -16,7 +16,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -99,6 +99,35 @@ class Thrift(NamedTuple):
     least_gain: float
 
 
+class Found(NamedTuple):
+    """The best open splits of some nodes on some features, in whatever shape nodes and features come.
+
+    Attributes
+    ----------
+    gain, threshold : ndarray of float64
+        A split without threshold (NaN) parts values that are missing, which go left, from all numbers.
+    missing_side : ndarray of int8
+        Where missing values go: `LEFT`, `RIGHT` or, if there were none, `LARGER` of `grower_kernels`.
+    """
+
+    gain: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    missing_side: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, shape: int | tuple[int, ...]) -> Found:
+        """Return splits that gain nothing."""
+        return cls(np.zeros(shape), np.zeros(shape), np.full(shape, kernels.LARGER, np.int8))
+
+    def put(self, place: Any, found: Found) -> None:
+        """Write splits to some places."""
+        self.gain[place], self.threshold[place], self.missing_side[place] = found
+
+    def at(self, place: Any) -> Found:
+        """Return the splits of some places."""
+        return Found(self.gain[place], self.threshold[place], self.missing_side[place])
+
+
 class SplitScore(Protocol):
     """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
 
@@ -112,13 +141,13 @@ class SplitScore(Protocol):
 
     def search(
         self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
-        block: slice, out_gain: NDArray, out_threshold: NDArray,
+        block: slice, out: Found,
     ) -> None:  # fmt: skip
-        """Write gain and threshold of the best open split of each entry (node, feature) of a block of entries."""
+        """Write the best open split of each entry (node, feature) of a block of entries."""
 
     def near_sides(
         self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
-        threshold: NDArray,
+        threshold: NDArray, missing_side: NDArray[np.int8],
     ) -> NDArray[np.int8]:  # fmt: skip
         """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
 
@@ -134,6 +163,9 @@ class GrownTrees(NamedTuple):
     tree, feature, left, right : ndarray of int, shape (n_nodes,)
         ``left == -1`` marks a leaf.
     threshold : ndarray of float64, shape (n_nodes,)
+        NaN where all numbers go right.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Which splits send missing values left.
     leaf : ndarray, shape (n_nodes,)
         What the node says as a leaf.
     is_starved : ndarray of bool, shape (n_nodes,)
@@ -147,6 +179,7 @@ class GrownTrees(NamedTuple):
     tree: NDArray[np.int32]
     feature: NDArray[np.int32]
     threshold: NDArray[np.float64]
+    missing_left: NDArray[np.bool_]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     leaf: NDArray
@@ -177,8 +210,9 @@ class GrownTrees(NamedTuple):
         place = np.full(len(self.tree) + 1, -1)  # the last entry serves left == -1
         place[own] = np.arange(len(own))
         return Nodes(
-            place[self.left[own]], place[self.right[own]], self.feature[own], self.threshold[own], self.leaf[own]
-        )
+            place[self.left[own]], place[self.right[own]], self.feature[own], self.threshold[own], self.leaf[own],
+            self.missing_left[own],
+        )  # fmt: skip
 
 
 def grow_trees(
@@ -195,7 +229,8 @@ def grow_trees(
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
-    A row that the attacker can move across a threshold goes to one child or to both, as the score says.
+    A row that the attacker can move across a threshold goes to one child or to both, as the score says. Missing values
+    go where that is better, and to the side of more weight if none of a node's rows misses the feature.
 
     Parameters
     ----------
@@ -223,65 +258,70 @@ def grow_trees(
             search = functools.partial(_search, ground, frontier, totals, score, pool)
             is_open = ~is_done & (depth < max_depth)
             feature = np.full(len(leaf), -1, np.int32)
-            threshold, gain = np.zeros((2, len(leaf)))
+            best = Found.of(len(leaf))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(ground, frontier, chunk, order, max_features, search, thrift, feature, threshold, gain)
+                _split_nodes(ground, frontier, chunk, order, max_features, search, thrift, feature, best)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
             right[split] = left[split] + 1
             n_rows = np.diff(frontier.start)
             is_starved = is_open & (feature < 0)
-            levels.append(GrownTrees(frontier.tree, feature, threshold, left, right, leaf, is_starved, n_rows, gain))
+            missing_left = best.missing_side == kernels.LEFT
+            level = frontier.tree, feature, best.threshold, missing_left, left, right, leaf, is_starved, n_rows
+            levels.append(GrownTrees(*level, best.gain))
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            frontier = _route(ground, frontier, totals, score, split, feature[split], threshold[split], children)
+            frontier = _route(ground, frontier, totals, score, split, feature[split], best.at(split), children)
+            weight_left, weight_right = (
+                np.diff(np.append(0.0, frontier.weight.cumsum())[frontier.start]).reshape(-1, 2).T
+            )
+            missing_left[split] |= (best.missing_side[split] == kernels.LARGER) & (weight_left > weight_right)
             n_nodes += 2 * len(split)
     raise AssertionError("Levels end when no node splits.")
 
 
 def _split_nodes(
     ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], thrift: Thrift | None,
-    out_feature: NDArray, out_threshold: NDArray, out_gain: NDArray,
+    search: Callable[[NDArray, NDArray], Found], thrift: Thrift | None, out_feature: NDArray, out: Found,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
     # Nodes to which the features drawn first offer nothing look at all the others.
     for drawn in (order[:, :max_features], order[:, max_features:]):
         is_pending = out_feature[nodes] < 0
         pending, feature = nodes[is_pending], drawn[is_pending]
-        gain, threshold = np.zeros(feature.shape), np.zeros(feature.shape)
+        found = Found.of(feature.shape)
         asked = feature >= 0
         while asked.any():
             line, _ = np.nonzero(asked)
-            gain[asked], threshold[asked] = search(pending[line], feature[asked])
+            found.put(asked, search(pending[line], feature[asked]))
+            tree, threshold, gain = frontier.tree[pending], found.threshold, found.gain
             if thrift is not None:
-                kernels.discount_new(ground.ledger.claims, frontier.tree[pending], feature, asked, *thrift, gain)
+                kernels.discount_new(ground.ledger.claims, tree, feature, threshold, asked, *thrift, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
                 ground.ledger.reserve(1)
-                kernels.claim_best(ground.ledger.claims, frontier.tree[pending], feature, threshold, gain, choice)
+                kernels.claim_best(ground.ledger.claims, tree, feature, threshold, gain, choice)
             won = np.flatnonzero(choice >= 0)
             out_feature[pending[won]] = feature[won, choice[won]]
-            out_threshold[pending[won]] = threshold[won, choice[won]]
-            out_gain[pending[won]] = gain[won, choice[won]]
+            out.put(pending[won], found.at((won, choice[won])))
             again = choice == kernels.ASK_AGAIN
-            pending, feature, threshold, gain = pending[again], feature[again], threshold[again], gain[again]
-            asked = np.isnan(gain)
+            pending, feature, found = pending[again], feature[again], found.at(again)
+            asked = np.isnan(found.gain)
 
 
 def _search(
     ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
     node: NDArray, feature: NDArray,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
-    """Return gain and threshold of entries (node, feature), searched in threads."""
-    gain, threshold = np.empty((2, len(node)))
+) -> Found:  # fmt: skip
+    """Return the best splits of entries (node, feature), searched in threads."""
+    found = Found.of(len(node))
     blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
     search = functools.partial(score.search, ground, frontier, totals, node, feature)
-    list(pool.map(lambda block: search(block, gain, threshold), blocks))
-    return gain, threshold
+    list(pool.map(lambda block: search(block, found), blocks))
+    return found
 
 
 def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -295,16 +335,17 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
 
 def _route(
     ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
-    threshold: NDArray, children: NDArray,
+    best: Found, children: NDArray,
 ) -> Frontier:  # fmt: skip
     """Return the children of the nodes that split as the next level."""
     n_rows = 2 * int(np.diff(frontier.start)[split].sum())
     row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
     start = np.empty(2 * len(split) + 1, np.int64)
-    near_side = score.near_sides(ground, frontier, totals, split, feature, threshold)
+    _, threshold, missing_side = best
+    near_side = score.near_sides(ground, frontier, totals, split, feature, threshold, missing_side)
     kernels.route(
         ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
-        score.class_index, split, feature, threshold, near_side, row, weight, start,
+        score.class_index, split, feature, threshold, near_side, missing_side, row, weight, start,
     )  # fmt: skip
     tree = np.repeat(frontier.tree[split], 2)
     return Frontier(children, tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy())

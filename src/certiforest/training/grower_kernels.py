@@ -6,7 +6,7 @@ from certiforest.compiled import kernel
 from certiforest.training.threshold_ledger_kernels import claim_threshold, closing_claim
 
 NO_SPLIT, ASK_AGAIN, NOT_YET = -1, -2, -3
-LEFT, RIGHT, BOTH = 0, 1, 2
+LEFT, RIGHT, BOTH, LARGER = 0, 1, 2, 3  # sides of a split; the larger one is that of more weight
 
 
 @kernel
@@ -16,7 +16,7 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
     ``feature``, ``threshold`` and ``gain`` have one line per node, one column per candidate. A node's choice becomes
     a column, `NO_SPLIT` if no candidate gains anything, or `ASK_AGAIN` if another tree has claimed its best
     threshold since the search: that candidate, and no other, must be searched anew, so its gain is set to NaN.
-    Stops early when a feature has no room for one more claim.
+    Stops early when a feature has no room for one more claim. A split without threshold (NaN) claims nothing.
     """
     capacity = claims.value.shape[1]
     for node in range(feature.shape[0]):
@@ -29,6 +29,8 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
         f, v = feature[node, best], threshold[node, best]
         if not gain[node, best] > 0.0:
             choice[node] = NO_SPLIT
+        elif v != v:
+            choice[node] = best
         elif closing_claim(claims, f, tree[node], v) >= 0:
             gain[node, best] = np.nan
             choice[node] = ASK_AGAIN
@@ -40,33 +42,35 @@ def claim_best(claims, tree, feature, threshold, gain, choice):
 
 
 @kernel
-def discount_new(claims, tree, feature, asked, factor, least_gain, gain):
+def discount_new(claims, tree, feature, threshold, asked, factor, least_gain, gain):
     """Discount the gain of the candidates asked for where the node's tree has no claim on the feature.
 
-    It is multiplied by the factor of the feature, and becomes 0 if that is less than ``least_gain``.
+    It is multiplied by the factor of the feature, and becomes 0 if that is less than ``least_gain``. Splits without
+    threshold close nothing to others: only the latter holds for them.
     """
     for node in range(feature.shape[0]):
         for candidate in range(feature.shape[1]):
             if asked[node, candidate] and gain[node, candidate] > 0.0:
-                f = feature[node, candidate]
+                f, v = feature[node, candidate], threshold[node, candidate]
                 is_new = True
                 for i in range(claims.n_claims[f]):
                     is_new &= claims.tree[f, i] != tree[node]
                 if is_new:
-                    gain[node, candidate] *= factor[f]
+                    gain[node, candidate] *= factor[f] if v == v else 1.0
                     if gain[node, candidate] < least_gain:
                         gain[node, candidate] = 0.0
 
 
 @kernel
 def route(
-    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side,
+    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side, missing_side,
     out_row, out_weight, out_start,
 ):  # fmt: skip
     """Write the rows of the left and right child of each node, one child after the other.
 
     ``reach`` (2, n_features) is how far a value may be moved, down and up. A row that can be moved across the threshold
-    goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`.
+    goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT` or `BOTH`. A row whose value is missing goes to
+    ``missing_side[j]``.
     """
     end = 0
     out_start[0] = 0
@@ -75,9 +79,11 @@ def route(
         for side in range(2):
             for i in range(node_start[node[j]], node_start[node[j] + 1]):
                 value = centre[f, code[f, row[i]]]
-                can_left, can_right = value - reach[0, f] <= v, value + reach[1, f] > v
+                can_left, can_right = value - reach[0, f] <= v, not value + reach[1, f] <= v
                 goes = can_left if side == LEFT else can_right
-                if can_left and can_right:
+                if value != value:
+                    goes = side == missing_side[j]
+                elif can_left and can_right:
                     goes = near_side[j, class_index[row[i]]] in (side, BOTH)
                 if goes:
                     out_row[end] = row[i]

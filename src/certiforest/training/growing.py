@@ -56,7 +56,7 @@ def grow_forest(
     Parameters
     ----------
     X : ndarray of float64, shape (n_rows, n_features)
-        Finite values.
+        Finite values, or NaN.
     y_index : ndarray of int, shape (n_rows,)
         Class index of each row.
     classes : ndarray, shape (n_classes,)
@@ -146,7 +146,9 @@ def _trees_that_fit(bins: Bins, distance: NDArray[np.float64], n_trees: int) -> 
     """Return to how many trees each feature has something to offer, shape (n_features,)."""
     with np.errstate(divide="ignore"):
         fitting = np.where(distance > 0, 1 + np.floor(bins.widths() / np.abs(distance)), n_trees)
-    return np.where(bins.n_bins > 1, np.minimum(fitting, n_trees), 0).astype(np.int64)
+    fitting = np.where(bins.n_bins > 1, np.minimum(fitting, n_trees), 0)
+    # A column of one value, or none: where that is missing is all it tells, which no tree takes from another.
+    return np.where(bins.has_missing & (bins.n_bins == 1), n_trees, fitting).astype(np.int64)
 
 
 def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

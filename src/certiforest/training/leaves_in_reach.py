@@ -28,6 +28,8 @@ class Tree(Protocol):
     def feature(self) -> ArrayLike: ...  # noqa: D102
     @property
     def threshold(self) -> ArrayLike: ...  # noqa: D102
+    @property
+    def missing_left(self) -> ArrayLike | None: ...  # noqa: D102
 
 
 class LeavesInReach:
@@ -42,6 +44,7 @@ class LeavesInReach:
 
     def __init__(self, X: NDArray[np.float64], attacker: Attacker) -> None:
         self._X = np.asfortranarray(X)  # rows go down one tree together: values of a feature side by side
+        self._has_missing = bool(np.isnan(X).any())
         self._reach = _reach(attacker, X.shape[1])
         self._found = Reached(np.empty(len(X) + 1, np.int64), np.empty(2 * len(X), np.int64), np.empty(2 * len(X)))
 
@@ -50,9 +53,10 @@ class LeavesInReach:
         left, right = np.array(tree.left, np.int64), np.array(tree.right, np.int64)
         feature = np.where(left < 0, -1, tree.feature)
         low, high = np.empty((2, len(left)))
-        splits = Splits(feature, np.asarray(tree.threshold, np.float64), left, right, low, high)
+        missing_left = np.zeros(len(left), bool) if tree.missing_left is None else np.array(tree.missing_left)
+        splits = Splits(feature, np.array(tree.threshold, np.float64), left, right, low, high, missing_left)
         stack, parent = np.empty((2, len(left) + 1), np.int64)
-        kernels.bound_splits(splits, root, stack, parent)
+        kernels.bound_splits(splits, root, self._has_missing, stack, parent)
         args = splits, root, self._X, self._reach, stack, np.empty(len(stack))
         n_leaves = kernels.list_leaves_in_reach(*args, self._found)
         if n_leaves > len(self._found.leaf):

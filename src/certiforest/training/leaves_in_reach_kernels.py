@@ -10,7 +10,10 @@ from certiforest.compiled import kernel
 
 
 class Splits(NamedTuple):
-    """The nodes of one tree; ``(low, high]`` is what the path above a split leaves to the feature that it tests."""
+    """The nodes of one tree; ``(low, high]`` is what the path above a split leaves to the feature that it tests.
+
+    A split without threshold (NaN) sends all numbers right.
+    """
 
     feature: np.ndarray  # (n_nodes,) int, -1 at leaves
     threshold: np.ndarray  # (n_nodes,) float64
@@ -18,6 +21,7 @@ class Splits(NamedTuple):
     right: np.ndarray  # (n_nodes,) int
     low: np.ndarray  # (n_nodes,) float64
     high: np.ndarray  # (n_nodes,) float64
+    missing_left: np.ndarray  # (n_nodes,) bool
 
 
 class Reach(NamedTuple):
@@ -38,9 +42,10 @@ class Reached(NamedTuple):
 
 
 @kernel
-def bound_splits(splits, root, stack, parent):
+def bound_splits(splits, root, has_missing, stack, parent):
     """Fill ``splits.low`` and ``splits.high``, and let parents skip splits of which one side is an empty box.
 
+    If rows have missing values, such a split loses its threshold instead: missing values may still go to either side.
     ``stack`` and ``parent`` need one entry per node.
     """
     parent[root] = -1
@@ -54,15 +59,22 @@ def bound_splits(splits, root, stack, parent):
         splits.low[node], splits.high[node] = -np.inf, np.inf
         below, above = node, parent[node]
         while above >= 0:
-            if splits.feature[above] == f:
+            if splits.feature[above] == f and splits.threshold[above] == splits.threshold[above]:
                 if below == splits.left[above]:
                     splits.high[node] = min(splits.high[node], splits.threshold[above])
                 else:
                     splits.low[node] = max(splits.low[node], splits.threshold[above])
             below, above = above, parent[above]
         above = parent[node]
-        if splits.low[node] >= splits.threshold[node] or splits.threshold[node] >= splits.high[node]:
-            only = splits.right[node] if splits.low[node] >= splits.threshold[node] else splits.left[node]
+        is_right = splits.low[node] >= splits.threshold[node]
+        is_left = not is_right and splits.threshold[node] >= splits.high[node]
+        if has_missing and (is_right or is_left):
+            splits.threshold[node] = np.nan
+            if is_left:
+                splits.left[node], splits.right[node] = splits.right[node], splits.left[node]
+                splits.missing_left[node] = not splits.missing_left[node]
+        elif is_right or is_left:
+            only = splits.right[node] if is_right else splits.left[node]
             if splits.left[above] == node:
                 splits.left[above] = only
             else:
@@ -82,7 +94,7 @@ def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
     """List the leaves below a root that each row can reach into ``out`` and return how many there are.
 
     Leaves beyond the length of the output are counted, not written. No box is empty (see `bound_splits`): for L-inf a
-    leaf is in reach iff every split on its path is.
+    leaf is in reach iff every split on its path is. A value that is missing stays where it is.
     """
     n_leaves, capacity = 0, out.leaf.shape[0]
     is_free = reach.norm < 0
@@ -95,10 +107,9 @@ def list_leaves_in_reach(splits, root, X, reach, stack, stack_cost, out):
             f = splits.feature[node]
             while f >= 0:  # go down on the row's own side and leave the other, if it is in reach, for later
                 x, v = X[i, f], splits.threshold[node]
-                own, other = splits.left[node], splits.right[node]
-                if x > v:
-                    own, other = other, own
-                side = 0 if x > v else 1
+                own, other, side = splits.left[node], splits.right[node], 1
+                if not x <= v and (x == x or not splits.missing_left[node]):
+                    own, other, side = other, own, 0
                 high, low = reach.budgets.high[side, f], reach.budgets.low[side, f]
                 if abs(x - v) <= high and other_side_is_near(x, v, successor(v), high, low):
                     other_cost = cost

@@ -176,7 +176,7 @@ def prune_forest(
 
 
 def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
-    splits = [np.flatnonzero(np.asarray(tree.left) >= 0) for tree in forest]
+    splits = [np.flatnonzero((np.asarray(tree.left) >= 0) & ~np.isnan(tree.threshold)) for tree in forest]
     tree_of_split = np.repeat(np.arange(len(forest)), [len(nodes) for nodes in splits])
     feature = np.concatenate([np.asarray(tree.feature)[at] for tree, at in zip(forest, splits, strict=True)])
     value = np.concatenate([np.asarray(tree.threshold)[at] for tree, at in zip(forest, splits, strict=True)])
@@ -210,7 +210,8 @@ def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
 
 def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node: NDArray[np.int64]) -> Nodes:
     is_split = threshold_of_node >= 0
-    threshold = np.where(is_split, value[threshold_of_node], 0.0) if is_split.any() else np.zeros(len(is_split))
+    threshold = np.array(tree.threshold)
+    threshold[is_split] = value[threshold_of_node[is_split]]
     return tree._replace(threshold=threshold)
 
 
@@ -270,7 +271,7 @@ def train_pruned_forest(
     shared, movable = np.flatnonzero(is_frozen), np.flatnonzero(~is_frozen)
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
-    value_range = X.min(axis=0), X.max(axis=0)
+    value_range = np.fmin.reduce(X), np.fmax.reduce(X)  # of values that are not missing
     untouched, votes = WorstCase(X, y_index, len(classes), as_box(attacker)), np.eye(len(classes))
     case = untouched
 
@@ -354,12 +355,15 @@ def train_pruned_forest(
 def _as_nodes(tree: Any, columns: NDArray[np.int64]) -> Nodes:
     """Return a fitted scikit-learn tree over some columns as nodes over all features."""
     is_leaf = tree.children_left < 0
+    # Infinity parts numbers, on its left, from missing values. Here such splits have no threshold and turn round.
+    turns = np.isposinf(tree.threshold)
     return Nodes(
-        left=tree.children_left,
-        right=tree.children_right,
+        left=np.where(turns, tree.children_right, tree.children_left),
+        right=np.where(turns, tree.children_left, tree.children_right),
         feature=np.where(is_leaf, -1, columns[np.where(is_leaf, 0, tree.feature)]),
-        threshold=np.where(is_leaf, 0.0, tree.threshold),
+        threshold=np.where(is_leaf, 0.0, np.where(turns, np.nan, tree.threshold)),
         leaf=tree.value[:, 0, :].argmax(axis=1),
+        missing_left=~is_leaf & (turns | (tree.missing_go_to_left != 0)),
     )
 
 
@@ -368,7 +372,4 @@ def _relabelled(ensemble: TreeEnsemble, X: NDArray, y_index: NDArray, row_weight
     weight = np.zeros((ensemble.n_nodes, ensemble.n_classes))
     kernels.weigh_leaves(ensemble.trees, X, y_index, row_weight, weight)
     leaf = np.where(weight.any(axis=1), weight.argmax(axis=1), ensemble.leaf)
-    return TreeEnsemble(
-        ensemble.feature, ensemble.threshold, leaf,
-        n_features=ensemble.n_features, classes=ensemble.classes, feature_names=ensemble.feature_names,
-    )  # fmt: skip
+    return ensemble.replace(leaf=leaf)

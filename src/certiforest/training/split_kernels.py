@@ -6,6 +6,9 @@ An attacker can push the rows near a threshold across it. Values of a node's row
        sure left      v       sure right
 
 The near rows may stay, all go left, all go right, or cross both ways; a split is worth the least of these four.
+Rows whose value is missing stay where the split sends them: both sides are tried, and a split that only parts them from
+all numbers (its threshold is NaN) is tried, too, which no attacker can cross.
+
 A search is a list of *entries*, pairs of a node and a feature, so that a whole level of all trees is one call,
 and so is asking again for the few entries whose threshold another tree has claimed meanwhile.
 """
@@ -13,6 +16,7 @@ and so is asking again for the few entries whose threshold another tree has clai
 import numpy as np
 
 from certiforest.compiled import kernel
+from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
 SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
@@ -155,7 +159,8 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
 
 @kernel
 def mark_worse_sides(
-    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, whole, out_goes_left
+    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, missing_side, whole,
+    out_goes_left,
 ):  # fmt: skip
     """Write for each split and class whether near rows of the class are moved left; see `worst_purity_by_class`."""
     n_classes = whole.shape[1]
@@ -166,9 +171,10 @@ def mark_worse_sides(
         after[:] = 0.0
         for i in range(node_start[node[j]], node_start[node[j] + 1]):
             value, c = centre[f, code[f, row[i]]], class_index[row[i]]
-            if value + reach[1, f] <= v:
+            is_missing_left = value != value and missing_side[j] == LEFT
+            if value + reach[1, f] <= v or is_missing_left:
                 before[c] += weight[i]
-            if value - reach[0, f] <= v:
+            if value - reach[0, f] <= v or is_missing_left:
                 after[c] += weight[i]
         left, right = before.sum(), whole[node[j]].sum() - after.sum()
         for c in range(n_classes):
@@ -209,21 +215,23 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, n_feat
 
 @kernel
 def search_gini(
-    code, centre, low, high, n_bins, reach, claims,
+    bins, centre, reach, claims,
     row, weight, node_start, node_tree, node_class_weight, class_index,
     entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class,
-    out_gain, out_threshold,
+    out,
 ):  # fmt: skip
-    """Write the worst-case gain in weighted Gini impurity, and the threshold, of entries first_entry:last_entry.
+    """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
 
-    A gain of 0 means that no open threshold helps.
+    These are first_entry:last_entry. A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of
+    the node misses the feature.
     """
+    low, high, n_bins = bins.low, bins.high, bins.n_bins
     max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
     histogram = np.zeros((4, max_bins, n_classes + 1))
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
     present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
     value, summed = np.empty(max_bins), np.zeros((max_bins + 1, n_classes))
-    scratch = np.empty(n_classes)
+    scratch, lost = np.empty(n_classes), np.empty(n_classes)
     entry = first_entry
     while entry < last_entry:
         node = entry_node[entry]
@@ -231,61 +239,80 @@ def search_gini(
         while n_entries < 4 and entry + n_entries < last_entry and entry_node[entry + n_entries] == node:
             n_entries += 1
         start, stop = node_start[node], node_start[node + 1]
-        fill_histograms(
-            code, row, weight, class_index, start, stop, entry_feature[entry : entry + n_entries], n_entries, histogram
-        )
+        features = entry_feature[entry : entry + n_entries]
+        fill_histograms(bins.code, row, weight, class_index, start, stop, features, n_entries, histogram)
         whole = node_class_weight[node]
         total = whole.sum()
         unsplit = purity(whole, whole, 1.0)
         for e in range(n_entries):
-            f, bins = entry_feature[entry + e], histogram[e]
+            f, filled = entry_feature[entry + e], histogram[e]
             n_present, n_so_far = 0, 0
             for k in range(n_bins[f]):
-                if bins[k, n_classes] > 0.0:
-                    n_so_far += int(bins[k, n_classes])
-                    bins[k, n_classes] = 0.0
+                if filled[k, n_classes] > 0.0:
+                    n_so_far += int(filled[k, n_classes])
+                    filled[k, n_classes] = 0.0
                     present[n_present] = k
                     value[n_present] = centre[f, k]
                     n_left[n_present] = n_so_far
                     for c in range(n_classes):
-                        summed[n_present + 1, c] = summed[n_present, c] + bins[k, c]
-                        bins[k, c] = 0.0
+                        summed[n_present + 1, c] = summed[n_present, c] + filled[k, c]
+                        filled[k, c] = 0.0
                     n_present += 1
             best = unsplit + LEAST_GAIN * total
-            best_threshold = np.nan
-            first_near, last_near = 0, 0
-            for j in range(n_present - 1):
-                if min(n_left[j], stop - start - n_left[j]) < min_samples_leaf:
-                    continue
-                # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
-                left = summed[j + 1]
-                if not is_purer(left, whole, best):
-                    continue
-                gap_low, gap_high = high[f, present[j]], low[f, present[j + 1]]
-                down, up = reach[0, f], reach[1, f]
-                if moves_by_class:
-                    best, best_threshold = search_gap(
-                        claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, (down, up), j,
-                        best, best_threshold,
-                    )  # fmt: skip
-                    continue
-                threshold = middle_of(gap_low, gap_high)
-                while value[first_near] <= threshold - up:
-                    first_near += 1
-                while last_near < n_present and value[last_near] <= threshold + down:
-                    last_near += 1
-                if not is_purer(summed[min(first_near, j + 1)], whole, best):
-                    continue
-                if not is_purer(summed[max(last_near, j + 1)], whole, best):
-                    continue
-                threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
-                if np.isnan(threshold):
-                    continue
-                before = summed[min(first_value_above(value, n_present, threshold - up), j + 1)]
-                after = summed[max(first_value_above(value, n_present, threshold + down), j + 1)]
-                score = worst_purity(before, left, after, whole, scratch)
-                if score > best:
-                    best, best_threshold = score, threshold
-            out_threshold[entry + e] = best_threshold
-            out_gain[entry + e] = 0.0 if np.isnan(best_threshold) else best - unsplit
+            best_threshold, best_side = np.nan, LARGER
+            n_lost = stop - start - n_so_far
+            if n_lost > 0:
+                for c in range(n_classes):
+                    lost[c] = filled[n_bins[f], c]
+                filled[n_bins[f]] = 0.0
+                if min(n_lost, n_so_far) >= min_samples_leaf:
+                    score = purity(lost, whole, 1.0) + purity(lost, whole, -1.0)
+                    if score > best:
+                        best, best_side = score, LEFT
+            for side in (RIGHT, LEFT):  # of missing values
+                if side == LEFT:
+                    if n_lost == 0:
+                        break
+                    n_left[:n_present] += n_lost
+                    summed[: n_present + 1] += lost
+                best_before = best
+                first_near, last_near = 0, 0
+                for j in range(n_present - 1):
+                    if min(n_left[j], stop - start - n_left[j]) < min_samples_leaf:
+                        continue
+                    # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
+                    left = summed[j + 1]
+                    if not is_purer(left, whole, best):
+                        continue
+                    gap_low, gap_high = high[f, present[j]], low[f, present[j + 1]]
+                    down, up = reach[0, f], reach[1, f]
+                    if moves_by_class:
+                        best, best_threshold = search_gap(
+                            claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, (down, up),
+                            j, best, best_threshold,
+                        )  # fmt: skip
+                        continue
+                    threshold = middle_of(gap_low, gap_high)
+                    while value[first_near] <= threshold - up:
+                        first_near += 1
+                    while last_near < n_present and value[last_near] <= threshold + down:
+                        last_near += 1
+                    if not is_purer(summed[min(first_near, j + 1)], whole, best):
+                        continue
+                    if not is_purer(summed[max(last_near, j + 1)], whole, best):
+                        continue
+                    threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
+                    if np.isnan(threshold):
+                        continue
+                    before = summed[min(first_value_above(value, n_present, threshold - up), j + 1)]
+                    after = summed[max(first_value_above(value, n_present, threshold + down), j + 1)]
+                    score = worst_purity(before, left, after, whole, scratch)
+                    if score > best:
+                        best, best_threshold = score, threshold
+                if best > best_before and n_lost > 0:
+                    best_side = side
+            summed[0] = 0.0
+            out.threshold[entry + e] = best_threshold
+            out.missing_side[entry + e] = best_side
+            out.gain[entry + e] = 0.0 if np.isnan(best_threshold) and best_side == LARGER else best - unsplit
         entry += n_entries

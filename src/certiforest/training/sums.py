@@ -57,12 +57,12 @@ def sum_ensemble(
     if len(base) == 2:
         value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
     nodes = [
-        Nodes(tree.left, tree.right, tree.feature, tree.threshold, np.arange(len(own)) + first)
+        Nodes(tree.left, tree.right, tree.feature, tree.threshold, np.arange(len(own)) + first, tree.missing_left)
         for tree, own, first in zip(trees, values, offset, strict=False)
     ]
     if not nodes:  # an ensemble has at least one tree: a leaf that adds nothing
         value = np.zeros_like(value)
-        nodes = [Nodes([-1], [-1], [-1], [0.0], [0])]
+        nodes = [Nodes([-1], [-1], [-1], [0.0], [0], [False])]
     return TreeEnsemble.from_trees(
         nodes, n_features=n_features, classes=classes, feature_names=feature_names, scores=value, base=base
     )

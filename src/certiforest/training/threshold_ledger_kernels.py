@@ -113,10 +113,11 @@ def claim_threshold(claims, feature, tree, threshold):
 
 
 @kernel
-def mark_open_features(claims, tree, low, high, n_bins, out):
-    """Tell for each feature whether some threshold between two of its bins is open to a tree."""
+def mark_open_features(claims, tree, bins, out):
+    """Tell for each feature whether some threshold between two of its bins is open to a tree, or values are missing."""
+    low, high, n_bins = bins.low, bins.high, bins.n_bins
     for f in range(out.shape[0]):
-        out[f] = False
+        out[f] = bins.has_missing[f]
         for k in range(n_bins[f] - 1):
             if not np.isnan(open_threshold(claims, f, tree, high[f, k], low[f, k + 1])):
                 out[f] = True

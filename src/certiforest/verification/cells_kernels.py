@@ -78,27 +78,22 @@ class Cells(NamedTuple):
 
 
 @kernel
-def sorted_cuts(turn, ranks):
-    """Return the ranks of the splits turned by some leaf, each once."""
+def sorted_cuts(turn, ranks, seen):
+    """Return the ranks of the splits turned by some leaf, each once. ``seen`` (n_ranks,) is scratch."""
     cuts = np.empty(2 * ranks.most * turn.shape[0], np.int64)
     n = 0
+    seen[:] = 0
     for i in range(turn.shape[0]):
         node = turn[i] >> 1
         for j in range(ranks.first[node], ranks.first[node + 1]):
-            if ranks.after[j] >= 0:
-                cuts[n] = ranks.after[j]
-                n += 1
-            if ranks.upto[j] >= 0:
-                cuts[n] = ranks.upto[j]
-                n += 1
+            for rank in (ranks.after[j], ranks.upto[j]):
+                if rank >= 0 and seen[rank] == 0:
+                    seen[rank] = 1
+                    cuts[n] = rank
+                    n += 1
     cuts = cuts[:n]
     cuts.sort()
-    n_cuts = 0
-    for i in range(n):
-        if i == 0 or cuts[i] != cuts[i - 1]:
-            cuts[n_cuts] = cuts[i]
-            n_cuts += 1
-    return cuts[:n_cuts]
+    return cuts
 
 
 @kernel
@@ -108,7 +103,7 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
     ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
     below them.
     """
-    cuts = sorted_cuts(turn, ranks)
+    cuts = sorted_cuts(turn, ranks, cut_of)
     n_cuts, n_variables = cuts.shape[0], 0
     for i in range(n_cuts):
         n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]

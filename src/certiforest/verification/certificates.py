@@ -367,7 +367,7 @@ def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
 def _versions() -> dict[str, str]:
     from certiforest import __version__
 
-    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    libraries = {name: version(name) for name in ("numpy", "numba")}
     return {"certiforest": __version__, **libraries, "python": platform.python_version()}
 
 

@@ -40,6 +40,12 @@ class Clock:
         row._end, row._row_end = self._end, _seconds_at_work() + max(self._per_row, at_least)
         return row
 
+    def part(self, share: float) -> Clock:
+        """Return a clock for a share of what is left."""
+        part = self.start()
+        part._row_end = _seconds_at_work() + share * self.left
+        return part
+
     @property
     def left(self) -> float:
         """Seconds that are left."""

@@ -97,6 +97,11 @@ class Leads:
         need = need << pair.bits if pair.bits >= 0 else need >> -pair.bits
         return pair.short[value[node]], max(min(need, 2**61), -(2**61)), self.unit / Fraction(2) ** pair.bits
 
+    def rough(self, y: int, rival: int) -> tuple[NDArray[np.int64], int]:
+        """Return what values of leaves add to a rival's lead, rounded up, and what all trees must add up to."""
+        nothing = np.empty(0, np.int64)
+        return self._pair(y, rival).short, self.contest(nothing, nothing, y, rival)[1]
+
     def lead(self, values: NDArray[np.int64], y: int, rival: int) -> int:
         """Return the exact lead of a rival where trees are in leaves of some values."""
         exact = self._pair(y, rival).exact

@@ -87,9 +87,7 @@ class Prepared:
             )
         if np.isin(self._listed, ensemble.categorical).any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
-        self._change, self._blank = attacker.told_costs(n_features, ensemble.categorical)
-        if ensemble.missing_left is None:
-            self._blank[:] = math.inf
+        self._change, self._blank = attacker.told_costs(ensemble)
         self._has_told = bool((np.minimum(self._change, self._blank) < math.inf).any())
         self._categories: dict[int, list[float]] = {}
         for f in np.flatnonzero(self._change < math.inf).tolist():
@@ -314,8 +312,24 @@ class Prepared:
         before, after = self.values(x), self.values(z)
         moved = (before < after) | (before > after)
         moved[self._grouped] = False
+        if self.attacker.norm == math.inf:  # only the dearest counts, and floats tell which moves may be it
+            plain = np.flatnonzero(moved[: len(x)] & np.isfinite(x) & np.isfinite(z))
+            plain = plain[~np.isin(plain, [*self._listed, *self._categories])]
+            cost = self.rough_costs(plain, x[plain], z[plain])
+            most = cost.max(initial=0.0)
+            if most < math.inf:
+                moved[plain[cost < most * (1 - 1e-9) - 1e-300]] = False
         prices = [self.price_of(f, float(before[f]), float(after[f]), len(x)) for f in np.flatnonzero(moved).tolist()]
         return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
+
+    def rough_costs(
+        self, column: NDArray[np.int64], start: NDArray[np.float64], end: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return about what it costs under L-inf to move columns; NaN and inf are values that are missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            costs = np.abs(end - start) / self.scale[(end > start).astype(int), column]
+        costs = np.where(self._change[column] < math.inf, self._change[column], costs)
+        return np.where(np.isfinite(start) & np.isfinite(end), costs, self._blank[column])
 
     def price_of(self, variable: int, before: float, after: float, n_features: int) -> Fraction:
         """Return the exact price of moving a variable."""

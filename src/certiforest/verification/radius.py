@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import UP
 from certiforest.attack.columns import AttackerError
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.verification.certificates import STABLE
+from certiforest.verification.cells import Local
+from certiforest.verification.certificates import STABLE, UNDECIDED
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import ceil_root, price_move
+from certiforest.verification.prices import ceil_root
 from certiforest.verification.roads import Roads
+from certiforest.verification.search import Glance
 from certiforest.verification.sums import Sums
 from certiforest.verification.votes import Votes
 
@@ -27,10 +29,16 @@ from certiforest.verification.votes import Votes
 SLACK, TINY = 1e-9, 1e-300
 # The smallest float above zero.
 SMALLEST = 5e-324
-# As many costs are priced exactly without regret.
-FEW = 8
-# Bounds this near to each other are closed by asking right below the upper one.
+# Budgets grow by this factor until there is an attack.
+WIDER = 1.5
+# Bounds this near to each other are closed by a proof right below the upper one, if costs add up.
 NEAR = 1.02
+# So few thresholds between bounds of L-inf are left to a proof.
+FEW = 2
+# Budgets that are tried, at most, to make an attack cheaper.
+MOST_LOOKS = 20
+# The share of the time that goes to that proof; what is left is for a smaller budget, which is easier.
+MOST_TIME = 0.8
 
 
 class Radius(NamedTuple):
@@ -63,11 +71,6 @@ class Crossings(NamedTuple):
     end: NDArray
     unit: NDArray
     cost: NDArray
-
-    def between(self, lower: float, upper: float) -> Crossings:
-        """Return the moves that may cost from ``lower`` to ``upper``."""
-        is_near = (self.cost >= lower * (1 - SLACK) - TINY) & (self.cost <= upper * (1 + SLACK) + TINY)
-        return Crossings(*(column[is_near | np.isinf(self.cost)] for column in self))
 
 
 def bound_radii(
@@ -114,48 +117,133 @@ class RadiusSearch:
         self.lower, self.upper = map(float, known)
         self.attack: NDArray[np.float64] | None = None
         self.proof: dict[str, Any] | None = None
+        self._hopeless = self.lower  # up to here, quick looks have found nothing
 
     def run(self) -> None:
-        """Search until the bounds are equal, or no budget is left to ask about, or `OutOfTime` is raised."""
+        """Search until the bounds are equal, or no budget is left to ask about, or `OutOfTime` is raised.
+
+        Quick looks make the upper bound small. Then one proof right below it is all there is to do, unless that finds
+        a cheaper attack.
+        """
         if self.lower == self.upper:
             return
-        crossings = self._crossings()
-        self._gallop(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))
         if self.upper == math.inf:
-            return
-        if self._attacker.norm == math.inf:
-            self._bisect_crossings(crossings)
+            crossings = self._crossings()
+            self._widen(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))
         else:
-            self._bisect()
+            self._look(self.upper)
+        while self.lower < self.upper < math.inf:
+            below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
+            if not self._try(below, self._clock.part(MOST_TIME)):
+                if self._hopeless > self.lower:
+                    self._try(self._hopeless, self._clock)
+                raise OutOfTime
 
     def prove(self) -> None:
         """Find the attack at the upper bound and the proof below the lower one, where they are not known yet."""
         if self.attack is None and self.upper < math.inf:
-            self._try(self.upper)
+            self._try(self.upper, self._clock)
         if self.lower > 0:
             self.proof = self._roads.prove_below(self._x, self.lower, self._clock)
 
     def _raise_lower(self, eps: float) -> None:
-        self.lower = min(max(eps, self.lower), self.upper)
+        """Note that there is no attack within a budget."""
+        above = math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf)
+        self.lower = min(max(above, self.lower), self.upper)
 
-    def _try(self, eps: float) -> None:
-        """Find out whether there is an attack within a budget."""
-        finding = self._roads.decide_against(self._x, self._attacker.with_eps(eps), self._clock)
+    def _local(self, eps: float) -> Local:
+        return Local(self._roads.prepared, self._x, self._attacker.with_eps(eps))
+
+    def _try(self, eps: float, clock: Clock) -> bool:
+        """Find out whether there is an attack within a budget; tell whether there was time to."""
+        local = self._local(eps)
+        finding = self._roads.decide_on(local, clock)
         if finding.attack is not None:
-            z = self._thin(finding.attack)
-            upper = ceil_root(self._roads.prepared.price(self._x, z), self._attacker.norm)
-            if upper <= self.upper:
-                self.upper, self.attack = upper, z
+            self._descend(local, finding.attack)
         elif finding.stable == STABLE:
-            self._raise_lower(math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf))
-        else:
-            raise OutOfTime
+            self._raise_lower(eps)
+        return finding.stable != UNDECIDED
+
+    def _look(self, eps: float) -> None:
+        """Look for an attack within a budget, and for cheaper ones."""
+        self._clock.check()
+        local, is_proved = self._local(eps), True
+        for glance in self._roads.glances(local, self._own):
+            attack = glance.look(local.budget)
+            if attack is not None and self._take(attack):
+                self._descend(local, attack)
+                return
+            is_proved &= glance.is_proved
+        if is_proved:
+            self._raise_lower(eps)
+
+    def _take(self, z: NDArray[np.float64]) -> bool:
+        """Make an attack the upper bound, unless it costs more; tell whether it does not."""
+        z = self._thin(z)
+        upper = ceil_root(self._roads.prepared.price(self._x, z), self._attacker.norm)
+        if upper > self.upper:
+            return False
+        self.upper, self.attack = upper, z
+        return True
+
+    def _descend(self, local: Local, attack: NDArray[np.float64]) -> None:
+        """Look for attacks that cost less, by halving budgets; what is not found soon may yet be there."""
+        self._take(attack)
+        rival = self._roads.prepared.predict(attack)
+        (glance,) = self._roads.glances(local, self._own, rival)
+        costs = self._cell_costs(local)
+        if self._hopeless >= self.upper:
+            self._hopeless = self.lower
+        for _ in range(MOST_LOOKS):
+            self._clock.check()
+            middle = self._between(costs)
+            if middle is None:
+                break
+            before, z = self.upper, self._look_within(glance, costs, middle)
+            if z is not None:
+                self._take(z)
+            if self.upper == before:
+                self._hopeless = middle
+
+    def _between(self, costs: NDArray[np.float64]) -> float | None:
+        """Return a budget below the upper bound at which an attack is not hopeless; None if it is not worth a look."""
+        lower, upper, norm = self._hopeless, self.upper, self._attacker.norm
+        if norm == math.inf:
+            costs = np.unique(costs[(costs > lower) & (costs < upper * (1 - SLACK))])
+            return float(costs[2 * len(costs) // 3]) if len(costs) > FEW else None
+        middle = 0.5 * lower + 0.5 * upper
+        if norm == 0:
+            return math.floor(middle) if lower < math.floor(middle) < upper else None
+        if upper > 4.0 * lower:
+            middle = math.sqrt(max(lower, SMALLEST)) * math.sqrt(upper)
+        return middle if upper > NEAR * lower and lower < middle < upper else None
+
+    def _look_within(self, glance: Glance, costs: NDArray[np.float64], eps: float) -> NDArray[np.float64] | None:
+        """Look for an attack within a smaller budget than that of the local problem."""
+        local, norm = glance.local, self._attacker.norm
+        if norm == math.inf:
+            within, first = costs <= eps * (1 + SLACK), local.cells.first[:-1]
+            is_below = np.arange(len(costs)) < np.repeat(local.cells.own, np.diff(local.cells.first))
+            n_below = np.add.reduceat(within & is_below, first)
+            low = local.cells.own - n_below
+            return glance.look(0, low, low + np.add.reduceat(within, first) - 1)
+        whole = min(local.attacker.eps, self._roads.ensemble.n_features) if norm == 0 else local.attacker.eps
+        return glance.look(max(int(local.budget * (eps / whole) ** max(norm, 1)), 1))
+
+    def _cell_costs(self, local: Local) -> NDArray[np.float64]:
+        """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a menu."""
+        cells, n_features = local.cells, len(self._x)
+        feature = np.repeat(cells.feature, np.diff(cells.first))
+        column = np.minimum(feature, n_features - 1)
+        costs = self._roads.prepared.rough_costs(column, self._x[column], cells.value)
+        costs[feature >= n_features] = 0.0
+        costs[cells.own] = 0.0
+        return costs
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
         prepared, moved = self._roads.prepared, np.flatnonzero(z != self._x)
-        with np.errstate(over="ignore"):
-            cost = np.abs(z - self._x)[moved] / prepared.scale[(z > self._x)[moved].astype(int), moved]
+        cost = prepared.rough_costs(moved, self._x[moved], z[moved])
         for f in moved[np.argsort(-cost, kind="stable")].tolist():
             columns = prepared.columns_with(f)
             kept = z[columns]
@@ -166,57 +254,31 @@ class RadiusSearch:
                     break
         return z
 
-    def _gallop(self, costs: NDArray[np.float64], largest: float) -> None:
+    def _widen(self, costs: NDArray[np.float64], largest: float) -> None:
         """Widen the budget until there is an attack, no threshold is left to cross, or it leaves the range of floats.
 
-        It is doubled, or goes to where twice as many thresholds are within it: those may be of very different sizes.
+        It grows by a factor, or to where as many thresholds more are within it: those may be of very different sizes.
         """
         # Beyond this, eps * scale may not be a float.
-        scale = float(self._roads.prepared.scale.max())
+        scale, eps = float(self._roads.prepared.scale.max()), self.lower
         most = LARGEST if scale <= 1 else LARGEST / scale * (1 - SLACK)
         while self.upper == math.inf:
             if self.lower > largest:
                 self.lower = math.inf
                 return
             if self._attacker.norm == 0:
-                self._try(min(max(2 * self.lower, 1.0), largest))
-                continue
-            if self.lower > most:
-                return
-            n_within = int(np.searchsorted(costs, self.lower))
-            wider = float(costs[min(2 * n_within, len(costs) - 1)]) if len(costs) else 0.0
-            self._try(min(max(2 * self.lower, wider * (1 + SLACK)), largest, most))
-
-    def _bisect(self) -> None:
-        """Halve what is left of the budgets, for norms whose costs add up."""
-        while self.lower < self.upper:
-            below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
-            middle = 0.5 * self.lower + 0.5 * self.upper
-            if self.upper > 4.0 * self.lower:
-                middle = math.sqrt(max(self.lower, SMALLEST)) * math.sqrt(self.upper)
-            if self._attacker.norm == 0:
-                self._try(math.floor(middle) if math.floor(middle) < self.upper else below)
+                eps = min(max(2 * eps, 1.0), largest)
             else:
-                self._try(below if self.upper <= NEAR * self.lower or not middle < below else middle)
-
-    def _bisect_crossings(self, crossings: Crossings) -> None:
-        """Halve the list of thresholds that can be crossed, for L-inf: the radius is what crossing one of them costs.
-
-        Any budget may be asked about, so a float near the cost does while there are many; the few that are left at
-        the end are priced exactly.
-        """
-        n_left = len(crossings.cost) + 1
-        while FEW < len((crossings := crossings.between(self.lower, self.upper)).cost) < n_left:
-            n_left = len(crossings.cost)
-            middle = float(np.partition(crossings.cost, (n_left - 1) // 2)[(n_left - 1) // 2])
-            if not self.lower <= middle < self.upper:
-                break
-            self._try(middle)
-        moves = set(zip(crossings.start.tolist(), crossings.end.tolist(), crossings.unit.tolist(), strict=True))
-        costs = np.unique([ceil_root(price_move(*move, math.inf), math.inf) for move in moves])
-        while len(costs := costs[(costs >= self.lower) & (costs < self.upper)]):
-            self._try(float(costs[(len(costs) - 1) // 2]))
-        self.lower = self.upper
+                if self.lower > most:
+                    return
+                n_within = int(WIDER * np.searchsorted(costs, eps))
+                wider = float(costs[min(n_within, len(costs) - 1)]) if len(costs) else 0.0
+                eps = max(WIDER * eps, wider * (1 + SLACK), math.nextafter(eps, math.inf))
+                eps = min(eps, largest, most)
+            if eps < min(largest, most):
+                self._look(eps)
+            elif not self._try(eps, self._clock):
+                raise OutOfTime
 
     def _crossings(self) -> Crossings:
         """List the thresholds that a move can cross."""

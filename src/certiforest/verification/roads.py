@@ -6,20 +6,19 @@ A row is stable if there is a proof for every rival, unstable if there is an att
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.verification.cells import Local
 from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.search import Search, cuts_of
+from certiforest.verification.search import Glance, Search, cuts_of
 from certiforest.verification.tables_kernels import Contest
 
 
@@ -56,9 +55,9 @@ class Roads:
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Finding:
         """Find out whether a row is stable."""
-        if self._margin is None:
-            return self.decide_against(x, self.attacker, clock, keep_proof=keep_proof)
         local = Local(self.prepared, x, self.attacker)
+        if self._margin is None:
+            return self.decide_on(local, clock, keep_proof=keep_proof)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
         y = self.prepared.predict(x)
         if any(self._lead(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
@@ -69,11 +68,15 @@ class Roads:
         finding = self._decide(local, clock, self._margin + 1, keep_proof=False)
         return finding if finding.stable == UNSTABLE else Finding(UNDECIDED, method=finding.method)
 
-    def decide_against(
-        self, x: NDArray[np.float64], attacker: Attacker, clock: Clock, *, keep_proof: bool = False
-    ) -> Finding:
-        """Find out whether a row is stable against the same attacker with another budget; no margin is kept."""
-        return self._decide(Local(self.prepared, x, attacker), clock, None, keep_proof=keep_proof)
+    def decide_on(self, local: Local, clock: Clock, *, keep_proof: bool = False) -> Finding:
+        """Find out whether a row is stable against any attacker; no margin is kept."""
+        return self._decide(local, clock, None, keep_proof=keep_proof)
+
+    def glances(self, local: Local, y: int, rival: int | None = None) -> Iterator[Glance]:
+        """Yield what looks for attacks in favour of each rival of the predicted class, or of one."""
+        for c in self._rivals(local.x, y) if rival is None else [rival]:
+            contest, _, is_attack = self._contest(local, y, c, None)
+            yield Glance(local, contest, is_attack)
 
     def prove_below(self, x: NDArray[np.float64], radius: float, clock: Clock) -> dict[str, Any] | None:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
@@ -92,12 +95,7 @@ class Roads:
         y = self.prepared.predict(local.x)
         parts, is_open, n_boxes = [], False, 0
         for rival in self._rivals(local.x, y):
-            lead, least, unit = self.prepared.leads.contest(local.leaves.node, local.fixed, y, rival, need)
-            contest = Contest(lead, least, local.budget)
-
-            def is_attack(z: NDArray[np.float64], rival: int = rival) -> bool:
-                return self.prepared.predict(z) != y if need is None else self._lead(z, y, rival) >= need
-
+            contest, unit, is_attack = self._contest(local, y, rival, need)
             search = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:
                 z = search.run(clock)
@@ -113,6 +111,17 @@ class Roads:
             return Finding(UNDECIDED, method=Method.SOLVED)
         proof = {"cuts": cuts_of(local, parts), "rivals": parts} if keep_proof else None
         return Finding(STABLE, proof=proof, method=_road(n_boxes))
+
+    def _contest(
+        self, local: Local, y: int, rival: int, need: int | None
+    ) -> tuple[Contest, Fraction, Callable[[NDArray[np.float64]], bool]]:
+        """Return what `Search` is to know about a rival that is to reach a lead (None: to be predicted)."""
+        lead, least, unit = self.prepared.leads.contest(local.leaves.node, local.fixed, y, rival, need)
+
+        def is_attack(z: NDArray[np.float64]) -> bool:
+            return self.prepared.predict(z) != y if need is None else self._lead(z, y, rival) >= need
+
+        return Contest(lead, least, local.budget), unit, is_attack
 
     def _lead(self, z: NDArray[np.float64], y: int, rival: int) -> int:
         trees = self.prepared.trees

@@ -18,13 +18,10 @@ from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock
 from certiforest.verification.prices import exact_budget
-from certiforest.verification.relaxation import improve_tables
-from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_bounded, is_in_box, new_tables
+from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
 
-# A box is left when a sweep brings the bound nearer to what is needed by less than this share, or after so many.
-PATIENCE, MOST_SWEEPS = 0.01, 100
-# So many boxes are examined before a linear program, which takes as long as some of them, is tried.
-FEW_BOXES = 16
+# A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
+MOST_SWEEPS, FEW_SWEEPS = 400, 8
 
 
 class Box(NamedTuple):
@@ -87,25 +84,20 @@ class Search:
         """
         cells, leaves = self._local.cells, self._local.leaves
         tables = new_tables(cells, leaves)
-        if is_bounded(cells, leaves, self._contest, tables):
-            return None
         waiting = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), self.proof)]
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
-            if self.n_boxes == FEW_BOXES and self._is_proved_at_once(clock):
-                return None
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
-            limits = MOST_SWEEPS, PATIENCE, box.may_enumerate
-            status = kernels.examine_box(cells, leaves, self._contest, tables, *limits)
-            self.n_boxes += 1
+            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
+            self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
             if status == kernels.ENUMERATED and self._keep_proof:
                 waiting += self._by_moved(box)
-            if status in (kernels.PROVED, kernels.UNREACHABLE, kernels.ENUMERATED):
+            if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
             if status == kernels.ATTACKED:
                 z = self._local.row(tables.choice)
@@ -113,27 +105,19 @@ class Search:
                     return z
                 if self._local.is_beyond(box.low, box.high):
                     continue
-            variable, cut = kernels.find_split(cells, tables)
+            start = _start_from(tables)
+            if self._keep_proof:
+                box, sides = self._tightened(box, tables, start)
+                waiting += sides
+            box = box._replace(low=tables.low.copy(), high=tables.high.copy())
+            variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if variable >= 0:
-                halves = self._halves(box, _start_from(tables), variable, cut)
+                halves = self._halves(box, start, variable, cut)
                 # The half with the more promising cells is next.
                 waiting += halves if tables.choice[variable] > cut else halves[::-1]
             elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
                 return z
         return None
-
-    def _is_proved_at_once(self, clock: Clock) -> bool:
-        """Try to prove all cells together, with the best tables that they can have, in half the time that is left."""
-        cells, leaves = self._local.cells, self._local.leaves
-        tables = new_tables(cells, leaves)
-        if not improve_tables(self._local, self._contest, tables, clock.left / 2):
-            return False
-        if kernels.examine_box(cells, leaves, self._contest, tables, 1, PATIENCE, False) != kernels.PROVED:
-            return False
-        if self._keep_proof:
-            self.proof.clear()
-            self._write_tables(tables, self.proof)
-        return True
 
     def _works(self, z: NDArray[np.float64]) -> bool:
         return self._is_attack(z) and self._local.is_affordable(z)
@@ -147,6 +131,18 @@ class Search:
         where = [int(cells.feature[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
         return low, high
+
+    def _tightened(self, box: Box, tables: Tables, start: tuple[NDArray, ...]) -> tuple[Box, list[Box]]:
+        """Return what is left of a box after `tighten`, and the sides that were taken from it."""
+        sides = []
+        for v in np.flatnonzero((tables.low > box.low) | (tables.high < box.high)).tolist():
+            if tables.low[v] > box.low[v]:
+                side, box = self._halves(box, start, v, int(tables.low[v]) - 1)
+                sides.append(side)
+            if tables.high[v] < box.high[v]:
+                box, side = self._halves(box, start, v, int(tables.high[v]))
+                sides.append(side)
+        return box, sides
 
     def _by_moved(self, box: Box) -> list[Box]:
         """Divide a box in which one variable at most can move, by which one does.
@@ -189,6 +185,46 @@ class Search:
         if tables.lambda_[1] > 0:
             price = Fraction(float(tables.lambda_[1])) * self._unit * BUDGET / self._budget
             proof["lambda"] = [price.numerator, price.denominator]
+
+
+class Glance:
+    """Quick looks for attacks in favour of one rival, in ever smaller parts of one local problem.
+
+    Each takes a few sweeps only, and starts from the tables of the one before.
+
+    Parameters
+    ----------
+    local, contest, is_attack
+        See `Search`.
+
+    Attributes
+    ----------
+    is_proved : bool
+        Whether the last look has shown that there is no attack in that part.
+    """
+
+    def __init__(self, local: Local, contest: Contest, is_attack: Callable[[NDArray[np.float64]], bool]) -> None:
+        self.local, self._contest, self._is_attack = local, contest, is_attack
+        self._tables = new_tables(local.cells, local.leaves)
+        self.is_proved = False
+
+    def look(
+        self, budget: int, low: NDArray[np.int64] | None = None, high: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """Return a row that gives the rival what it needs; its price may be slightly above the budget.
+
+        ``low`` and ``high`` (n_variables,) are the first and last cells of the part to look at; all, if not given.
+        """
+        cells, tables = self.local.cells, self._tables
+        tables.low[:] = cells.first[:-1] if low is None else low
+        tables.high[:] = cells.first[1:] - 1 if high is None else high
+        contest = self._contest._replace(budget=budget)
+        status = kernels.examine_box(cells, self.local.leaves, contest, tables, FEW_SWEEPS, True)
+        self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)
+        if status != kernels.ATTACKED:
+            return None
+        z = self.local.row(tables.choice)
+        return z if self._is_attack(z) else None
 
 
 def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:

@@ -5,104 +5,143 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.moves_kernels import best_move, climb, fits_one_move
+from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
 from certiforest.verification.tables_kernels import (
+    NO_BOUND,
     best_lambda,
     float_bound,
+    is_in_box,
     least_entries,
     least_entry,
     least_in_box,
     least_prices,
+    overshoot,
     reach_in,
     set_lambda,
-    update_tree,
+    shares,
+    sweep,
     whole_bound,
 )
 
-PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED = 1, 0, -1, 2, 3
+PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED, BOUNDED = 1, 0, -1, 2, 3, 4
+# Less than any leaf is worth.
+NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 16
+# A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
+FEW_SWEEPS, PATIENCE = 8, 0.01
 
 
 @kernel
-def examine_box(cells, leaves, contest, tables, most_sweeps, patience, may_enumerate):
+def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
-    Return PROVED (``whole`` holds the tables), ATTACKED (``choice`` holds the cells), UNREACHABLE (the box costs more
-    than the budget), ENUMERATED (one move fits the budget, and none is an attack; if it may) or OPEN. The search gives
-    up when a sweep does less than a share ``patience`` of what is missing.
+    Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), ATTACKED
+    (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
+    budget, and none is an attack; if it may) or OPEN.
+
+    The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
+    has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
     n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
-    if may_enumerate and fits_one_move(cells, contest, tables, least, total):
-        return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     reach = reach_in(cells, leaves, contest, tables)
-    for t in range(leaves.tree.shape[0]):
-        if not reach[leaves.first[t] : leaves.first[t + 1]].any():
-            return UNREACHABLE
-    n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
-    worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
-    peak = np.empty(n_segments + n_scopes + n_rules)
-    scratch = np.empty(cells.top.shape[0], np.int64)
-    span, gain = 1.0, 0.0
+    bound, gain, span = np.int64(0), 0.0, 1.0
     for t in range(leaves.tree.shape[0]):
         own = smallest = largest = contest.lead[leaves.first[t]]
+        best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
             smallest, largest = min(smallest, contest.lead[k]), max(largest, contest.lead[k])
-        span += 2.0 * (largest - smallest)
+            if reach[k]:
+                best = max(best, contest.lead[k])
+        if best == -(2**62):
+            return UNREACHABLE
+        bound += best
         gain += largest - own
+        span += 2.0 * (largest - smallest)
+    if bound < contest.need:
+        tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
+        return BOUNDED
+    if may_enumerate and fits_one_move(cells, contest, tables, least, total):
+        return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
+    n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
+    worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
+    peak, share = np.empty(n_segments + n_scopes + n_rules), np.empty(n_scopes)
+    before = tables.table.copy()
+    shares(leaves, tables, share)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)
-    last = math.inf
-    for sweep in range(most_sweeps):
-        for t in range(leaves.tree.shape[0]):
-            update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest)
+    momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
+    for n_sweeps in range(1, most_sweeps + 1):
+        if momentum > 1.0:
+            overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
+        else:
+            before[:] = tables.table
+        sweep(leaves, contest.lead, tables, reach, share, span, worth, peak, rest)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
-        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach, scratch):
+        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach) < contest.need:
             return PROVED
-        if sweep & (sweep + 1) == 0 and climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
+        if n_sweeps & (n_sweeps - 1) == 0 and climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
             return ATTACKED
-        if sweep > 0 and last - bound < patience * (bound - contest.need):
-            break
-        last = bound
-    whole_bound(cells, leaves, contest, tables, reach, scratch)
-    estimate_losses(cells, leaves, contest, tables, reach, np.empty(tables.table.shape[0]))
+        momentum = momentum + 1.0 if bound <= last else 1.0
+        last, lowest = bound, min(lowest, bound)
+        if n_sweeps % FEW_SWEEPS == 0:
+            if mark - lowest < FEW_SWEEPS * PATIENCE * (lowest - contest.need):
+                break
+            mark = lowest
+    if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
+        return ATTACKED
+    tighten(leaves, contest, tables, whole_bound(cells, leaves, contest, tables, reach), reach)
     return OPEN
 
 
 @kernel
-def estimate_losses(cells, leaves, contest, tables, reach, worth):
-    """Write to ``loss``, for each cell of the box, about how much the bound falls if its variable is held there.
-
-    That is what theta and each tree lose there against their best, as the tables stand. ``worth`` (n_segments,) is
-    scratch.
-    """
+def tighten(leaves, contest, tables, bound, reach):
+    """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need."""
+    if bound == NO_BOUND:
+        tables.loss[:] = 0
+        return
+    find_losses(leaves, contest, tables, reach)
     for v in range(tables.low.shape[0]):
-        best = -math.inf
+        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < contest.need:
+            tables.low[v] += 1
+        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.high[v]] < contest.need:
+            tables.high[v] -= 1
+
+
+@kernel
+def find_losses(leaves, contest, tables, reach):
+    """Write to ``loss``, for each cell of the box, how much the whole bound falls if its variable is held there.
+
+    That is what the sum of tables and each tree lose there against their best, as the tables stand.
+    """
+    worth = np.empty(tables.whole.shape[0], np.int64)
+    for v in range(tables.low.shape[0]):
+        best = tables.sum[tables.low[v]]
         for c in range(tables.low[v], tables.high[v] + 1):
-            best = max(best, tables.theta[c])
+            best = max(best, tables.sum[c])
         for c in range(tables.low[v], tables.high[v] + 1):
-            tables.loss[c] = best - tables.theta[c]
+            tables.loss[c] = best - tables.sum[c]
     place, low, high = rules = leaves.place, leaves.low, leaves.high
     whole, n_scopes = tables.whole, leaves.scope.shape[0]
-    least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes)
+    least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes, np.int64)
     for t in range(leaves.tree.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, whole, scopes, least)
-        free[scopes.start : scopes.stop] = -math.inf  # what the best leaf without a rule there is worth
-        worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = -math.inf
-        most = -math.inf
+        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a rule there is worth
+        worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
+        most = NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if not reach[k]:
                 continue
             i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-            value = float(contest.lead[k] - least_entries(rules, whole, (i, end), least, total))
+            value = contest.lead[k] - least_entries(rules, whole, (i, end), least, total)
             if value > most:
                 most = value
             for s in scopes:
@@ -119,18 +158,23 @@ def estimate_losses(cells, leaves, contest, tables, reach, worth):
         for s in scopes:
             v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+                if not is_in_box(leaves, tables, v, g):
+                    continue
                 lost = most - (max(worth[g], free[s] + least[s]) - whole[g])
                 for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
                     tables.loss[c] += lost
 
 
 @kernel
-def find_split(cells, tables):
+def find_split(cells, leaves, contest, tables):
     """Return the variable and the cell after which to cut it so that both sides lose most; -1 if there is none left.
 
-    Where prices count, a variable that is as good in a dear cell as in a cheap one is what the bound buys in parts:
-    the difference of prices, at lambda, is lost on either side.
+    The bound is above what the chosen cells give because trees, and the sums of tables, would like to be in other ones:
+    what each of them hopes for there counts for the cuts between. Where prices count, a variable that is as good in a
+    dear cell as in a cheap one is what the bound buys in parts: the difference of prices, at lambda, is lost on either
+    side.
     """
+    hope = find_hopes(leaves, contest, tables, reach_in(cells, leaves, contest, tables))
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
         low, high = tables.low[v], tables.high[v]
@@ -145,7 +189,51 @@ def find_split(cells, tables):
             smaller = min(tables.loss[left], tables.loss[right])
             larger = max(tables.loss[left], tables.loss[right])
             bought = tables.lambda_[0] * abs(cells.price[left] - cells.price[right])
-            score = smaller + max(bought - larger, 0.0) + 0.01 * larger
+            score = hope[c] + smaller + max(bought - larger, 0.0) + 0.01 * larger
             if chosen < 0 or score > most:  # any cut is better than none, even if a loss is not a number
                 chosen, most, cut = v, score, c
     return chosen, cut
+
+
+@kernel
+def find_hopes(leaves, contest, tables, reach):
+    """Return, for each cell (n_cells,), what is hoped for beyond a cut after it, seen from the chosen cells."""
+    whole, choice = tables.whole, tables.choice
+    hope, least = np.zeros(tables.sum.shape[0]), np.empty(leaves.scope.shape[0], np.int64)
+    for v in range(choice.shape[0]):
+        best = choice[v]
+        for c in range(tables.low[v], tables.high[v] + 1):
+            if tables.sum[c] > tables.sum[best]:
+                best = c
+        hope[min(choice[v], best) : max(choice[v], best)] += tables.sum[best] - tables.sum[choice[v]]
+    rules = leaves.place, leaves.low, leaves.high
+    for t in range(leaves.tree.shape[0]):
+        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
+        total = least_in_box(leaves.first_segment, whole, scopes, least)
+        best, most, here = -1, NOTHING, NOTHING
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if here == NOTHING and allows(leaves, k, choice):
+                here = contest.lead[k]
+            if reach[k]:
+                ends = leaves.first_rule[k], leaves.first_rule[k + 1]
+                value = contest.lead[k] - least_entries(rules, whole, ends, least, total)
+                if value > most:
+                    best, most = k, value
+        for s in scopes:
+            g = leaves.first_segment[s]
+            while leaves.end[g] < choice[leaves.scope[s]]:
+                g += 1
+            here -= whole[g]
+        if best < 0 or here < NOTHING // 2 or most <= here:
+            continue
+        i, end = leaves.first_rule[best], leaves.first_rule[best + 1]
+        while i < end:
+            s = leaves.place[i]
+            c, nearest, distance = choice[leaves.scope[s]], 0, np.int64(2**61)
+            while i < end and leaves.place[i] == s:
+                target = min(max(c, leaves.begin[leaves.low[i]]), leaves.end[leaves.high[i]])
+                if abs(target - c) < distance:
+                    nearest, distance = target, abs(target - c)
+                i += 1
+            hope[min(c, nearest) : max(c, nearest)] += most - here
+    return hope

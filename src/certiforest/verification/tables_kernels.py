@@ -24,6 +24,8 @@ from certiforest.compiled import kernel
 LAMBDA_BITS = 20
 # Stands in whole tables where a segment has no cell in the box: more than any entry, so that it is never the least.
 OUTSIDE = np.int64(2**61)
+# More than any need.
+NO_BOUND = np.int64(2**62)
 
 
 class Contest(NamedTuple):
@@ -43,13 +45,15 @@ class Tables(NamedTuple):
 
     ``low`` and ``high`` (n_variables,) are the box, the first and last cell of each variable. ``table`` and ``whole``
     (n_segments,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
-    (n_cells,) is the sum of the tables over trees, less lambda times the price; ``choice`` (n_variables,) a cell of
-    each variable; ``loss`` (n_cells,) about how much the bound falls if a variable is held in a cell.
+    (n_cells,) is the sum of the tables over trees, less lambda times the price, ``sum`` the same of rounded ones;
+    ``choice`` (n_variables,) a cell of each variable; ``loss`` (n_cells,) how much the rounded bound falls if a
+    variable is held in a cell.
     """
 
     table: ndarray
     whole: ndarray
     theta: ndarray
+    sum: ndarray
     low: ndarray
     high: ndarray
     choice: ndarray
@@ -62,8 +66,9 @@ def new_tables(cells, leaves):
     """Return tables that hold nothing, for the box of all cells."""
     n_segments, n_cells = leaves.begin.shape[0], cells.top.shape[0]
     return Tables(
-        np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells),
-        cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(), np.zeros(n_cells), np.zeros(2),
+        np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells), np.zeros(n_cells, np.int64),
+        cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(),
+        np.zeros(n_cells, np.int64), np.zeros(2),
     )  # fmt: skip
 
 
@@ -137,81 +142,111 @@ def is_in_box(leaves, tables, v, g):
 
 
 @kernel
-def update_tree(cells, leaves, contest, tables, t, reach, span, worth, peak, rest):
-    """Set the tables of one tree so that the bound is smallest while those of the others stay.
+def shares(leaves, tables, out):
+    """Write which part of what a tree adds goes to each variable of its scope (n_scopes,): they add up to one.
 
-    ``reach`` (n_leaves,) tells which leaves count. ``worth`` (n_leaves,), ``peak`` (n_segments + n_scopes + n_rules,)
-    and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest theta without this tree's part by
-    segment, variable and rule, ``rest`` what the best leaf that allows a segment is worth without that variable's part.
+    Any parts will do. The more trees test a variable, the more there is to be agreed on; one that has a single cell
+    left gets nothing.
+    """
+    for t in range(leaves.tree.shape[0]):
+        scopes, total = range(leaves.first_scope[t], leaves.first_scope[t + 1]), 0.0
+        for s in scopes:
+            v = leaves.scope[s]
+            is_open = tables.low[v] < tables.high[v]
+            out[s] = float(leaves.first_tester[v + 1] - leaves.first_tester[v]) if is_open else 0.0
+            total += out[s]
+        for s in scopes:
+            out[s] = out[s] / total if total > 0.0 else 1.0 / len(scopes)
+
+
+@kernel
+def sweep(leaves, lead, tables, reach, share, span, worth, peak, rest):
+    """Set the tables of one tree after the other so that the bound is smallest while those of the others stay.
+
+    ``reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`. ``worth`` (n_leaves,), ``peak``
+    (n_segments + n_scopes + n_rules,) and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest
+    theta without this tree's part by segment, variable and rule, ``rest`` what the best leaf that allows a segment is
+    worth without that variable's part.
     """
     # Comparisons instead of max(), and arrays under names of their own: this is where the time goes.
     theta, table, scope, place = tables.theta, tables.table, leaves.scope, leaves.place
     begin, end, low, high = leaves.begin, leaves.end, leaves.low, leaves.high
-    first_segment, first_rule, lead = leaves.first_segment, leaves.first_rule, contest.lead
+    first_segment, first_rule = leaves.first_segment, leaves.first_rule
     n_segments, n_scopes = begin.shape[0], scope.shape[0]
-    first_scope, end_scope = leaves.first_scope[t], leaves.first_scope[t + 1]
-    first_leaf, end_leaf = leaves.first[t], leaves.first[t + 1]
-    everywhere = 0.0
-    for s in range(first_scope, end_scope):
-        lowest, highest = tables.low[scope[s]], tables.high[scope[s]]
-        best = -math.inf
-        for g in range(first_segment[s], first_segment[s + 1]):
-            most = -math.inf  # and so it stays where the segment is not in the box
-            for c in range(max(begin[g], lowest), min(end[g], highest) + 1):
-                if theta[c] > most:
-                    most = theta[c]
-            most -= table[g]
-            rest[g], peak[g] = -math.inf, most
-            if most > best:
-                best = most
-        rest[n_segments + s], peak[n_segments + s] = -math.inf, best
-        everywhere += best
-    most = -math.inf
-    for k in range(first_leaf, end_leaf):
-        if not reach[k]:
-            continue
-        value = lead[k] + everywhere
-        i, last = first_rule[k], first_rule[k + 1]
-        while i < last:
-            first, s = i, place[i]
-            best = -math.inf
-            while i < last and place[i] == s:
-                for g in range(low[i], high[i] + 1):
-                    if peak[g] > best:
-                        best = peak[g]
-                i += 1
-            peak[n_segments + n_scopes + first] = best
-            value += best - peak[n_segments + s]
-        worth[k] = value
-        if value > most:
-            most = value
-    for k in range(first_leaf, end_leaf):
-        if not reach[k]:
-            continue
-        i, last = first_rule[k], first_rule[k + 1]
+    for t in range(leaves.tree.shape[0]):
+        first_scope, end_scope = leaves.first_scope[t], leaves.first_scope[t + 1]
+        first_leaf, end_leaf = leaves.first[t], leaves.first[t + 1]
+        everywhere = 0.0
         for s in range(first_scope, end_scope):
-            if i < last and place[i] == s:
-                value = worth[k] - peak[n_segments + n_scopes + i]
+            lowest, highest = tables.low[scope[s]], tables.high[scope[s]]
+            best = -math.inf
+            for g in range(first_segment[s], first_segment[s + 1]):
+                most = -math.inf  # and so it stays where the segment is not in the box
+                for c in range(max(begin[g], lowest), min(end[g], highest) + 1):
+                    if theta[c] > most:
+                        most = theta[c]
+                most -= table[g]
+                rest[g], peak[g] = -math.inf, most
+                if most > best:
+                    best = most
+            rest[n_segments + s], peak[n_segments + s] = -math.inf, best
+            everywhere += best
+        most = -math.inf
+        for k in range(first_leaf, end_leaf):
+            if not reach[k]:
+                continue
+            value = lead[k] + everywhere
+            i, last = first_rule[k], first_rule[k + 1]
+            while i < last:
+                first, s = i, place[i]
+                best = -math.inf
                 while i < last and place[i] == s:
                     for g in range(low[i], high[i] + 1):
-                        if value > rest[g]:
-                            rest[g] = value
+                        if peak[g] > best:
+                            best = peak[g]
                     i += 1
-            else:
-                value = worth[k] - peak[n_segments + s]
-                if value > rest[n_segments + s]:
-                    rest[n_segments + s] = value
-    share = 1.0 / (end_scope - first_scope)
-    for s in range(first_scope, end_scope):
-        for g in range(first_segment[s], first_segment[s + 1]):
-            if peak[g] == -math.inf:
+                peak[n_segments + n_scopes + first] = best
+                value += best - peak[n_segments + s]
+            worth[k] = value
+            if value > most:
+                most = value
+        for k in range(first_leaf, end_leaf):
+            if not reach[k]:
                 continue
-            # A segment that no leaf in reach allows is worth little, but a number.
-            value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share - peak[g]
-            change = value - table[g]
-            table[g] = value
-            for c in range(begin[g], end[g] + 1):
-                theta[c] += change
+            i, last = first_rule[k], first_rule[k + 1]
+            for s in range(first_scope, end_scope):
+                if i < last and place[i] == s:
+                    value = worth[k] - peak[n_segments + n_scopes + i]
+                    while i < last and place[i] == s:
+                        for g in range(low[i], high[i] + 1):
+                            if value > rest[g]:
+                                rest[g] = value
+                        i += 1
+                else:
+                    value = worth[k] - peak[n_segments + s]
+                    if value > rest[n_segments + s]:
+                        rest[n_segments + s] = value
+        for s in range(first_scope, end_scope):
+            for g in range(first_segment[s], first_segment[s + 1]):
+                if peak[g] == -math.inf:
+                    continue
+                # A segment that no leaf in reach allows is worth little, but a number.
+                value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share[s] - peak[g]
+                change = value - table[g]
+                table[g] = value
+                for c in range(begin[g], end[g] + 1):
+                    theta[c] += change
+
+
+@kernel
+def overshoot(leaves, tables, before, factor):
+    """Move the tables further the way they came from ``before`` (n_segments,), which becomes what they were."""
+    for g in range(before.shape[0]):
+        change = factor * (tables.table[g] - before[g])
+        before[g] = tables.table[g]
+        tables.table[g] += change
+        for c in range(leaves.begin[g], leaves.end[g] + 1):
+            tables.theta[c] += change
 
 
 @kernel
@@ -268,8 +303,8 @@ def float_bound(contest, tables):
 
 
 @kernel
-def whole_bound(cells, leaves, contest, tables, reach, scratch):
-    """Round the tables to whole numbers and tell whether they prove that nothing in the box reaches what is needed.
+def whole_bound(cells, leaves, contest, tables, reach):
+    """Round the tables to whole numbers and return the bound that they give, `NO_BOUND` if they are too large.
 
     Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
     tables and leads together.
@@ -287,7 +322,7 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
             largest = max(largest, abs(contest.lead[k]))
         size += largest
     if not size < 2.0**60:
-        return False
+        return NO_BOUND
     for e in range(tables.table.shape[0]):
         tables.whole[e] = np.int64(np.rint(tables.table[e]))
     # lambda as a whole number of 2**-shift, rounded up.
@@ -295,13 +330,13 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
     if tables.lambda_[0] > 0.0:
         shift = LAMBDA_BITS - 1 - math.floor(math.log2(tables.lambda_[0]))
         if shift < 0 or shift > 100:
-            return False
+            return NO_BOUND
         price = math.ceil(math.ldexp(tables.lambda_[0], shift))
     tables.lambda_[1] = math.ldexp(float(price), -shift)
     bound = shifted_product(price, contest.budget, shift) + (1 if price > 0 else 0)
     for v in range(tables.low.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
-            scratch[c] = -shifted_product(price, cells.price[c], shift)
+            tables.sum[c] = -shifted_product(price, cells.price[c], shift)
     least = np.empty(leaves.scope.shape[0], np.int64)
     rules, first_rule = (leaves.place, leaves.low, leaves.high), leaves.first_rule
     for t in range(leaves.tree.shape[0]):
@@ -310,7 +345,7 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
                 first, last = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
                 for c in range(first, last + 1):
-                    scratch[c] += tables.whole[g]
+                    tables.sum[c] += tables.whole[g]
                 if first > last:
                     tables.whole[g] = OUTSIDE
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
@@ -322,11 +357,11 @@ def whole_bound(cells, leaves, contest, tables, reach, scratch):
                 best = max(best, contest.lead[k] - taken)
         bound += best
     for v in range(tables.low.shape[0]):
-        best = scratch[tables.low[v]]
+        best = tables.sum[tables.low[v]]
         for c in range(tables.low[v] + 1, tables.high[v] + 1):
-            best = max(best, scratch[c])
+            best = max(best, tables.sum[c])
         bound += best
-    return bound < contest.need
+    return bound
 
 
 @kernel
@@ -380,24 +415,9 @@ def least_entries(rules, whole, ends, least, total):
 
 
 @kernel
-def is_bounded(cells, leaves, contest, tables):
-    """Tell whether the box is proved without any tables: each tree at its own worst."""
-    reach = reach_in(cells, leaves, contest, tables)
-    bound = np.int64(0)
-    for t in range(leaves.tree.shape[0]):
-        best = np.int64(-(2**62))
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            if reach[k]:
-                best = max(best, contest.lead[k])
-        bound += best
-    return bound < contest.need
-
-
-@kernel
 def coarsen(cells, leaves, contest, tables):
     """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
     reach = reach_in(cells, leaves, contest, tables)
-    scratch = np.empty(cells.top.shape[0], np.int64)
     table = tables.table.copy()
     largest = 1.0
     for e in range(table.shape[0]):
@@ -405,6 +425,6 @@ def coarsen(cells, leaves, contest, tables):
     for shift in range(int(math.log2(largest)), -1, -1):
         for e in range(table.shape[0]):
             tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
-        if whole_bound(cells, leaves, contest, tables, reach, scratch):
+        if whole_bound(cells, leaves, contest, tables, reach) < contest.need:
             return shift
     return 0

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, check_finite
+from certiforest.data.text_columns import TextColumns
 from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting
@@ -46,6 +47,7 @@ def read_table(
     n_features: int | None = None,
     first_index: int | None = None,
     missing: bool = False,
+    texts: TextColumns | None = None,
 ) -> Table:
     """Read all rows and labels of a file; the parameters are those of `read_blocks`.
 
@@ -54,12 +56,13 @@ def read_table(
     TableError
         If the file or a column is missing, or holds anything but finite numbers.
     """
-    options: dict[str, Any] = {"drop": drop, "kind": kind, "header": header, "missing": missing}
+    options: dict[str, Any] = {"drop": drop, "kind": kind, "header": header, "missing": missing, "texts": texts}
     blocks = read_blocks(path, target, n_features=n_features, first_index=first_index, **options)
     parts = [read() for read in blocks]
     if not sum(map(len, parts)):
         raise TableError(f"Expected rows, got none in {path}.")
     table = replace(parts[0], X=np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X)
+    table = replace(table, texts={f: np.concatenate([part.texts[f] for part in parts]) for f in table.texts})
     if table.y is not None:
         labels = [part.y for part in parts if part.y is not None]
         is_list = isinstance(table.y, list)
@@ -86,6 +89,7 @@ def read_blocks(
     n_features: int | None = None,
     first_index: int | None = None,
     missing: bool = False,
+    texts: TextColumns | None = None,
 ) -> Iterator[ReadBlock]:
     """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
 
@@ -111,6 +115,8 @@ def read_blocks(
         unless ``n_features`` leaves both possible, which is refused.
     missing : bool, default=False
         Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
+    texts : TextColumns, optional
+        Columns that may be text, in CSV and Parquet files: the categories of a model.
 
     Raises
     ------
@@ -131,7 +137,9 @@ def read_blocks(
     if first_index not in (None, 0, 1):
         raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
     blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
-    request = Request(path, target, tuple(drop), header, n_features, first_index, block_rows(n_features), missing)
+    request = Request(
+        path, target, tuple(drop), header, n_features, first_index, block_rows(n_features), missing, texts
+    )
     remaining = blocks(request)
     while True:
         with _errors_of(path):

@@ -30,6 +30,8 @@ from certiforest.data.tables import (
     choose_columns,
     is_number,
 )
+from certiforest.data.text_columns import code_of
+from certiforest.ensemble.categories import Codes
 from certiforest.words import setting, shown
 
 DELIMITERS = ",;\t"
@@ -48,6 +50,10 @@ class _Text(NamedTuple):
     has_header: bool
     wanted: Columns
     request: Request
+
+
+# Rows, labels, and by column what was text.
+Read = tuple[NDArray[np.float64], list[str] | None, dict[int, NDArray]]
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
@@ -70,14 +76,15 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             is_first, text = False, text._replace(first_line=2)
 
 
-def _read(read_rows: Callable[..., tuple[NDArray[np.float64], list[str] | None]], text: _Text, content: Any) -> Table:
-    X, labels = read_rows(text, content)
+def _read(read_rows: Callable[..., Read], text: _Text, content: Any) -> Table:
+    X, labels, texts = read_rows(text, content)
     request, is_first = text.request, text.first_line == 1
     if is_first and len(X) == 0:
         raise TableError(f"Expected rows below the header, got none in {request.path}.")
     if is_first and labels is not None and request.header is None and not text.has_header:
         _check_first_label(labels, request)
-    return Table(X, labels, text.wanted.names_of_features, str(request.path), text.wanted.name_of_target)
+    names = text.wanted.names_of_features, str(request.path), text.wanted.name_of_target
+    return Table(X, labels, *names, texts=texts)
 
 
 def _is_plain(text: str) -> bool:
@@ -136,16 +143,21 @@ def _cut(lines: Iterable[str], delimiter: str, first_line: int, request: Request
         raise TableError(f"Expected a table in {request.path}, got line {line} ({error}).") from None
 
 
-def _read_records(
-    text: _Text, records: Iterable[tuple[int, list[str]]]
-) -> tuple[NDArray[np.float64], list[str] | None]:
+def _read_records(text: _Text, records: Iterable[tuple[int, list[str]]]) -> Read:
     """Read cell by cell."""
     wanted, rows, labels = text.wanted, [], []
+    coded = _coded(text)
+    texts: dict[int, list[str]] = {place: [] for place in coded}
     for number, cells in records:
         if len(cells) != text.n_cells:
             raise _wrong_width(text, number, len(cells))
         row = np.empty(len(wanted.features))
         for place, index in enumerate(wanted.features):
+            if place in coded:
+                where = f"line {number}, {wanted.shown(index)} of {text.request.path}"
+                row[place] = code_of(cells[index], coded[place], where, missing=text.request.missing)
+                texts[place].append(cells[index])
+                continue
             if text.request.missing and cells[index].strip() in MISSING:
                 row[place] = np.nan
                 continue
@@ -158,16 +170,23 @@ def _read_records(
         if wanted.target is not None:
             labels.append(cells[wanted.target])
     X = np.stack(rows) if rows else np.empty((0, len(wanted.features)))
-    return X, None if wanted.target is None else labels
+    found = {place: np.array(cells, object) for place, cells in texts.items()}
+    return X, None if wanted.target is None else labels, found
 
 
-def _read_plain(text: _Text, _: Any) -> tuple[NDArray[np.float64], list[str] | None]:
+def _coded(text: _Text) -> dict[int, Codes]:
+    """Return the columns that may be text, by place among the features."""
+    request = text.request
+    return {} if request.texts is None else request.texts.places(text.wanted.names_of_features)
+
+
+def _read_plain(text: _Text, _: Any) -> Read:
     """Read text without quotes at once; what is not as it should be is read cell by cell, to say what it is."""
     wanted, file = text.wanted, io.StringIO(text.text)
     options: dict[str, Any] = {"delimiter": text.delimiter, "skiprows": text.n_skipped, "comments": None}
     n_names = int(text.has_header and text.first_line == 1)
     records = islice(_numbered_records(io.StringIO(text.text), text), n_names, None)
-    if not _has_even_lines(text):
+    if not _has_even_lines(text) or _coded(text):
         return _read_records(text, records)
     try:
         with warnings.catch_warnings():
@@ -181,7 +200,7 @@ def _read_plain(text: _Text, _: Any) -> tuple[NDArray[np.float64], list[str] | N
         return _read_records(text, records)
     if np.abs(X).max(initial=0) >= LARGEST_WHOLE:
         return _read_records(text, records)
-    return X, labels
+    return X, labels, {}
 
 
 def _has_even_lines(text: _Text) -> bool:

@@ -60,7 +60,8 @@ def _look_through(request: Request) -> _Extent:
     for lines in _lines(request.path, request.n_rows):
         X, _ = _parse(lines, request.path)
         n_rows, n_filled = n_rows + X.shape[0], n_filled + X.nnz
-        least, most = min(least, int(X.indices.min(initial=least))), max(most, int(X.indices.max(initial=most)))
+        columns = X.indices.astype(np.int64)  # which has room for initial, whatever scipy made them
+        least, most = int(columns.min(initial=least)), int(columns.max(initial=most))
     return _Extent(n_rows, n_filled, least, most)
 
 
@@ -85,10 +86,11 @@ def _parse(lines: bytes, path: Any) -> tuple[Any, NDArray[np.float64]]:
 
 def _read(lines: bytes, n_features: int, request: Request) -> Table:
     X, y = _parse(lines, request.path)
-    extent = _Extent(len(y), X.nnz, int(X.indices.min(initial=2**62)), int(X.indices.max(initial=-1)))
+    columns = X.indices.astype(np.int64)
+    extent = _Extent(len(y), X.nnz, int(columns.min(initial=2**62)), int(columns.max(initial=-1)))
     first = _first_index(extent, replace(request, n_features=n_features))
     rows = np.zeros((len(y), n_features))
-    rows[np.repeat(np.arange(len(y)), np.diff(X.indptr)), X.indices - first] = X.data
+    rows[np.repeat(np.arange(len(y)), np.diff(X.indptr)), columns - first] = X.data
     return Table(rows, y, None, str(request.path), first_index=first)
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, choose_columns
+from certiforest.data.text_columns import code_of
+from certiforest.ensemble.categories import Codes
 from certiforest.words import reason, setting
 
 BUFFER_BYTES = 2**16  # of each column
@@ -110,7 +112,15 @@ class _Rows:
 def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> Table:
     wanted = choose_columns(request, names, len(names))
     X = np.empty((len(columns[0]), len(wanted.features)))
+    coded = {} if request.texts is None else request.texts.places(wanted.names_of_features)
+    texts: dict[int, NDArray] = {}
     for place, index in enumerate(wanted.features):
+        if place in coded and _is_text(columns[index], coded[place]):
+            cells = columns[index].to_pylist() if hasattr(columns[index], "to_pylist") else columns[index].to_list()
+            where = f"{wanted.shown(index)} of {request.path}"
+            X[:, place] = [code_of(cell, coded[place], where, missing=request.missing) for cell in cells]
+            texts[place] = np.array(["" if cell is None else str(cell) for cell in cells], object)
+            continue
         column = _as_array(columns[index], request)
         if column.dtype.kind not in "biuf":
             raise TableError(
@@ -119,7 +129,15 @@ def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> T
             )
         X[:, place] = as_floats(column, f"{wanted.shown(index)} of {request.path}")
     y = None if wanted.target is None else _as_array(columns[wanted.target], request)
-    return Table(X, y, wanted.names_of_features, str(request.path), wanted.name_of_target)
+    return Table(X, y, wanted.names_of_features, str(request.path), wanted.name_of_target, texts=texts)
+
+
+def _is_text(column: Any, codes: Codes) -> bool:
+    """Tell whether a column holds categories, not numbers that stand for them."""
+    kind = _type_of(column).lower()
+    return kind.startswith(("string", "large_string", "dictionary", "categorical", "enum", "null")) or (
+        codes.unseen == "hashed" and "int" in kind
+    )
 
 
 def _blocks_by_polars(request: Request) -> Iterator[ReadBlock]:

@@ -1,0 +1,156 @@
+"""Steps of pipelines that treat each column for itself: which column each one that they make is made of.
+
+Scalers and imputers keep the order of numbers. A column that an encoder takes is a category, with the values that the
+encoder knows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from certiforest.ensemble import ModelError
+from certiforest.ensemble.categories import are_numbers
+from certiforest.ensemble.numbers import shown
+from certiforest.formats.asked_rows import asker
+
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+ENCODERS = (OneHotEncoder, OrdinalEncoder)
+
+
+class Column(NamedTuple):
+    """A column that steps made: of which column of a row, whether its values are still those, and whether encoded."""
+
+    source: int
+    is_raw: bool = True
+    is_encoded: bool = False
+
+
+class Steps:
+    """What the steps of a fitted pipeline do to columns.
+
+    Parameters
+    ----------
+    step : Pipeline
+        The steps.
+    names : ndarray or None
+        Names of the columns of rows.
+    n_features : int
+        Length of a row.
+    absent : float
+        What the model behind the steps takes for the entries that a sparse matrix does not have.
+
+    Attributes
+    ----------
+    made : list of Column
+        The columns that the model behind them takes.
+    values : dict of int to tuple
+        By column of a row that is encoded, all values that encoders know: text, or floats.
+    ask : callable
+        Makes of rows, with codes for text, what the steps take.
+    """
+
+    def __init__(self, step: Pipeline, names: NDArray | None, n_features: int, absent: float) -> None:
+        self.n_features, self._step, self._absent = n_features, step, absent
+        self.loses_zeros = False  # until a sparse matrix is seen in which the model takes zeros for something else
+        self.values: dict[int, tuple[Any, ...]] = {}
+        self._missing: dict[int, Any] = {}  # what encoders and imputers take for missing text
+        self.made = self._through(step, [Column(f) for f in range(n_features)])
+        self.ask = asker(self.values, names, self._missing)
+
+    def transform(self, rows: NDArray[np.float64], *, absent: float | None = None) -> NDArray[np.float64]:
+        """Return what the model behind the steps takes, dense; ``absent`` as for the class."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about unseen values
+            made = self._step.transform(self.ask(rows)) if len(self._step.steps) else rows
+        if not hasattr(made, "tocoo"):
+            return np.asarray(made, np.float64)
+        entries = made.tocoo()
+        self.loses_zeros = self.loses_zeros or self._absent != 0
+        dense = np.full(made.shape, self._absent if absent is None else absent)
+        dense[entries.row, entries.col] = entries.data
+        return dense
+
+    def _through(self, step: Any, columns: list[Column]) -> list[Column]:
+        """Return the columns that a step makes of some."""
+        name = type(step).__name__
+        if step in (None, "passthrough"):
+            return columns
+        if isinstance(step, Pipeline):
+            for _, inner in step.steps:
+                columns = self._through(inner, columns)
+            return columns
+        if isinstance(step, ColumnTransformer):
+            made = []
+            for part, inner, _ in step.transformers_:
+                if inner != "drop":
+                    made += self._through(inner, [columns[c] for c in step._transformer_to_input_indices[part]])
+            return made
+        if isinstance(step, FunctionTransformer) and step.func is None:
+            return columns
+        if isinstance(step, SCALERS) and (getattr(step, "scale_", None) is None or (np.asarray(step.scale_) > 0).all()):
+            return [column._replace(is_raw=False) for column in columns]
+        if isinstance(step, SimpleImputer) and _fills_missing(step):
+            for column in columns:
+                self._note_missing(column, step.missing_values)
+            return columns
+        if isinstance(step, ENCODERS) and all(column.is_raw for column in columns):
+            for column, values in zip(columns, step.categories_, strict=True):
+                self._note_values(column, values.tolist())
+            n_made = step._n_features_outs if isinstance(step, OneHotEncoder) else [1] * len(columns)
+            pairs = zip(columns, n_made, strict=True)
+            return [Column(column.source, is_raw=False, is_encoded=True) for column, n in pairs for _ in range(n)]
+        raise ModelError(
+            "Expected steps that treat each column for itself and keep its order (StandardScaler, MinMaxScaler,"
+            " MaxAbsScaler, RobustScaler, SimpleImputer of NaN without an indicator, OneHotEncoder or OrdinalEncoder of"
+            f" columns that nothing else has changed, ColumnTransformer of these), got {name}; certify the model at the"
+            " end on transformed rows instead: as_ensemble(pipeline[-1])."
+        )
+
+    def _note_values(self, column: Column, values: list) -> None:
+        """Keep the values that an encoder knows of a column."""
+        known = [v for v in values if v is not None and v == v]
+        for v in values:
+            if v is None or v != v:
+                self._note_missing(column, v)
+        is_text = all(isinstance(v, str) for v in known)
+        if not is_text and not all(isinstance(v, (bool, int, float)) and float(v) == v for v in known):
+            raise ModelError(
+                f"Expected categories that are all text or all numbers, got {shown(known)} in column {column.source}."
+            )
+        known = known if is_text else [float(v) + 0.0 for v in known]
+        before = self.values.get(column.source, ())
+        if before and known and are_numbers(before) == is_text:
+            raise ModelError(f"Expected text or numbers in column {column.source}, got encoders that know both.")
+        self.values[column.source] = tuple(dict.fromkeys([*before, *known]))
+
+    def _note_missing(self, column: Column, value: Any) -> None:
+        """Keep what stands for missing text in a column."""
+        known = self._missing.setdefault(column.source, value)
+        if (known is None) != (value is None):
+            raise ModelError(
+                f"Expected None or NaN to stand for missing text in column {column.source}, got steps that tell the two"
+                " apart; fit with one of them."
+            )
+
+
+def _fills_missing(step: SimpleImputer) -> bool:
+    """Tell whether an imputer does nothing but fill NaN or None, by one value in every column."""
+    value = step.missing_values
+    is_missing = value is None or (isinstance(value, float) and value != value)
+    return is_missing and not step.add_indicator and all(v is not None and v == v for v in step.statistics_.tolist())

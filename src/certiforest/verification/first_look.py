@@ -1,0 +1,75 @@
+"""First look: verdicts on whole blocks of rows at which trees meet, where that is quick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.verification import search
+from certiforest.verification import search_kernels as statuses
+from certiforest.verification.cells_kernels import BUDGET
+from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
+from certiforest.verification.clock import Clock
+from certiforest.verification.first_look_kernels import Setting, look_at_rows
+from certiforest.verification.prepared import Prepared
+from certiforest.verification.prices import exact_budget
+
+# Rows are looked at in blocks of this size, with so many sweeps for each at most.
+N_ROWS, FEW_SWEEPS = 32, 32
+
+
+class FirstLook:
+    """One ensemble of two classes against one attacker, if what it changes are numbers; else it settles nothing.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared, self._setting = prepared, _setting(prepared)
+
+    def look(
+        self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock
+    ) -> Iterator[tuple[slice, NDArray[np.int8], NDArray[np.int8], NDArray[np.float64]]]:
+        """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
+        if self._setting is None:
+            return
+        for part, trees, _ in self._prepared.parts(X):
+            start, stop, _ = part.indices(len(X))
+            for first in range(start, stop, N_ROWS):
+                if clock.is_up:
+                    return
+                block = slice(first, min(first + N_ROWS, stop))
+                x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
+                attack = np.full(x.shape, np.nan)
+                look_at_rows(trees, x, y, self._setting, min(FEW_SWEEPS, search.MOST_SWEEPS), status, attack)
+                is_open = (status == statuses.OPEN) | (status == statuses.ATTACKED)
+                stable = np.where(is_open, UNDECIDED, STABLE).astype(np.int8)
+                for i in np.flatnonzero(status == statuses.ATTACKED):
+                    if self._works(x[i], y[i], attack[i]):
+                        stable[i] = UNSTABLE
+                method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
+                yield block, stable, method, attack
+
+    def _works(self, x: NDArray[np.float64], y: int, z: NDArray[np.float64]) -> bool:
+        """Tell whether a row in reach of each feature alone is predicted otherwise and within the budget."""
+        prepared = self._prepared
+        if prepared.predict(z) == y:
+            return False
+        return prepared.is_box or prepared.price(x, z) <= exact_budget(prepared.attacker)
+
+
+def _setting(prepared: Prepared) -> Setting | None:
+    reach, norm = prepared.reach, prepared.attacker.norm
+    is_plain = prepared.ensemble.n_classes == 2 and norm > 0 and reach.slack < math.inf
+    if not is_plain or prepared.has_menus:
+        return None
+    limits = (-1, math.inf) if prepared.is_box else (int(norm), reach.limit + reach.slack)
+    leads, needs = zip(*(prepared.leads.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    menus = prepared.menus(np.empty(0), prepared.attacker)
+    worth = np.array(leads), np.array(needs, np.int64)
+    return Setting(reach.budgets, reach.unit, *limits, prepared.ranks, menus, *worth, 0 if prepared.is_box else BUDGET)
