@@ -1,9 +1,8 @@
 """Missing values and categories against the oracle; also a script for as many cases as you like.
 
 A case of numbers is dressed: every split says where missing values go, some features become categories, some values of
-the row go missing, and some numbers count as missing. For its row each split that such a value decides stands for one
-of its sides, so the oracle is asked about the tree in which that side stands in its place. Nothing of this shares code
-with the package.
+the row go missing, some numbers count as missing, and some attackers are told what it costs to change a category, to
+blank and to fill. Nothing of this shares code with the package.
 
 python tests/aside_referee.py --cases 200000 --seed 1 --combine sum
 """
@@ -28,7 +27,7 @@ N_CATEGORIES = 5
 
 
 def dress(rng: random.Random, case: oracle.Case):
-    """Return trees of splits ``(feature, threshold or set, left, right, missing goes left)``, and a row for them."""
+    """Return a case with categories and values that are missing, and the row as given."""
     kinds = [rng.choice(["number", "number", "missing", "category", "missing category"]) for _ in case.x]
     for f in (f for group in case.groups or () for f in group):  # one-hot they stay
         kinds[f] = "number"
@@ -38,14 +37,59 @@ def dress(rng: random.Random, case: oracle.Case):
         if not isinstance(tree, tuple):
             return tree
         f, v, left, right = tree
-        rule = frozenset(rng.sample(range(N_CATEGORIES), rng.randint(0, 3))) if is_category[f] else v
+        rule = frozenset(map(float, rng.sample(range(N_CATEGORIES), rng.randint(0, 3)))) if is_category[f] else v
         return f, rule, dressed(left), dressed(right), rng.random() < 0.5
 
-    row = [
+    x = [
         math.nan if "missing" in kind else float(rng.randrange(N_CATEGORIES + 1)) if kind == "category" else x
         for kind, x in zip(kinds, case.x, strict=True)
     ]
-    return [dressed(tree) for tree in case.trees], row
+    trees = [dressed(tree) for tree in case.trees]
+    names, codes = None, {f: [] for f, here in enumerate(is_category) if here}
+    if rng.random() < 0.5:
+        names = {f: [f"c{i}" for i in range(rng.choice([1, N_CATEGORIES - 1, N_CATEGORIES]))] for f in codes}
+        codes = {f: [float(i) for i in range(len(known))] for f, known in names.items()}
+        for f in codes:
+            if rng.random() < 0.3:  # numbers that stand for themselves
+                names[f] = codes[f] = [0.0, 0.5, 2.0, 3.0][rng.randrange(3) :]
+    else:
+        for f in codes:
+            used = {v for tree in trees for g, rule in oracle.splits(tree) if g == f for v in rule}
+            codes[f] = [*sorted(used), max(used, default=-1.0) + 1.0]
+    costs = [0.25, 1.0, 1 / 3, 2.0, 7.0, *[case.eps, math.nextafter(case.eps, 9.0), case.eps / 2] * 2]
+    costs = [cost for cost in costs if cost > 0]
+    categories = {f: rng.choice(costs) for f in codes if rng.random() < 0.7} if rng.random() < 0.7 else None
+    missing = rng.choice(costs) if rng.random() < 0.5 else None
+    domain, direction, integer = case.domain, case.direction, case.integer
+    if domain is not None:
+        # The row is inside, whatever became of it; categories have codes.
+        ends = rng.choice([0.0, 1.0]), rng.choice([2.0, 9.0])
+        low, high = ([end if f in codes else v for f, v in enumerate(b)] for b, end in zip(domain, ends, strict=True))
+        low = [a if math.isnan(v) else min(a, v) for a, v in zip(low, x, strict=True)]
+        domain = low, [b if math.isnan(v) else max(b, v) for b, v in zip(high, x, strict=True)]
+    if direction is not None:
+        direction = {f: way for f, way in direction.items() if f not in codes}
+    if integer is not None:
+        integer = [f for f in integer if f not in codes]
+        if domain is not None:  # a domain without whole numbers is refused
+            domain = [min(a, math.floor(a) if f in integer else a) for f, a in enumerate(domain[0])], domain[1]
+    blanks, row = draw_blanks(rng, case, x), list(x)
+    for f, (first, last) in blanks.items():
+        row[f] = math.nan if first <= x[f] <= last else x[f]
+        if (
+            domain is not None and first <= domain[0][f] <= domain[1][f] <= last
+        ):  # nothing to fill with, which is refused
+            missing = None
+    required = tuple(f for f, v in enumerate(row) if not math.isnan(v) and rng.random() < 0.1)
+    told = {
+        "required": required,
+        "codes": codes,
+        "categories": categories,
+        "missing": missing,
+        "blanks": blanks or None,
+        "names": names,
+    }
+    return replace(case, trees=trees, x=row, domain=domain, direction=direction, integer=integer, **told), x
 
 
 def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict[int, tuple[float, float]]:
@@ -61,19 +105,7 @@ def draw_blanks(rng: random.Random, case: oracle.Case, row: list[float]) -> dict
     return blanks
 
 
-def settled(tree, row):
-    """Return the tree of numbers that is left for a row."""
-    if not isinstance(tree, tuple):
-        return tree
-    f, rule, left, right, missing_left = tree
-    if math.isnan(row[f]):
-        return settled(left if missing_left else right, row)
-    if isinstance(rule, frozenset):
-        return settled(left if row[f] in rule else right, row)
-    return f, rule, settled(left, row), settled(right, row)
-
-
-def ensemble_of(case: oracle.Case, trees, blanks=None) -> TreeEnsemble:
+def ensemble_of(case: oracle.Case) -> TreeEnsemble:
     scores, subsets = None if case.base is None else [], []
 
     def nodes(tree):
@@ -102,45 +134,33 @@ def ensemble_of(case: oracle.Case, trees, blanks=None) -> TreeEnsemble:
         add(tree)
         return Nodes(*columns)
 
-    made = [nodes(tree) for tree in trees]
-    shape = {"n_features": case.n_features, "classes": list(range(case.n_classes))}
-    return TreeEnsemble.from_trees(made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=blanks or None)
+    made = [nodes(tree) for tree in case.trees]
+    shape = {"n_features": case.n_features, "classes": list(range(case.n_classes)), "categories": case.names}
+    return TreeEnsemble.from_trees(
+        made, **shape, scores=scores, base=case.base, subsets=subsets, blanks=case.blanks
+    ).replace(required=case.required)
 
 
 def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
     """Return what is wrong with the verdict on a dressed case, and how it came out."""
-    trees, row = dress(rng, case)
-    blanks = draw_blanks(rng, case, row)
-    given = list(row)
-    row = [math.nan if f in blanks and blanks[f][0] <= x <= blanks[f][1] else x for f, x in enumerate(row)]
-    held = [f for f, x in enumerate(row) if math.isnan(x) or x != case.x[f]]
-    numbers = [0.0 if math.isnan(x) else x for x in row]
-    domain = None
-    if case.domain is not None:
-        domain = tuple(
-            [x if f in held else b for f, (x, b) in enumerate(zip(numbers, bound, strict=True))]
-            for bound in case.domain
-        )
-    plain = replace(case, trees=[settled(tree, row) for tree in trees], x=numbers, domain=domain)
-    plain = replace(plain, blanks={f: pair for f, pair in blanks.items() if f not in held})
-    ensemble, attacker = ensemble_of(case, trees, blanks), attacker_of(plain)
+    case, given = dress(rng, case)
+    ensemble, attacker = ensemble_of(case), attacker_of(case)
     proof = rng.random() < 0.15
     c = certify(
         ensemble, [given], [0], attacker, radius=True, witness=True, time_limit=5.0 if proof else 0.0, proof=proof
     )
-    own, best = oracle.predict(plain, numbers), oracle.cheapest_change(plain)
+    own, best = oracle.predict(case, case.x), oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = []
     if c.prediction[0] != own:
         wrong.append(f"predicted {c.prediction[0]}, should be {own}")
     if c.stable[0] >= 0 and c.stable[0] != is_stable:
         wrong.append(f"stable is {c.stable[0]}, should be {is_stable}")
-    wrong += judge_radius(plain, best, float(c.radius[0]), float(c.radius_upper[0]))
+    wrong += judge_radius(case, best, float(c.radius[0]), float(c.radius_upper[0]))
     if c.stable[0] == 0:
-        z = c.witness[0].tolist()
-        if any(repr(z[f]) != repr(row[f]) for f in held):
-            wrong.append("the witness changes a category, or what is missing")
-        wrong += judge_witness(plain, own, [numbers[f] if f in held else v for f, v in enumerate(z)])
+        wrong += judge_witness(case, own, c.witness[0].tolist())
+    if proof and (c.stable[0] < 0 or not c.radius_is_exact[0]):
+        wrong.append("unknown in spite of time")
     if proof:
         with tempfile.TemporaryDirectory() as folder:
             model, certificate = Path(folder) / "model.json", Path(folder) / "rows.jsonl"
@@ -152,7 +172,8 @@ def judge(rng: random.Random, case: oracle.Case) -> tuple[list[str], str]:
                 wrong.append("files do not come back the same")
         if found.doubts and c.stable[0] >= 0 and not (c.stable[0] == 1 and c.proof[0] is None):
             wrong.append(f"the auditor: {found.doubts}")
-    return wrong, f"{('unknown', 'unstable', 'stable')[c.stable[0] + 1]}"
+    told = "categories " * (case.categories is not None) + "missing" * (case.missing is not None)
+    return wrong, f"{('unknown', 'unstable', 'stable')[c.stable[0] + 1]} {told}"
 
 
 def run(n_cases: int, seed: int, combine: str = "vote") -> Counter:

@@ -333,4 +333,5 @@ def attacker_of(case: Case) -> Attacker:
         return RuleAttacker(rules, case.eps, groups=groups)
     scale = case.scale if case.scale_up is None else (case.scale, case.scale_up)
     more = {"direction": case.direction, "integer": case.integer, "groups": case.groups}
+    more |= {"categories": case.categories, "missing": case.missing}
     return Attacker(case.norm, case.eps, scale, case.frozen, case.domain, **more)

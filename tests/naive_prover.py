@@ -23,11 +23,16 @@ from oracle import INF, Case, splits
 def document_of(case: Case) -> dict:
     """Write a case's trees as a model file."""
     feature, threshold, leaf, scores = [], [], [], []
+    missing_left, subset, subsets = [], [], []
 
     def add(node):
         is_split = isinstance(node, tuple)
+        is_set = is_split and isinstance(node[1], frozenset)
         feature.append(node[0] if is_split else -1)
-        threshold.append(node[1] if is_split else 0.0)
+        threshold.append(None if is_set else node[1] if is_split else 0.0)
+        missing_left.append(int(is_split and node[-1] is True))
+        subset.append(len(subsets) if is_set else -1)
+        subsets.extend([sorted(node[1])] if is_set else [])
         leaf.append(-1 if is_split else node if case.base is None else len(scores))
         if is_split:
             add(node[2])
@@ -42,6 +47,12 @@ def document_of(case: Case) -> dict:
         "n_features": case.n_features, "feature_names": None, "classes": list(range(case.n_classes)),
         "feature": feature, "threshold": threshold, "leaf": leaf,
     }  # fmt: skip
+    if case.codes is not None:
+        document |= {"version": 2, "missing_left": missing_left, "subset": subset, "subsets": subsets}
+        document |= (
+            {} if case.names is None else {"categories": [[f, values, None] for f, values in case.names.items()]}
+        )
+        document |= {"required": list(case.required), "blanks": [[f, *pair] for f, pair in (case.blanks or {}).items()]}
     return document if case.base is None else document | {"scores": scores, "base": case.base}
 
 
@@ -66,6 +77,10 @@ def header_of(case: Case, document: dict, margin: float = 0.0, radius: bool = Tr
         attacker["integer"] = case.integer
     if case.groups is not None and case.rules is None:
         attacker["groups"] = case.groups
+    if case.categories is not None:
+        attacker["categories"] = [list(pair) for pair in case.categories.items()]
+    if case.missing is not None:
+        attacker["missing"] = case.missing
     return {
         "format": "certiforest certificate", "version": 1, "model_sha256": sha_of(document), "attacker": attacker,
         "classes": document["classes"], "margin": margin, "radius": radius, "about": {"made by": "hand"},
@@ -174,10 +189,14 @@ def cuts_of(case: Case) -> dict[int, list[float]]:
     for tree in case.trees:
         for f, v in splits(tree):
             group = oracle.group_of(case, f)
-            if group is None:
+            if isinstance(v, frozenset):
+                cuts.setdefault(f, set()).update(case.codes[f], [code - 1 for code in case.codes[f]])
+            elif group is None:
                 cuts.setdefault(f, set()).add(v + 0.0)
             else:
                 cuts[case.n_features + case.groups.index(group)] = {float(i) for i in range(len(group) - 1)}
+    if case.missing is not None:
+        cuts = {f: values | ({oracle.LARGEST} if f < case.n_features else set()) for f, values in cuts.items()}
     return {f: sorted(values) for f, values in cuts.items()}
 
 
@@ -325,19 +344,25 @@ def find_proof(case: Case, own: int, margin: float = 0.0, rng: random.Random | N
     document = document_of(case)
     header = header_of(case, document, margin, radius=False)
     tried = [("plain", plain_proof(case, own))]
+    rng = None if case.codes is not None else rng  # cells that stand apart are not swept
     tried += [("swept", swept_proof(case, own, rng)) for _ in range(0 if rng is None else 1 if case.norm == INF else 3)]
     for kind, proof in tried:
-        row = {"row": case.x, "prediction": own, "stable": 1, "method": kind, "proof": proof}
+        row = {"row": written(case.x), "prediction": own, "stable": 1, "method": kind, "proof": proof}
         if is_confirmed(document, header, row):
             return proof, kind
     return proof_by_cells(case, own), "cells"
+
+
+def written(row: list[float]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in row]
 
 
 def certificate_row(case: Case, margin: float = 0.0, rng: random.Random | None = None, radius: bool = True) -> dict:
     """Return a row of a certificate that says all that is true: verdict and, without margin, the exact radius."""
     own = oracle.predict(case, case.x)
     best, witness = cheapest_attack(case, margin)
-    row: dict = {"row": case.x, "prediction": own, "stable": -1, "method": "naive"}
+    witness = None if witness is None else written(witness)
+    row: dict = {"row": written(case.x), "prediction": own, "stable": -1, "method": "naive"}
     lead = max(leads(case, case.x, own), default=-INF)
     if is_safe(case, margin):
         row["stable"] = 1

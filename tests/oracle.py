@@ -3,14 +3,15 @@
 Nothing here shares code with the package. Trees are nested tuples ``(feature, threshold, left, right)``, and leaves are
 a class index, or a list of scores where a case has a base to add them to. The thresholds of all trees cut each feature
 into intervals on which nothing changes; the best an attacker can do within an interval is to go to its float nearest to
-the row. All combinations of intervals are tried. A group of one-hot columns takes one category after the other.
+the row. All combinations of intervals are tried. A group of one-hot columns takes one category after the other. A split
+may have a set of values in place of a threshold, and says at its end whether NaN, a value that is missing, goes left.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 INF = math.inf
@@ -37,13 +38,24 @@ class Case:
     scale_up: list[float] | None = None  # where it differs from that of moves down, which is in scale
     # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
     rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
+    codes: dict[int, list[float]] | None = None  # of columns of categories: all values that there are
+    names: dict[int, list] | None = None  # of these, if the model lists them: text for 0, 1, 2, ..., or the codes
+    required: tuple[int, ...] = ()  # columns that are never missing
+    categories: dict[int, float] | None = None  # of some of them, what a change costs
+    missing: float | None = None  # what it costs to blank or to fill
     blanks: dict[int, tuple[float, float]] | None = None  # numbers that count as missing, where nobody can go
+
+
+def goes_left(split, x) -> bool:
+    f, v, _, _, *missing_left = split
+    if math.isnan(x[f]):
+        return missing_left[0]
+    return x[f] in v if isinstance(v, frozenset) else x[f] <= v
 
 
 def leaf_of(tree, x):
     while isinstance(tree, tuple):
-        f, v, left, right = tree
-        tree = left if x[f] <= v else right
+        tree = tree[2] if goes_left(tree, x) else tree[3]
     return tree
 
 
@@ -62,14 +74,18 @@ def exact_sums(base, leaves) -> list[Fraction]:
 
 def splits(tree):
     if isinstance(tree, tuple):
-        f, v, left, right = tree
-        yield f, v
-        yield from splits(left)
-        yield from splits(right)
+        yield tree[:2]
+        yield from splits(tree[2])
+        yield from splits(tree[3])
 
 
 def is_held(case: Case, f: int) -> bool:
-    return case.frozen is not None and f in case.frozen
+    is_untold = f in (case.codes or {}) and f not in (case.categories or {})
+    return is_untold or (case.frozen is not None and f in case.frozen)
+
+
+def told_price(case: Case, cost: float) -> Fraction:
+    return Fraction(1) if case.norm == 0 else Fraction(cost) if case.norm == INF else Fraction(cost) ** int(case.norm)
 
 
 def group_of(case: Case, f: int) -> list[int] | None:
@@ -77,16 +93,36 @@ def group_of(case: Case, f: int) -> list[int] | None:
 
 
 def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
-    """The cheapest float of each interval of feature f, and the price of going there (p-th power of the move)."""
-    x = case.x[f]
+    """The values that matter for feature f, and what each costs; one more where it can go missing, or be filled."""
+    x, stay = case.x[f], [(case.x[f], Fraction(0))]
     if is_held(case, f):
-        return [(x, Fraction(0))]
+        return stay
+    low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
+    if f in (case.codes or {}):
+        others = [code for code in case.codes[f] if low <= code <= high and code != x]
+        values = stay + [(code, told_price(case, case.categories[f])) for code in others]
+    elif math.isnan(x):
+        start = min(max(0.0, low), high)
+        filled = replace(case, direction=None, x=[*case.x[:f], start, *case.x[f + 1 :]])
+        values = nearest_values(filled, f, start)
+    else:
+        values = nearest_values(case, f, x)
+    if case.missing is None or f in case.required:
+        return stay if math.isnan(x) else values
+    price = told_price(case, case.missing)
+    if math.isnan(x):
+        return stay + [(z, price) for z, _ in values if not math.isnan(z)]
+    return [*values, (math.nan, price)]
+
+
+def nearest_values(case: Case, f: int, x: float) -> list[tuple[float, Fraction]]:
+    """The cheapest float of each interval of feature f, and the price of going there (p-th power of the move)."""
     low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
     low, high = max(low, -LARGEST), min(high, LARGEST)
     way = (case.direction or {}).get(f, "both")
     low, high = x if way == "up" else low, x if way == "down" else high
     is_whole = case.integer is not None and f in case.integer
-    cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f})
+    cuts = sorted({v for tree in case.trees for g, v in splits(tree) if g == f and not isinstance(v, frozenset)})
     blank = (case.blanks or {}).get(f)
     if blank is not None:
         cuts = sorted({*cuts, math.nextafter(blank[0], -INF), blank[1]})
@@ -192,24 +228,33 @@ def price_of_row(case: Case, z: list[float]) -> Fraction | None:
         return price_by_rules(case, z)
     prices = []
     for f, (x, value) in enumerate(zip(case.x, z, strict=True)):
-        group = group_of(case, f)
+        group, is_moved = group_of(case, f), value != x and not (math.isnan(x) and math.isnan(value))
         if group is not None:
             if sorted(z[g] for g in group) != [0.0] * (len(group) - 1) + [1.0]:
                 return None
             if value == 1 != x:
                 prices.append(price(case, f, value))
-        elif value != x:
+        elif is_moved and (f in (case.codes or {}) or math.isnan(x + value)):
+            cost = case.missing if math.isnan(x + value) else (case.categories or {}).get(f)
+            is_known = math.isnan(value) or f not in (case.codes or {}) or value in case.codes[f]
+            is_whole = math.isnan(value) or f not in (case.integer or ()) or value % 1 == 0
+            if math.isnan(x + value) and f in case.required:
+                return None
+            if cost is None or not is_known or not is_whole or is_held(case, f):
+                return None
+            prices.append(told_price(case, cost))
+        elif is_moved:
             way = (case.direction or {}).get(f, "both")
             if (way == "up" and value < x) or (way == "down" and value > x):
                 return None
             if case.integer is not None and f in case.integer and value != math.floor(value):
                 return None
             prices.append(price(case, f, value))
-        if value != x and is_held(case, f):
+        if is_moved and is_held(case, f):
             return None
         if case.blanks and f in case.blanks and case.blanks[f][0] <= value <= case.blanks[f][1]:
             return None
-        if case.domain is not None and not case.domain[0][f] <= value <= case.domain[1][f]:
+        if case.domain is not None and (value < case.domain[0][f] or value > case.domain[1][f]):
             return None
     return total(case, prices or [Fraction(0)])
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from io import BytesIO
 
 import oracle
+from aside_referee import dress
 from cases import random_case, real_case, rule_case
 from certiforest import audit
 from naive_prover import (
@@ -110,6 +111,11 @@ def _with_raw(text: str) -> str:
 
 
 def _moved(case: Case, rng: random.Random) -> list[float]:
+    if case.codes is not None:
+        return [
+            rng.choice([*case.codes[f], v, math.nan]) if f in case.codes and case.domain is None else v
+            for f, v in enumerate(case.x)
+        ]
     cuts = [v for tree in case.trees for _, v in splits(tree)] or [0.0]
     x = [rng.choice([v, rng.choice(cuts), math.nextafter(rng.choice(cuts), INF)]) for v in case.x]
     if case.domain is not None:
@@ -307,8 +313,14 @@ def alter_header(c: Certificate, rng: random.Random) -> None:
     if "budget" in attacker:
         return alter_rules(attacker, n, rng)
     eps = attacker["eps"]
-    kind = rng.randrange(12)
-    if kind == 8:
+    kind = rng.randrange(16 if c.case.codes is not None else 12)
+    if kind >= 14:
+        costs = [1.0, eps, math.nextafter(eps, INF), 0, -1, True, "inf", 1e308, 5e-324, [1.0]]
+        attacker["missing"] = rng.choice([None, *costs])
+    elif kind >= 12:
+        pairs = [[[0, 1.0]], [[0, eps]], [[n - 1, 0.5]], [[0, 0]], [[n, 1]], [[0, 1], [0, 2]], [[0.0, 1]], {"0": 1}]
+        attacker["categories"] = rng.choice([None, [], *pairs, [[f, eps] for f in range(n)]])
+    elif kind == 8:
         ways = ["up", "down", "both", "sideways", 1, {"up": [0]}, {"down": [0]}, {"up": [0], "down": [0]}, {"up": [n]}]
         attacker["direction"] = rng.choice([None, *ways, {"up": list(range(n))}, {"down": [rng.randrange(n)]}])
     elif kind == 9:
@@ -393,15 +405,36 @@ def cases_of(model: bytes, certificate: bytes):
     document = json.loads(model)
     lines = [json.loads(line) for line in certificate.decode().splitlines()]
     header, attacker, n = lines[0], lines[0]["attacker"], document["n_features"]
-    nodes = iter(zip(document["feature"], document["threshold"], document["leaf"], strict=True))
+    none = [None] * len(document["feature"])
+    missing_left, subset = (document.get(name) or none for name in ("missing_left", "subset"))
+    columns = document["feature"], document["threshold"], document["leaf"], missing_left, subset
+    nodes = iter(zip(*columns, strict=True))
 
     def tree(node):
-        f, v, leaf = node
+        f, v, leaf, is_left, s = node
         if f < 0:
             return leaf if document["combine"] == "vote" else [float(s) for s in document["scores"][leaf]]
-        return f, float(v), tree(next(nodes)), tree(next(nodes))
+        is_set = s is not None and s >= 0
+        rule = frozenset(map(float, document["subsets"][s])) if is_set else -INF if v is None else float(v)
+        return f, rule, tree(next(nodes)), tree(next(nodes)), bool(is_left)
 
     trees = [tree(node) for node in nodes]
+    listed = {entry[0]: entry[1] for entry in document.get("categories") or ()}
+    told = dict(attacker.get("categories") or ())
+    codes: dict[int, list[float]] = {f: [] for f in told}
+    for f, rule in (split for one in trees for split in splits(one) if isinstance(split[1], frozenset)):
+        codes.setdefault(f, []).extend(rule)
+    for f, used in codes.items():
+        whole = sorted({v for v in used if v % 1 == 0})
+        codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0]
+        if listed.get(f):  # floats stand for themselves
+            codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
+    aside = {
+        "required": tuple(document.get("required") or ()),
+        "codes": codes, "categories": {f: float(cost) for f, cost in told.items()},
+        "missing": attacker.get("missing") if document.get("missing_left") else None,
+        "blanks": {f: (first, last) for f, first, last in document.get("blanks") or ()},
+    }  # fmt: skip
     if "budget" in attacker:
         yield from _cases_by_rules(document, header, lines, trees)
         return
@@ -426,10 +459,15 @@ def cases_of(model: bytes, certificate: bytes):
     direction = {f: way for way, columns in ways.items() for f in columns or ()} or None
     for line in lines[1:-1]:
         yield document["classes"], header["margin"], line, Case(
-            trees, n, len(document["classes"]), [float(v) for v in line["row"]],
+            trees, n, len(document["classes"]), _read(line["row"]),
             INF if attacker["norm"] == "inf" else attacker["norm"], float(attacker["eps"]),
             down, attacker.get("frozen"), sides, base, direction, attacker.get("integer"), attacker.get("groups"), up,
+            **aside,
         )  # fmt: skip
+
+
+def _read(row):
+    return [math.nan if v is None else float(v) for v in row]
 
 
 def _cases_by_rules(document, header, lines, trees):
@@ -463,7 +501,7 @@ def find_falsehood(labels: list, margin: float, line: dict, case: Case) -> str |
     if line["stable"] == 1 and not is_safe(case, margin):
         return "that it is stable"
     if line["stable"] == 0:
-        z = [float(v) for v in line["witness"]]
+        z = _read(line["witness"])
         if _is_bad_witness(case, z, own, case.eps, margin):
             return "that the witness breaks it"
     prices = [cost for z, cost in moves(case) if oracle.predict(case, z) != own] if "radius" in line else []
@@ -473,7 +511,7 @@ def find_falsehood(labels: list, margin: float, line: dict, case: Case) -> str |
         return "that no budget breaks it"
     if lower not in (None, "inf", 0) and best is not None and oracle.budget(case, math.nextafter(lower, 0)) >= best:
         return "the radius"
-    if upper not in (None, "inf") and _is_bad_witness(case, [float(v) for v in line["radius_witness"]], own, upper, 0):
+    if upper not in (None, "inf") and _is_bad_witness(case, _read(line["radius_witness"]), own, upper, 0):
         return "the upper bound of the radius"
     return None
 
@@ -527,6 +565,8 @@ def run(n_cases: int, seed: int, report=lambda done: None) -> Counter:
             first = random.Random(f"{seed}-{number}-case")
             other = first.choice([real_case, random_case, rule_case])
             case = meeting_case(first) if first.random() < 0.4 else other(first, combine=first.choice(["vote", "sum"]))
+            if other is not rule_case and first.random() < 0.4:
+                case, _ = dress(first, case)
             original = Certificate(case, first)
             known: dict[str, str | None] = {}
             outcome = judge(*original.files(), known)

@@ -133,7 +133,42 @@ def test_with_eps_keeps_the_rest():
     assert repr(attacker) == "Attacker(norm=2, eps=0.3, scale=[1, 2], frozen=[1], domain=(0, 1))"
 
 
-def test_blanking_and_filling_are_refused_in_a_sentence():
+def test_costs_of_categories_and_missing_values_are_kept_and_written(tmp_path):
     assert Attacker("linf", 0.1, missing=None).to_document() == Attacker("linf", 0.1).to_document()
-    with pytest.raises(AttackerError, match="Expected missing=None"):
-        Attacker("linf", 0.1, missing=1.0)
+    attacker = Attacker(1, 2, categories={"color": 1, 3: 0.5}, missing=2)
+    assert repr(attacker) == "Attacker(norm=1, eps=2.0, categories={'color': 1.0, 3: 0.5}, missing=2.0)"
+    attacker.save(tmp_path / "attacker.json")
+    assert Attacker.load(tmp_path / "attacker.json").to_document() == attacker.to_document()
+    by_name = Attacker.from_document({"norm": 1, "eps": 2, "categories": {"color": 1}, "missing": 2})
+    assert by_name.categories == {"color": 1.0}
+    assert attacker.resolve(4, ["color", "a", "b", "size"]).categories == {0: 1.0, 3: 0.5}
+    assert attacker.with_eps(3).missing == 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"missing": 0}, "Expected missing to cost a finite number > 0"),
+        ({"missing": True}, "Expected missing to cost a finite number > 0"),
+        ({"missing": math.nan}, "Expected missing to cost a finite number > 0"),
+        ({"missing": 2**53 + 1}, "Expected missing to cost a finite number > 0 that float64 holds"),
+        ({"categories": {0: math.inf}}, "Expected categories to cost a finite number > 0"),
+        ({"categories": {0: "dear"}}, "Expected categories to cost a finite number > 0"),
+        ({"categories": [0]}, "Expected categories to be costs by feature index or name"),
+        ({"categories": {True: 1.0}}, "Expected categories to be costs by feature index or name"),
+        ({"categories": {5: 1.0}}, "between 0 and 1"),
+        ({"categories": {"size": 1.0, 1: 2.0}}, "Expected every column once in categories"),
+        ({"categories": {"size": 1.0}, "integer": [1]}, "Expected column 1 of categories in no group"),
+        ({"categories": {"size": 1.0}, "direction": {1: "up"}}, "Expected column 1 of categories in no group"),
+        ({"categories": {"size": 1.0}, "groups": [[0, 1]]}, "Expected column 1 of categories in no group"),
+    ],
+)
+def test_costs_that_have_no_meaning_are_refused_in_a_sentence(options, words):
+    with pytest.raises(AttackerError, match=words):
+        Attacker("linf", 0.1, **options).resolve(2, ["color", "size"])
+
+
+@pytest.mark.parametrize("document", [[[0, 1.0], [0, 2.0]], [[0, 1.0, 2.0]], ["color"], [[True, 1.0]]])
+def test_pairs_of_columns_and_costs_are_read_one_way_only(document):
+    with pytest.raises(AttackerError, match="Expected"):
+        Attacker.from_document({"norm": 1, "eps": 2, "categories": document})

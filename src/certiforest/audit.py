@@ -9,11 +9,12 @@ that it can compute. The files and the bound are described in docs/file_format.m
 docs/proofs.md. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
 
 All that decides is arithmetic on whole numbers and fractions. Leads are whole numbers of ``1 / model.unit``. The values
-of a feature are float64 numbers, and a span of them is a pair (lowest, highest), both included.
+of a feature are float64 numbers; inf, above all of them, stands for a value that is missing. What a feature may be is a
+region: a tuple of spans (lowest, highest), both included, that increase. The ends are values that it can have.
 
 A group of one-hot columns is one more feature, number n_features + g for group g, whose value says which of the columns
-is set: 0 for the first one. Its columns themselves then count for nothing. All its values are whole, as are those of
-integer columns: the ends of their spans are whole numbers.
+is set: 0 for the first one. Its columns themselves then count for nothing. Where a feature has a few values only
+(groups, categories, what rules lead to), each is a span of its own.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, 
 # anything.
 MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
          "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
-         "missing_left?": [int], "subset?": [int], "subsets?": [[float]],
+         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "categories?": [[object]], "required?": [int],
          "blanks?": [(int, float, float)]}  # fmt: skip
 HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
           "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
 ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
-            "direction?": object, "integer?": [int], "groups?": [[int]]}  # fmt: skip
+            "direction?": object, "integer?": [int], "groups?": [[int]], "categories?": [(int, float)],
+            "missing?": float}  # fmt: skip
 RULE = {"pre": [object], "post": object, "cost": float, "is_numerical": bool}
 RULES = {"budget": float, "attacks": [{"column": object, "rules": [RULE]}],
          "groups?": [{"name": str, "columns": [(object, int)]}]}  # fmt: skip
@@ -60,8 +62,8 @@ PROOF = {"cuts": [(int, [float])], "rivals": [dict]}
 BOUND = {"unit?": (int, int), "lambda?": (int, int), "tables?": [(int, int, [int])]}
 SPLIT = {"split": (int, float), "low": object, "high": object}
 
-Span = tuple[float, float]
-Spans = dict[int, Span]  # by feature; a feature that is not there may take every value in its reach
+Region = tuple[tuple[float, float], ...]
+Box = dict[int, Region]  # by feature; a feature that is not there may take every value in its reach
 
 
 class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program that raises it
@@ -206,29 +208,38 @@ class Model:
         self.blanks = {f: (low, high) for f, low, high in model["blanks"] or []}  # numbers that count as missing
         expect(self.takes_missing or not self.blanks, "missing_left where numbers count as missing")
         self.categories = {f for f, s in zip(self.feature, subset, strict=True) if s >= 0}
+        self.listed, self.required = {}, set(model["required"] or ())  # values of categories; never missing
+        for f, values, *_ in (read(entry[:2], (int, [object]), "categories") for entry in model["categories"] or []):
+            is_number = values and type(values[0]) is float  # which stands for itself, others for 0, 1, 2, ...
+            self.listed[f] = (
+                read(values, [float], "numbers as categories") if is_number else [*map(float, range(len(values)))]
+            )
         for f, v, s, m in zip(self.feature, self.threshold, subset, self.missing_left, strict=True):
             has_threshold = v is not None
             expect(has_threshold != (f >= 0 and (s >= 0 or (m == 1 and v is None))), "a threshold or a set at a split")
             expect(not has_threshold or f not in self.categories, "categories without thresholds")
 
+    def codes(self, f: int) -> list[float]:
+        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
+        used = {v for node, g in enumerate(self.feature) if g == f for v in self.sets[node]}
+        return self.listed.get(f) or [*(v for v in used if v % 1 == 0), float(floor(max(used, default=-1.0)) + 1)]
+
     def is_clear(self, row: list[float]) -> bool:
         """Tell whether no number of a row counts as missing."""
         return not any(row[f] is not None and low <= row[f] <= high for f, (low, high) in self.blanks.items())
 
-    def side(self, node: int, x: float | None) -> bool | None:
-        """Tell whether a split sends a value left; None where a threshold decides."""
-        if x is None:
+    def is_left(self, node: int, x: float | None) -> bool:
+        """Tell whether a split sends a value left; None and inf stand for one that is missing."""
+        if x is None or x == inf:
             return bool(self.missing_left[node])
-        return x in self.sets[node] if self.threshold[node] is None else None
+        return x in self.sets[node] if self.threshold[node] is None else x <= self.threshold[node]
 
     def totals(self, row: list[float]) -> list[int]:
         """Return the votes, or the sums in units, of all classes."""
         totals = list(self.base)
         for node in self.roots:
             while (f := self.feature[node]) >= 0:
-                is_left = self.side(node, row[f])
-                is_left = row[f] <= self.threshold[node] if is_left is None else is_left
-                node = node + 1 if is_left else self.right[node]
+                node = node + 1 if self.is_left(node, row[f]) else self.right[node]
             if self.scores is None:
                 totals[self.leaf[node]] += 1
             else:
@@ -248,7 +259,6 @@ class Attacker:
 
     def __init__(self, entries: Any, n_features: int) -> None:
         self.rules: dict[int, list[Any]] = {}  # feature -> its rules; what none speaks of is frozen then
-        self.blanks: dict[int, Span] = {}  # feature -> numbers that count as missing: nobody can go there
         if type(entries) is dict and "budget" in entries:
             entries = self._read_rules(read(entries, RULES, "the attacker"), n_features)
         entries = read(entries, ATTACKER, "the attacker")
@@ -257,6 +267,13 @@ class Attacker:
         self.norm: Any = inf if norm == "inf" else norm
         expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
         self.frozen, self.groups = set(entries["frozen"] or ()), entries["groups"] or []
+        self.categories, self.missing = dict(entries["categories"] or ()), entries["missing"]
+        self.codes: dict[int, list[float]] = {}  # of these categories, and of other features ...
+        self.blanks: dict[int, tuple[float, float]] = {}  # ... numbers that count as missing: see `meet`
+        self.required: set[int] = set()  # features that never are missing
+        costs = [*self.categories.values(), 1.0 if self.missing is None else self.missing]
+        is_sound = len(self.categories) == len(entries["categories"] or ()) and min(costs) > 0
+        expect(is_sound, "one cost for each column of categories, and costs above 0")
         scale, (low, high) = entries["scale"], entries["domain"] or (None, None)
         scales = read(scale, BOTH_SCALES, "scale") if type(scale) is dict else {"down": scale, "up": scale}
         self.down, self.up = (
@@ -275,10 +292,13 @@ class Attacker:
         for g, group in enumerate(self.groups):
             self.place_in |= {f: (n_features + g, place) for place, f in enumerate(group)}
         grouped = set(self.place_in)
-        self.integer = {*(entries["integer"] or ()), *range(n_features, n_features + len(self.groups))}
-        named = self.frozen | grouped | self.only_up | self.only_down | set(ways.get("both") or ())
-        expect(all(0 <= f < n_features for f in {*named, *(entries["integer"] or ())}), "indices of features")
+        self.integer = set(entries["integer"] or ())
+        turned = set() if type(way) is str else {f for columns in ways.values() for f in columns or ()}
+        named = self.frozen | grouped | self.integer | turned | set(self.categories)
+        expect(all(0 <= f < n_features for f in named), "indices of features")
         expect(len(grouped) == sum(map(len, self.groups)), "groups that have no column in common")
+        is_apart = (grouped | self.integer | turned).isdisjoint(self.categories)
+        expect(is_apart, "columns of categories apart from those of numbers")
         expect(not grouped & (self.only_up | self.only_down), "columns of groups to move both ways")
         for group in self.groups:
             expect(len(group) > 1 and len(self.frozen & set(group)) in (0, len(group)), "groups frozen all or none")
@@ -286,6 +306,17 @@ class Attacker:
             expect(len(scales_of) == 1, "one scale for the columns of a group")
             expect(self._is_inside(dict.fromkeys(group, 0.0)) and self._is_inside(dict.fromkeys(group, 1.0)),
                    "a domain that holds 0 and 1 in the columns of groups")  # fmt: skip
+
+    def meet(self, model: Model) -> None:
+        """Find out which columns of a model are categories, and which can be blanked."""
+        tested = {f for f, v in zip(model.feature, model.threshold, strict=True) if f >= 0 and v is not None}
+        is_sound = tested.isdisjoint(self.categories) and model.categories.isdisjoint(self.place_in)
+        expect(is_sound, "categories, and no groups or rules, of columns that the model takes for categories")
+        expect(model.categories.isdisjoint(self.rules), "rules on columns of numbers")
+        self.frozen |= model.categories - set(self.categories)
+        self.codes, self.blanks = {f: model.codes(f) for f in self.categories}, model.blanks
+        self.required = model.required
+        self.missing = self.missing if model.takes_missing else None
 
     def _read_rules(self, entries: Any, n_features: int) -> dict[str, Any]:
         """Read rules, on groups by places of columns in them, and return the rest: prices that add up to a budget."""
@@ -331,7 +362,8 @@ class Attacker:
         more = {
             "scales": self.down + self.up != [1.0, 1.0], "frozen features": self.frozen,
             "a domain": self.low + self.high != [-LARGEST, LARGEST], "one-way features": self.only_up | self.only_down,
-            "integer features": min(self.integer, default=self.n_features) < self.n_features, "groups": self.groups,
+            "integer features": self.integer, "groups": self.groups, "changes of category": self.categories,
+            f"missing values at {self.missing!r}": self.missing,
         }  # fmt: skip
         if self.rules:
             n_rules = sum(map(len, self.rules.values()))
@@ -342,7 +374,7 @@ class Attacker:
         """Tell whether a row is inside the domain, whole and one-hot where it should be."""
         low, high = (c if len(c) > 1 else c * len(row) for c in (self.low, self.high))
         is_inside = all(x is None or a <= x <= b for a, x, b in zip(low, row, high, strict=True))
-        is_whole = all(row[f] is None or row[f] % 1 == 0 for f in self.integer if f < len(row))
+        is_whole = all(row[f] is None or row[f] % 1 == 0 for f in self.integer)
         expect(all(row[f] is not None for f in self.place_in), "no column of a group to be missing")
         is_one_hot = all(sorted(row[f] for f in group) == [0.0] * (len(group) - 1) + [1.0] for group in self.groups)
         return is_inside and is_whole and is_one_hot
@@ -352,8 +384,10 @@ class Attacker:
         return all(low[f] <= v <= high[f] for f, v in values.items())
 
     def values(self, row: list[float]) -> list[float]:
-        """Return the values of all features of a row that is allowed, groups last."""
-        return row + [float([row[f] for f in group].index(1.0)) for group in self.groups]
+        """Return the values of all features of a row that is allowed, groups last, inf for what is missing."""
+        return [inf if x is None else x for x in row] + [
+            float([row[f] for f in group].index(1.0)) for group in self.groups
+        ]
 
     def scale(self, f: int, upwards: bool) -> float:
         """Return the scale of a move of a feature."""
@@ -364,7 +398,7 @@ class Attacker:
 
 
 class Reach(dict):
-    """What the attacker can do at a row: feature -> the values it may take by moving alone, found when asked for.
+    """What the attacker can do at a row: feature -> the region it can get to by moving alone, found when asked for.
 
     The one place that knows which values a feature can take and what they cost. Costs are shares of a budget that
     features pay from together: p-th powers for norm p. There is no such budget for L-inf, nor for an eps of inf.
@@ -376,7 +410,7 @@ class Reach(dict):
         self.has_budget = self.norm < inf and eps < inf
         self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
         self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
-        self._menus: dict[int, list[tuple[float, Fraction]]] = {}
+        self._menus: dict[int, dict[float, Fraction]] = {}
         self._steps: dict[float, Fraction] = {}
 
     def _step(self, f: int, upwards: bool) -> Fraction:
@@ -386,89 +420,110 @@ class Reach(dict):
             self._steps[scale] = Fraction(self.eps) * Fraction(scale)
         return self._steps[scale]
 
+    def _is_near(self, cost: Any) -> bool:
+        """Tell whether the attacker, told what something costs, can pay for it."""
+        return cost is not None and (self.eps >= 1 if self.norm == 0 else cost <= self.eps)
+
     def _of(self, column: list[float], f: int) -> float:
         return column[f] if len(column) > 1 else column[0]
 
-    def menu(self, f: int) -> list[tuple[float, Fraction]]:
+    def _by_rules(self, f: int) -> dict[float, Fraction]:
         """Return the values that rules let a feature take, and the least cost of each."""
-        if f not in self._menus:
-            found: dict[float, Fraction] = {}
-            waiting, rules = [(Fraction(0), self.row[f])], self.attacker.rules[f]
-            while waiting:
-                cost, value = heapq.heappop(waiting)
-                self.charge(1 + len(rules))
-                if value in found:
-                    continue
-                found[value] = cost
-                expect(len(found) <= MOST_VALUES and isfinite(value), f"up to {MOST_VALUES} finite values by rules")
-                for rule in rules:
-                    pre, price = rule["pre"], cost + Fraction(rule["cost"])
-                    applies = pre[0] <= value <= pre[1] if rule["is_numerical"] else value in pre
-                    if applies and price <= self.budget:
-                        heapq.heappush(waiting, (price, value * rule["is_numerical"] + rule["post"]))
-            self._menus[f] = sorted(found.items())
-        return self._menus[f]
+        found: dict[float, Fraction] = {}
+        waiting, rules = [(Fraction(0), self.row[f])], self.attacker.rules[f]
+        while waiting:
+            cost, value = heapq.heappop(waiting)
+            self.charge(1 + len(rules))
+            if value in found:
+                continue
+            found[value] = cost
+            expect(len(found) <= MOST_VALUES and isfinite(value), f"up to {MOST_VALUES} finite values by rules")
+            for rule in rules:
+                pre, price = rule["pre"], cost + Fraction(rule["cost"])
+                applies = pre[0] <= value <= pre[1] if rule["is_numerical"] else value in pre
+                if applies and price <= self.budget:
+                    heapq.heappush(waiting, (price, value * rule["is_numerical"] + rule["post"]))
+        return found
 
-    def __missing__(self, f: int) -> Span:
+    def __missing__(self, f: int) -> Region:
         x, attacker = self.row[f], self.attacker
+        region: Region = ()
+        values, may_blank = {x}, self._is_near(attacker.missing) and f not in attacker.required
         if f in attacker.rules:
-            self[f] = self.narrow(f, -inf, inf)
-            return self[f]
-        if f >= attacker.n_features:
-            group, is_free = attacker.groups[f - attacker.n_features], self.norm == 0 or self.eps == inf
-            low, high, is_held = 0.0, len(group) - 1.0, group[0] in attacker.frozen
-            is_held |= not is_free and self._step(f, True) < 1
-        else:
-            low, high, is_held = self._of(attacker.low, f), self._of(attacker.high, f), f in attacker.frozen
+            self._menus[f] = self._by_rules(f)
+            values = set(self._menus[f])
+        elif f >= attacker.n_features:
+            group = attacker.groups[f - attacker.n_features]
+            if group[0] not in attacker.frozen and self._is_near(1 / Fraction(attacker.scale(f, True))):
+                values = {float(place) for place in range(len(group))}
+        elif f not in attacker.frozen and (x < inf or may_blank):
+            low, high = self._of(attacker.low, f), self._of(attacker.high, f)
+            if f not in attacker.categories:
+                region = self._numbers(f, low, high)
+                values = set()
+            elif x == inf or self._is_near(attacker.categories[f]):
+                values |= {code for code in attacker.codes[f] if low <= code <= high}
+            values |= {inf} if may_blank else set()
+        self[f] = region + tuple((value, value) for value in sorted(values))
+        return self[f]
+
+    def _numbers(self, f: int, low: float, high: float) -> Region:
+        """Return the numbers of a domain that a number can be moved to, or that a value can be filled with."""
+        x, attacker = self.row[f], self.attacker
+        if x < inf and self.norm == 0 and self.eps < 1:
+            low = high = x
+        elif x < inf:
             low, high = x if f in attacker.only_up else low, x if f in attacker.only_down else high
             if self.norm != 0 and self.eps < inf:
                 low = max(low, -_last_float(-x, self._step(f, False)))
                 high = min(high, _last_float(x, self._step(f, True)))
-        if is_held or (self.norm == 0 and self.eps < 1):
-            low = high = x
-        self[f] = self.narrow(f, low, high)
-        return self[f]
+        first, last = attacker.blanks.get(f, (inf, inf))
+        return self.cut(f, ((low, high),), nextafter(first, -inf))[0] + self.cut(f, ((low, high),), last)[1]
 
-    def narrow(self, f: int, low: float, high: float) -> Span:
-        """Return a span whose ends are values that the feature can have; if they are crossed, nothing is in it."""
-        if f in self.attacker.rules:
-            values = [value for value, _ in self.menu(f) if low <= value <= high]
-            return (values[0], values[-1]) if values else (1.0, 0.0)
-        if f in self.attacker.blanks:
-            first, last = self.attacker.blanks[f]
-            low = nextafter(last, inf) if first <= low <= last else low
-            high = nextafter(first, -inf) if first <= high <= last else high
-        return (float(ceil(low)), float(floor(high))) if f in self.attacker.integer else (low, high)
+    def cut(self, f: int, region: Region, v: float) -> tuple[Region, Region]:
+        """Return what of a region is up to a threshold, and what is above."""
+        above = nextafter(v, inf)
+        low = [(a, min(b, v)) for a, b in region if a <= v]
+        high = [(max(a, above), b) for a, b in region if b > v]
+        if f in self.attacker.integer:
+            low = [(float(ceil(a)), float(floor(b))) for a, b in low]
+            high = [(float(ceil(a)) if a < inf else a, b) for a, b in high]
+        return tuple(span for span in low if span[0] <= span[1]), tuple(span for span in high if span[0] <= span[1])
 
-    def cost(self, f: int, span: Span) -> tuple[int, Any]:
-        """Return what share of the budget the cheapest value in a span costs: in 1 / ONE rounded down, and exactly."""
-        x, (low, high) = self.row[f], span
-        if not self.has_budget or low <= x <= high:
+    def cost(self, f: int, region: Region) -> tuple[int, Any]:
+        """Return which share of the budget the cheapest value of a region costs: of 1 / ONE rounded down, and exact."""
+        x = self.row[f]
+        if not self.has_budget or any(low <= x <= high for low, high in region):
             return 0, 0
-        z = low if x < low else high
-        if f in self.attacker.rules:
-            share: Any = min(cost for value, cost in self.menu(f) if low <= value <= high) / self.budget
-            return share.numerator * ONE // share.denominator, share
+        return min([self._cost(f, low if x < low else high) for low, high in region])
+
+    def _cost(self, f: int, z: float) -> tuple[int, Any]:
+        """Return what it costs to bring a feature to another value."""
         if (f, z) not in self._costs:
-            (a, b), (c, d), step = z.as_integer_ratio(), x.as_integer_ratio(), self._step(f, z > x)
-            if f >= self.attacker.n_features:  # another category is a move of 1, whichever it is
-                a, b, c, d = 1, 1, 0, 1
-            share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
-            if self.norm == 0:
+            x, attacker, share = self.row[f], self.attacker, Fraction(0)
+            told = attacker.missing if inf in (x, z) else attacker.categories.get(f)
+            if f in attacker.rules:
+                share = self._menus[f][z] / self.budget
+            elif self.norm == 0:
                 share = Fraction(1, self.budget)
+            else:
+                (a, b), (c, d) = (told or 1.0).as_integer_ratio(), (0, 1)
+                step = Fraction(self.eps) if told else self._step(f, z > x)
+                if not told and f < attacker.n_features:  # another category of a group is a move of 1
+                    (a, b), (c, d) = z.as_integer_ratio(), x.as_integer_ratio()
+                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
             self.charge(share.denominator.bit_length() >> 8)
             self._costs[f, z] = share.numerator * ONE // share.denominator, share
         return self._costs[f, z]
 
-    def affords(self, spans: Spans) -> bool:
-        """Tell whether the attacker can pay for a value in each of the spans."""
+    def affords(self, box: Box) -> bool:
+        """Tell whether the attacker can pay for a value in each of the regions."""
         if not self.has_budget:
             return True
-        row = self.row
-        moved = [(f, span) for f, span in spans.items() if not span[0] <= row[f] <= span[1]]
-        if self.norm == 0 or not moved:
-            return len(moved) <= self.budget
-        costs = [self.cost(f, span) for f, span in moved]
+        self.charge(sum(map(len, box.values())))
+        costs = [cost for f, region in box.items() if (cost := self.cost(f, region)) != (0, 0)]
+        if self.norm == 0:
+            return len(costs) <= self.budget
         at_least = sum(cost for cost, _ in costs)
         if not at_least <= ONE < at_least + len(costs):
             return at_least <= ONE
@@ -521,71 +576,69 @@ class Proof:
         attacker, n_features = self.reach.attacker, self.model.n_features
         is_known = 0 <= f < n_features + len(attacker.groups) and f not in attacker.place_in
         expect(is_known, "a proof to name features by their indices, and groups instead of their columns")
-        expect(self.reach.row[f] is not None, "a proof to name no feature that is missing")
         return f
 
     def _check_rival(self, rival: int, part: Any) -> None:
-        """Follow the splits. A box is written as the spans of the features that were split."""
-        boxes: list[tuple[Any, Spans, int]] = [(part, {}, 0)]
+        """Follow the splits. A box is written as the regions of the features that were split."""
+        boxes: list[tuple[Any, Box, int]] = [(part, {}, 0)]
         while boxes:
-            node, spans, depth = boxes.pop()
-            self.reach.charge(1 + len(spans))
+            node, box, depth = boxes.pop()
+            self.reach.charge(1 + len(box))
             if type(node) is not dict or "split" not in node:
-                is_proved = self._excludes(rival, read(node, BOUND, "a part of the proof"), spans)
+                is_proved = self._excludes(rival, read(node, BOUND, "a part of the proof"), box)
                 expect(is_proved, f"a bound that excludes that class {rival} wins")
                 continue
             node = read(node, SPLIT, "a split of the proof")
             expect(depth < DEEPEST_SPLIT, f"up to {DEEPEST_SPLIT} splits inside one another")
             f, v = self._feature(node["split"][0]), node["split"][1]
-            low, high = spans.get(f) or self.reach[f]
-            for side, start, end in (("low", low, min(high, v)), ("high", max(low, nextafter(v, inf)), high)):
-                span = self.reach.narrow(f, start, end)
-                inner = {**spans, f: span}
-                if span[0] <= span[1] and self.reach.affords(inner):  # else nobody gets there
-                    boxes.append((node[side], inner, depth + 1))
+            sides = self.reach.cut(f, box.get(f) or self.reach[f], v)
+            for side, region in zip(("low", "high"), sides, strict=True):
+                if region and self.reach.affords({**box, f: region}):  # else nobody gets there
+                    boxes.append((node[side], {**box, f: region}, depth + 1))
 
-    def _leaves(self, root: int, spans: Spans) -> Iterator[tuple[int, Spans]]:
-        """Yield the values of a tree's leaves in reach within a box, and the spans that box and path leave."""
-        model, reach, steps, nodes = self.model, self.reach, 0, [(root, spans)]
+    def _sides(self, node: int, f: int, region: Region) -> tuple[Region, Region]:
+        """Return what of a region a split sends left, and what right; of a group's, if the split is on its column."""
+        v = self.model.threshold[node]
+        if self.model.feature[node] != f:
+            place = self.reach.attacker.place_in[self.model.feature[node]][1]
+            is_left = [v is not None and (v >= 1 or (v >= 0 and value != place)) for value, _ in region]
+        elif v is not None and region[-1][0] < inf:
+            return self.reach.cut(f, region, v)
+        elif v is not None:
+            left, right = self.reach.cut(f, region, v)
+            return (left + right[-1:], right[:-1]) if self.model.missing_left[node] else (left, right)
+        else:  # the ends of a span are on one side: it is a single value, or all numbers are on the right
+            is_left = [self.model.is_left(node, value) for value, _ in region]
+        halves = [tuple(span for span, here in zip(region, is_left, strict=True) if here == side) for side in (1, 0)]
+        return halves[0], halves[1]
+
+    def _leaves(self, root: int, box: Box) -> Iterator[tuple[int, Box]]:
+        """Yield the values of a tree's leaves in reach within a box, and the regions that box and path leave."""
+        model, reach, steps, nodes = self.model, self.reach, 0, [(root, box)]
         feature, threshold, right, place_in = model.feature, model.threshold, model.right, reach.attacker.place_in
         while nodes:
-            node, spans = nodes.pop()
+            node, box = nodes.pop()
             while (f := feature[node]) >= 0:
                 steps += 1
-                v, left, sides = threshold[node], node + 1, []
-                is_left = model.side(node, reach.row[f])
-                if is_left is not None:
-                    node = left if is_left else right[node]
-                elif f in place_in:
-                    f, place = place_in[f]
-                    low, high = spans.get(f) or reach[f]
-                    if v >= 1 or (v >= 0 and not low <= place <= high):
-                        node = left
-                    elif v < 0 or low == high:
-                        node = right[node]
-                    else:  # set, or not: below its place or above
-                        sides = [(right[node], (place, place)), (left, (low, place - 1)), (left, (place + 1, high))]
-                else:
-                    low, high = spans.get(f) or reach[f]
-                    if high <= v:
-                        node = left
-                    elif low > v:
-                        node = right[node]
-                    else:
-                        sides = [(right[node], (nextafter(v, inf), high)), (left, (low, v))]
-                if sides:
-                    steps += len(spans)
-                    for child, side in sides:
-                        span = reach.narrow(f, *side)
-                        inner = {**spans, f: span}
-                        if span[0] <= span[1] and reach.affords(inner):
-                            nodes.append((child, inner))
+                v, f = threshold[node], place_in[f][0] if f in place_in else f
+                region = box.get(f) or reach[f]
+                low, high = region[0][0], region[-1][1]
+                if v is not None and f < model.n_features and (high <= v or (v < low and high < inf)):
+                    node = node + 1 if high <= v else right[node]
+                    continue
+                sides, steps = self._sides(node, f, region), steps + len(region)
+                if all(sides):
+                    steps += len(box)
+                    for child, side in ((right[node], sides[1]), (node + 1, sides[0])):
+                        if reach.affords({**box, f: side}):
+                            nodes.append((child, {**box, f: side}))
                     break
+                node = node + 1 if sides[0] else right[node]
             else:
-                yield model.leaf[node], spans
+                yield model.leaf[node], box
         reach.charge(steps)
 
-    def _excludes(self, rival: int, node: dict[str, Any], spans: Spans) -> bool:
+    def _excludes(self, rival: int, node: dict[str, Any], box: Box) -> bool:
         """Tell whether the bound on the rival's lead within a box is below what the rival needs to win.
 
         What is compared with 0 is multiplied by ``scale``, which makes leads and tables whole, and by ``q`` for prices.
@@ -607,17 +660,17 @@ class Proof:
             if tree in tables:
                 total += max(
                     scale * lead(value) - a * sum(self._least(f, m, inner) for f, m in tables[tree].items())
-                    for value, inner in self._leaves(root, spans)
+                    for value, inner in self._leaves(root, box)
                 )
-            elif spans and len(self.values[tree]) > 1:
-                total += scale * max(lead(value) for value, _ in self._leaves(root, spans))
+            elif box and len(self.values[tree]) > 1:
+                total += scale * max(lead(value) for value, _ in self._leaves(root, box))
             else:
                 total += scale * max(map(lead, self.values[tree]))
         weight = Fraction(p, q) * model.unit * scale * reach.budget  # of the whole budget
         p, q = weight.numerator, weight.denominator
         cells = [
-            [(f, cell, a * sum(m[i] for m in columns.get(f, ()))) for i, cell in self._cells(f, spans)]
-            for f in {*columns, *spans}
+            [(f, cell, a * sum(m[i] for m in columns.get(f, ()))) for i, cell in self._cells(f, box)]
+            for f in {*columns, *box}
         ]
         reach.charge(sum(map(len, cells)) * (1 + (p.bit_length() + q.bit_length() >> 10)))
 
@@ -639,25 +692,25 @@ class Proof:
             columns.setdefault(f, []).append(m)
         return tables, columns
 
-    def _range(self, f: int, spans: Spans) -> tuple[Span, int, int]:
-        """Return the span of a feature and its first and last cell; cell i ends with cut i."""
-        span, cuts = spans.get(f) or self.reach[f], self.cuts.get(f, ())
-        return span, bisect_left(cuts, span[0]), bisect_left(cuts, span[1])
+    def _places(self, f: int, region: Region) -> list[tuple[int, int]]:
+        """Return the first and the last cell that each span of a region meets; cell i ends with cut i."""
+        cuts = self.cuts.get(f, ())
+        return [(bisect_left(cuts, low), bisect_left(cuts, high)) for low, high in region]
 
-    def _least(self, f: int, m: list[int], spans: Spans) -> int:
-        """Return the least number of a table in the cells that meet the feature's span."""
-        _, first, last = self._range(f, spans)
-        self.reach.charge(1 + last - first)
-        return min(m[first : last + 1])
+    def _least(self, f: int, m: list[int], box: Box) -> int:
+        """Return the least number of a table in the cells that meet the feature's region."""
+        places = self._places(f, box.get(f) or self.reach[f])
+        self.reach.charge(sum(1 + last - first for first, last in places))
+        return min(min(m[first : last + 1]) for first, last in places)
 
-    def _cells(self, f: int, spans: Spans) -> Iterator[tuple[int, Span]]:
-        """Yield the cells that meet the feature's span, and what of them is in it."""
-        (low, high), first, last = self._range(f, spans)
-        for i in range(first, last + 1):
-            start = low if i == first else nextafter(self.cuts[f][i - 1], inf)
-            span = self.reach.narrow(f, start, high if i == last else self.cuts[f][i])
-            if span[0] <= span[1]:
-                yield i, span
+    def _cells(self, f: int, box: Box) -> Iterator[tuple[int, Region]]:
+        """Yield the cells that meet the feature's region, and what of it is in them."""
+        rest, cuts = box.get(f) or self.reach[f], self.cuts.get(f, ())
+        for i in sorted({i for first, last in self._places(f, rest) for i in range(first, last + 1)}):
+            self.reach.charge(len(rest))
+            inside, rest = self.reach.cut(f, rest, cuts[i]) if i < len(cuts) else (rest, ())
+            if inside:
+                yield i, inside
 
 
 class Audit:
@@ -677,10 +730,7 @@ class Audit:
         labels = [*map(type, header["classes"])], header["classes"]
         expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
         self.attacker = Attacker(header["attacker"], self.model.n_features)
-        is_apart = self.model.categories.isdisjoint(self.attacker.place_in)
-        expect(is_apart, "groups of one-hot columns, not of columns that the model takes for categories")
-        self.attacker.frozen |= self.model.categories
-        self.attacker.blanks = self.model.blanks
+        self.attacker.meet(self.model)
         self.margin = Fraction(header["margin"]) * self.model.unit
         self.form = ROW | (RADIUS if header["radius"] else {})
         is_sum = self.model.scores is not None and not header["radius"]
@@ -760,14 +810,11 @@ class Audit:
         """Refuse a witness that is not in reach, or not predicted otherwise (by more than the margin)."""
         expect(witness is not None and len(witness) == len(row), "a witness as long as the row")
         reach, other = Reach(self.attacker, row, eps), witness or []
-        is_missing = [[x is None for x in values] for values in (row, other)]
-        is_same = is_missing[0] == is_missing[1] and self.model.is_clear(other)
-        expect(is_same, "a witness in which the same values are missing")
         expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
+        expect(self.model.is_clear(other), "null in a witness for numbers that count as missing")
         values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
-        moved = {f: (z, z) for f, (z, x) in values if z != x and f not in self.attacker.place_in}
-        spans = [(reach[f], reach.narrow(f, *at), at) for f, at in moved.items()]
-        in_reach = all(span[0] <= at[0] <= span[1] and narrowed == at for span, narrowed, at in spans)
+        moved: Box = {f: ((z, z),) for f, (z, x) in values if z != x and f not in self.attacker.place_in}
+        in_reach = all(any(low <= at[0][0] <= high for low, high in reach[f]) for f, at in moved.items())
         expect(in_reach and reach.affords(moved), "a witness within the attacker's reach")
         totals = self.model.totals(other)
         wins = max(totals) - totals[own] > self.margin if self.margin else totals.index(max(totals)) != own

@@ -15,11 +15,14 @@ from certiforest.attack.attacker_file import read_file, without_header, write_fi
 from certiforest.attack.columns import (
     AttackerError,
     Column,
+    check_categories,
     check_columns,
+    check_cost,
     check_direction,
     check_groups,
     documented_direction,
     find_columns,
+    read_categories,
     read_direction,
 )
 from certiforest.attack.parameters import (
@@ -34,9 +37,10 @@ from certiforest.attack.parameters import (
     read_bound,
     written,
 )
+from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import Immutable, shown
 
-OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups")
+OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 DOWN, UP = 0, 1
 
 
@@ -85,8 +89,14 @@ class Attacker(Immutable):
         One-hot columns that are one variable: exactly one is 1 and the others are 0, in rows and after the attack. A
         change of category is a move of 1 (norm 0: a change of one feature). The columns have one scale, and are frozen
         all or none.
-    missing : None
-        A value that is missing stays so, and none goes missing; nothing else can be said yet.
+    categories : mapping of columns to float, optional
+        What a change of category costs, in units of eps, in columns that the model tests for sets of values; those that
+        are not named cannot be changed. Norm 0: a change of one feature, whatever it costs.
+    missing : float, optional
+        What it costs, in units of eps, to blank a value, or to fill one that is missing with any value of the domain;
+        norm 0: a change of one feature. It holds for columns that are neither frozen nor in groups, if the model has a
+        place for missing values; for columns of categories, if they are named there. If not given, what is missing
+        stays so, and nothing else goes missing.
 
     Examples
     --------
@@ -106,6 +116,8 @@ class Attacker(Immutable):
     direction: str | dict[Column, str] | None
     integer: NDArray | tuple[Column, ...] | None
     groups: tuple[tuple[Column, ...], ...] | None
+    categories: dict[Column, float] | None
+    missing: float | None
 
     def __init__(
         self,
@@ -118,13 +130,9 @@ class Attacker(Immutable):
         direction: str | Mapping[Column, str] | None = None,
         integer: Iterable[Column] | None = None,
         groups: Iterable[Iterable[Column]] | None = None,
-        missing: None = None,
+        categories: Mapping[Column, float] | None = None,
+        missing: float | None = None,
     ) -> None:
-        if missing is not None:
-            raise AttackerError(
-                f"Expected missing=None, which keeps NaN and numbers apart, got {shown(missing)}: attackers that blank"
-                " or fill values cannot be certified against yet."
-            )
         norm = check_norm(norm)
         self._set(
             norm=norm,
@@ -135,6 +143,8 @@ class Attacker(Immutable):
             direction=check_direction(direction),
             integer=check_columns(integer, "integer"),
             groups=check_groups(groups),
+            categories=check_categories(categories),
+            missing=None if missing is None else check_cost(missing, "missing"),
         )
 
     def __repr__(self) -> str:
@@ -160,13 +170,25 @@ class Attacker(Immutable):
         if isinstance(direction, dict):
             places = find_columns(list(direction), n_features, names, "direction")
             direction = dict(zip(places, direction.values(), strict=True))
+        categories = self.categories
+        if categories is not None:
+            places = find_columns(list(categories), n_features, names, "categories")
+            categories = dict(zip(places, categories.values(), strict=True))
         found = self.replace(
             frozen=self._found("frozen", n_features, names),
             integer=self._found("integer", n_features, names),
             direction=direction,
             groups=groups,
+            categories=categories,
         )
         found._check_groups(n_features)
+        of_numbers = found.is_integer(n_features)
+        of_numbers[np.array(list(direction if isinstance(direction, dict) else ()), np.int64)] = True
+        for column in np.intersect1d(list(categories or ()), np.flatnonzero(of_numbers)).tolist():
+            raise AttackerError(
+                f"Expected column {column} of categories in no group, and neither integer nor with a direction, got"
+                " it there, too."
+            )
         return found
 
     def _found(self, option: str, n_features: int, names: Sequence[str] | None) -> Any:
@@ -205,6 +227,10 @@ class Attacker(Immutable):
             document["integer"] = documented(self.integer)
         if self.groups is not None:
             document["groups"] = [list(group) for group in self.groups]
+        if self.categories is not None:
+            document["categories"] = [list(pair) for pair in self.categories.items()]
+        if self.missing is not None:
+            document["missing"] = self.missing
         return document
 
     @classmethod
@@ -227,6 +253,7 @@ class Attacker(Immutable):
                 read_bound(bound, end) for bound, end in zip(domain, (-np.inf, np.inf), strict=False)
             )
         options["direction"] = read_direction(options["direction"])
+        options["categories"] = read_categories(options["categories"])
         return cls(document["norm"], document["eps"], **options)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
@@ -250,9 +277,9 @@ class Attacker(Immutable):
 
     def can_move_group(self, number: int) -> bool:
         """Tell whether a change of category in a group is within the budget."""
-        if not self.can_move or (self.frozen is not None and self.group_columns[number][0] in self.frozen):
+        if self.frozen is not None and self.group_columns[number][0] in self.frozen:
             return False
-        return self.norm == 0 or Fraction(self.eps) * self.group_scale(number) >= 1
+        return self.affords(1 / self.group_scale(number))
 
     @property
     def menu_columns(self) -> tuple[int, ...]:
@@ -265,10 +292,42 @@ class Attacker(Immutable):
         Variables from ``n_features`` on are groups, whose values are places of columns in them.
         """
         number = variable - n_features
-        cost = 1 / self.group_scale(number)
-        cost = Fraction(1) if self.norm == 0 else cost if self.norm == math.inf else cost ** int(self.norm)
+        cost = self.price_of(1 / self.group_scale(number))
         places = range(len(self.group_columns[number]))
         return [(float(place), cost if place != value else Fraction(0)) for place in places]
+
+    def price_of(self, cost: float | Fraction) -> Fraction:
+        """Return the price of a move of some cost, in units of eps: a power of the norm."""
+        if self.norm == 0:
+            return Fraction(1)
+        return Fraction(cost) if self.norm == math.inf else Fraction(cost) ** int(self.norm)
+
+    def affords(self, cost: float | Fraction) -> bool:
+        """Tell whether a move of some cost, in units of eps, is within the budget alone; inf never is."""
+        return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the attacker was told what it costs to change a category, or to blank and fill."""
+        return bool(self.categories) or self.missing is not None
+
+    def told_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what it costs to change a category of a model, and to blank or fill a value: inf where nobody can.
+
+        Returns
+        -------
+        change, blank : ndarray of float64, shape (n_features,)
+        """
+        n_features, categorical = ensemble.n_features, ensemble.categorical
+        change, is_held = np.full(n_features, math.inf), self.is_frozen(n_features)
+        for column, cost in (self.categories or {}).items():
+            change[column] = cost
+        change[is_held] = math.inf
+        is_held[[*ensemble.required, *(column for group in self.group_columns for column in group)]] = True
+        is_held[categorical] |= np.isinf(change[categorical])
+        if self.missing is None or ensemble.missing_left is None:
+            is_held[:] = True
+        return change, np.where(is_held, math.inf, self.missing or 0.0)
 
     def group_scale(self, number: int) -> Fraction:
         """Return the scale of a group's columns, exactly."""

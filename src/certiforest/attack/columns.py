@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.numbers import owned, shown
+from certiforest.ensemble.numbers import is_number, owned, shown
 
 Column = int | str
 WAYS = ("up", "down", "both")
@@ -87,6 +87,35 @@ def read_direction(document: Any) -> Any:
     return dict(pairs)
 
 
+def check_categories(categories: Any) -> dict[Column, float] | None:
+    """Return what changes of category cost, by column."""
+    if categories is None:
+        return None
+    columns = check_columns(list(categories), "categories") if isinstance(categories, Mapping) else None
+    if columns is None or (isinstance(columns, np.ndarray) and columns.dtype == bool):
+        raise AttackerError(f"Expected categories to be costs by feature index or name, got {shown(categories)}.")
+    named = columns.tolist() if isinstance(columns, np.ndarray) else columns
+    return {column: check_cost(cost, "categories") for column, cost in zip(named, categories.values(), strict=True)}
+
+
+def read_categories(document: Any) -> Any:
+    """Read costs of changes as files have them: pairs of a column and a cost, or an object of names and costs."""
+    if not isinstance(document, list):
+        return document
+    if not all(isinstance(pair, list) and len(pair) == 2 and _is_column(pair[0]) for pair in document):
+        raise AttackerError(f"Expected categories to hold pairs of a column and a cost, got {shown(document)}.")
+    if len({pair[0] for pair in document}) < len(document):
+        raise AttackerError("Expected one cost for each column of categories, got two for one of them.")
+    return dict(document)
+
+
+def check_cost(cost: Any, option: str) -> float:
+    """Return what a change costs."""
+    if not is_number(cost) or not 0 < cost < np.inf or float(cost) != cost:
+        raise AttackerError(f"Expected {option} to cost a finite number > 0 that float64 holds, got {shown(cost)}.")
+    return float(cost)
+
+
 def check_groups(groups: Any) -> tuple[tuple[Column, ...], ...] | None:
     """Return groups of columns, of which none is in two."""
     if groups is None:
@@ -127,7 +156,7 @@ def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, opt
         else:
             raise AttackerError(f"Expected {option} features between 0 and {n_features - 1}, got {column}.")
     if len(set(found)) < len(found):
-        if option in ("groups", "direction", "rules"):
+        if option in ("groups", "direction", "categories", "rules"):
             raise AttackerError(f"Expected every column once in {option}, got one by name and by index.")
         return sorted(set(found))
     return found

@@ -66,13 +66,13 @@ class RuleAttacker(Attacker):
     """
 
     rules: dict[Column, tuple[Rule, ...]]
-    categories: dict[str, dict[Any, Column]]
+    members: dict[str, dict[Any, Column]]  # by name of a group, the column of each category
 
     def __init__(self, rules: Any, budget: float, *, groups: Mapping[str, Mapping[Any, Column]] | None = None) -> None:
         given = {} if groups is None else {name: dict(columns) for name, columns in dict(groups).items()}
         budget = check_eps(budget, 1, "budget")
         super().__init__(1, budget, groups=[list(columns.values()) for columns in given.values()] or None)
-        self._set(rules=rules if isinstance(rules, Checked) else Checked(_read_rules(rules)), categories=given)
+        self._set(rules=rules if isinstance(rules, Checked) else Checked(_read_rules(rules)), members=given)
         for name, columns in given.items():
             for rule in self.rules.get(name, ()):
                 if rule.is_numerical or rule.post not in columns:
@@ -90,13 +90,13 @@ class RuleAttacker(Attacker):
         """Return the same rules with another budget, ``eps``."""
         if set(changes) - {"eps"}:
             raise AttackerError(f"Expected rules to stay as they are, got another {sorted(set(changes) - {'eps'})[0]}.")
-        return RuleAttacker(self.rules, changes.get("eps", self.eps), groups=self.categories)
+        return RuleAttacker(self.rules, changes.get("eps", self.eps), groups=self.members)
 
     def resolve(self, n_features: int, names: Sequence[str] | None = None) -> RuleAttacker:
         """Return the attacker with all columns by index; see `Attacker.resolve`."""
         groups = {
             name: dict(zip(columns, find_columns(columns.values(), n_features, names, "groups"), strict=True))
-            for name, columns in self.categories.items()
+            for name, columns in self.members.items()
         }
         columns = [column for column in self.rules if column not in groups]
         places = find_columns(columns, n_features, names, "rules")
@@ -117,7 +117,7 @@ class RuleAttacker(Attacker):
         attacks = [
             {"column": name, "rules": [_documented(rule) for rule in rules]} for name, rules in self.rules.items()
         ]
-        groups = [{"name": name, "columns": [list(pair) for pair in c.items()]} for name, c in self.categories.items()]
+        groups = [{"name": name, "columns": [list(pair) for pair in c.items()]} for name, c in self.members.items()]
         return {"budget": self.eps, "attacks": attacks, "groups": groups}
 
     @classmethod
@@ -156,14 +156,14 @@ class RuleAttacker(Attacker):
     @property
     def menu_columns(self) -> tuple[int, ...]:
         """The columns that rules speak of, by index; see `resolve`."""
-        return tuple(int(column) for column in self.rules if column not in self.categories)
+        return tuple(int(column) for column in self.rules if column not in self.members)
 
     def menu(self, variable: int, value: float, n_features: int) -> list[tuple[float, Fraction]]:
         """Return the values that a column, or a group, can take from a value, and what each costs at least."""
         if variable < n_features:
             return sorted(self._reachable(self.rules[variable], value).items())
-        name = list(self.categories)[variable - n_features]
-        places = list(self.categories[name])
+        name = list(self.members)[variable - n_features]
+        places = list(self.members[name])
         found = self._reachable(self.rules.get(name, ()), places[int(value)])
         return sorted((float(places.index(category)), cost) for category, cost in found.items())
 
@@ -189,14 +189,14 @@ class RuleAttacker(Attacker):
 
     def can_move_group(self, number: int) -> bool:
         """Tell whether some rule speaks of a group."""
-        return self.can_move and bool(self.rules.get(list(self.categories)[number]))
+        return self.can_move and bool(self.rules.get(list(self.members)[number]))
 
     def may_move(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features rules speak of, shape (2, n_features)."""
         mask = np.zeros((2, n_features), bool)
         mask[:, list(self.menu_columns)] = True
         for number, group in enumerate(self.group_columns):
-            mask[:, list(group)] = bool(self.rules.get(list(self.categories)[number]))
+            mask[:, list(group)] = bool(self.rules.get(list(self.members)[number]))
         return mask
 
     def is_frozen(self, n_features: int) -> NDArray[np.bool_]:

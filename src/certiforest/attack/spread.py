@@ -50,17 +50,25 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
     """Return the splits of an ensemble sorted by feature and threshold.
 
     With an attacker, only the splits that it could turn: not on frozen features, not outside its domain. Splits on
-    columns of one group stand together, as if on the first of them, all at 0.
+    columns of one group stand together, as if on the first of them, all at 0; so do those on a column whose category it
+    can change, or whose value it can blank.
     """
     node = ensemble.number_splits
     feature, value = ensemble.feature[node], ensemble.threshold[node]
     if attacker is not None:
+        is_whole = _can_turn(ensemble, attacker)
+        if is_whole.any():
+            here = np.flatnonzero((ensemble.feature >= 0) & is_whole[ensemble.feature])
+            node = np.append(node[~is_whole[feature]], here)
+            feature = ensemble.feature[node]
+            value = np.where(is_whole[feature], 0.0, ensemble.threshold[node])
         low, high = attacker.bounds(ensemble.n_features)
         low, high, standing = low.copy(), high.copy(), np.arange(ensemble.n_features, dtype=feature.dtype)
         for group in attacker.group_columns:
             low[list(group)], high[list(group)], standing[list(group)] = 0.0, 1.0, group[0]
         can_move = np.any(attacker.may_move(ensemble.n_features), axis=0)
-        keep = np.flatnonzero(can_move[feature] & (low[feature] <= value) & (value < high[feature]))
+        is_inside = is_whole[feature] | ((low[feature] <= value) & (value < high[feature]))
+        keep = np.flatnonzero(can_move[feature] & is_inside)
         node, feature, value = node[keep], feature[keep], value[keep]
         in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
         feature, value = standing[feature], np.where(in_group, 0.0, value)
@@ -73,24 +81,26 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     """Return the spread as an exact rational, None if no two trees share an attackable feature.
 
     The budget of the attacker plays no role. Distances are in shares of what a budget of 1/2 allows a feature down and
-    up together: large spread means more than ``2 * eps``. Two trees that test one group are twice as far apart as a
-    budget has to be for a change of category. Features that are whole are measured as if they were not.
+    up together: large spread means more than ``2 * eps``. Two trees that test one group, one column of categories, or
+    one column whose values can go missing are at most twice as far apart as a budget has to be for such a change.
+    Features that are whole are measured as if they were not.
     """
     attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
+    by_told = _told_spread(ensemble, attacker)
+    feature, value, tree, _ = sorted_thresholds(ensemble, attacker.with_eps(0))
     # The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
-        return None
+        return by_told if by_told is None or attacker.norm != 0 else Fraction(1)
     if attacker.menu_columns:  # who moves by rules may go anywhere
         return Fraction(0)
     shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
     near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
-    by_group = min((2 / attacker.group_scale(g) for g in shared), default=None)
+    others = [2 / attacker.group_scale(g) for g in shared] + ([] if by_told is None else [by_told])
     if near.size == 0:
-        return by_group
+        return min(others)
     down, up = (attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features))[:, feature[near]]
     half = np.where(np.maximum(down, up) < 1, 1.0, 0.5)  # tiny units lose nothing, large ones do not overflow
     distance, error = np.empty(len(near)), np.empty(len(near))
@@ -108,7 +118,31 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
         2 * (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / (Fraction(d) + Fraction(u))
         for i, d, u in zip(near[chosen].tolist(), down[chosen].tolist(), up[chosen].tolist(), strict=True)
     ]
-    return min(gaps if by_group is None else [*gaps, by_group])
+    return min([*gaps, *others])
+
+
+def _told_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float64]:
+    """Return what it costs to turn any split on a column, by category or by blank, shape (n_features,)."""
+    return np.minimum(*attacker.told_costs(ensemble))
+
+
+def _can_turn(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.bool_]:
+    """Return on which columns an attacker can turn any split so, shape (n_features,)."""
+    if not attacker.is_told:
+        return np.zeros(ensemble.n_features, bool)
+    return np.array([attacker.affords(cost) for cost in _told_costs(ensemble, attacker).tolist()], bool)
+
+
+def _told_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
+    """Return twice the least cost of turning any split on a column that several trees test; see `_told_costs`."""
+    if not attacker.is_told:
+        return None
+    costs = _told_costs(ensemble, attacker)
+    split = np.flatnonzero((ensemble.feature >= 0) & (costs < math.inf)[ensemble.feature])
+    pairs = np.unique(np.stack([ensemble.feature[split], ensemble.tree_of_node[split]]), axis=1)
+    column, n_trees = np.unique(pairs[0], return_counts=True)
+    least = float(costs[column[n_trees > 1]].min(initial=math.inf))
+    return None if least == math.inf else 2 * Fraction(least)
 
 
 def spread(
@@ -120,6 +154,8 @@ def spread(
     domain: tuple[ArrayLike, ArrayLike] | None = None,
     direction: str | Mapping[Column, str] | None = None,
     groups: Iterable[Iterable[Column]] | None = None,
+    categories: Mapping[Column, float] | None = None,
+    missing: float | None = None,
 ) -> float:
     """Return the smallest distance between two thresholds on one feature in different trees.
 
@@ -128,7 +164,7 @@ def spread(
     ensemble : TreeEnsemble
     norm : int, float or str, default=inf
         The same for every norm but 0, where two thresholds are 0 (equal) or 1 (different) apart.
-    scale, frozen, domain, direction, groups : optional
+    scale, frozen, domain, direction, groups, categories, missing : optional
         As in `Attacker`: distances are in units of ``scale``; frozen features and thresholds outside the domain
         do not count. On a feature that moves one way only distances count twice, since half of them is enough.
 
@@ -145,7 +181,9 @@ def spread(
     >>> spread(trees)
     0.25
     """
-    return spread_against(ensemble, Attacker(norm, 0, scale, frozen, domain, direction=direction, groups=groups))
+    more = {"groups": groups, "categories": categories, "missing": missing}
+    attacker = Attacker(norm, 0, scale, frozen, domain, direction=direction, **more)  # type: ignore[arg-type]
+    return spread_against(ensemble, attacker)
 
 
 def spread_against(ensemble: TreeEnsemble, attacker: Attacker) -> float:
@@ -206,6 +244,8 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     thresholds = sorted_thresholds(ensemble, attacker)
     columns = thresholds.feature, thresholds.value, thresholds.tree
     budget = closing_distances(attacker, ensemble.n_features)
+    is_whole = _can_turn(ensemble, attacker)
+    budget.high[is_whole], budget.low[is_whole] = math.inf, 0.0
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from certiforest.ensemble import model_file, score_kernels
 from certiforest.ensemble import tree_kernels as kernels
+from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.checks import (
     check_blanks,
     check_categories,
@@ -431,6 +432,16 @@ class TreeEnsemble(Immutable):
         """The features that are tested for sets of values, in order."""
         return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
 
+    def category_values(self, feature: int) -> NDArray[np.float64]:
+        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
+        known = (self.categories or {}).get(feature)
+        if known:
+            return np.array(known if are_numbers(known) else range(len(known)), np.float64)
+        subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
+        sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
+        values = np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
+        return np.append(values[values == np.floor(values)], np.floor(values.max(initial=-1.0)) + 1)
+
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
         blanks = None if self.blanks is None else self.blank_bounds
@@ -510,7 +521,12 @@ class TreeEnsemble(Immutable):
             return trees
         return trees._replace(aside=None)
 
-    def settled(self, trees: kernels.Trees, X: NDArray[np.float64]) -> Iterator[tuple[slice, kernels.Trees]]:
+    def settled(
+        self,
+        trees: kernels.Trees,
+        X: NDArray[np.float64],
+        free: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+    ) -> Iterator[tuple[slice, kernels.Trees]]:
         """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
 
         Parameters
@@ -518,6 +534,9 @@ class TreeEnsemble(Immutable):
         trees : Trees
             Those of this ensemble.
         X : ndarray of float64, shape (n, n_features)
+        free : pair of ndarray of bool, shape (n_features,) each, optional
+            Where an attacker can change the category, and where it can blank or fill. With any of the latter, every
+            row has trees of its own.
 
         Yields
         ------
@@ -525,10 +544,11 @@ class TreeEnsemble(Immutable):
             No split of which depends on a value that is missing or a category: see `tree_kernels.Trees`.
         """
         is_missing = np.isnan(X) if trees.aside is not None else None
-        if is_missing is None or not (is_missing.any() or len(self.categorical)):
+        if is_missing is None or not (is_missing.any() or len(self.categorical) or free is not None):
             yield slice(None), trees._replace(aside=None)
             return
-        pattern = np.column_stack([is_missing, np.nan_to_num(X[:, self.categorical])])
+        may_change, may_blank = (np.zeros(self.n_features, bool),) * 2 if free is None else free
+        pattern = np.column_stack([is_missing, np.nan_to_num(X if may_blank.any() else X[:, self.categorical])])
         starts = np.flatnonzero(np.append(True, (pattern[1:] != pattern[:-1]).any(axis=1)))
         known: dict[bytes, kernels.Trees] = {}
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(X)], strict=True):
@@ -536,9 +556,13 @@ class TreeEnsemble(Immutable):
             if key not in known:
                 if (len(known) + 1) * self.n_nodes > MOST_SETTLED:
                     known.clear()
-                threshold, right = np.empty_like(trees.threshold), np.empty_like(trees.right)
-                kernels.settle(trees, X[start], threshold, right)
-                known[key] = trees._replace(threshold=threshold, right=right, aside=None)
+                made = trees._replace(threshold=trees.threshold.copy(), right=trees.right.copy(), aside=None)
+                if free is not None:
+                    made = made._replace(feature=trees.feature.copy(), above=trees.above.copy())
+                kernels.settle(
+                    trees, X[start], may_change, may_blank, made.threshold, made.right, made.feature, made.above
+                )
+                known[key] = made
             yield slice(start, end), known[key]
 
     def predict(self, X: Any) -> NDArray:

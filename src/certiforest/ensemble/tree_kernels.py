@@ -44,7 +44,8 @@ class Trees(NamedTuple):
 
     ``aside`` is an `Aside`, or None where all values are numbers. Only predictions look at it. Verification takes trees
     that were made for its row by `settle`, in which a split that the row's missing values or categories decide has no
-    threshold (NaN: near to no value) and leads where the row goes, by ``right``.
+    threshold (NaN: near to no value) and leads where the row goes, by ``right``. One that an attacker can turn by
+    another category, by blanking or by filling tests a feature of no meaning instead, which costs nothing to move.
     """
 
     feature: ndarray
@@ -221,14 +222,28 @@ def goes_left(aside, node, value, threshold):
 
 
 @kernel
-def settle(trees, x, out_threshold, out_right):
-    """Write thresholds and right children that lead rows which miss what ``x`` misses and have its categories."""
+def settle(trees, x, may_change, may_blank, out_threshold, out_right, out_feature, out_above):
+    """Write trees for rows which miss what ``x`` misses and have its categories: see `Trees`.
+
+    ``may_change`` and ``may_blank`` (n_features,) tell where an attacker can change the category, and blank or fill.
+    Splits that this can turn test one more feature, number ``n_features``, which is 0 in all rows. Outputs, (n_nodes,)
+    each, start as the trees are.
+    """
     for node in range(trees.right.shape[0]):
-        value = x[trees.feature[node]]
-        out_threshold[node], out_right[node] = trees.threshold[node], trees.right[node]
-        if trees.right[node] != node and (value != value or trees.aside.subset[node] >= 0):
+        if trees.right[node] == node:
+            continue
+        f = trees.feature[node]
+        value, is_set = x[f], trees.aside.subset[node] >= 0
+        is_left = goes_left(trees.aside, node, value, trees.threshold[node])
+        is_free = (is_set and may_change[f]) or (
+            may_blank[f] and (value != value or is_left != trees.aside.missing_left[node])
+        )
+        if is_free:
+            out_feature[node] = may_change.shape[0]
+            out_threshold[node], out_above[node] = (0.0, 1.0) if is_left else (-1.0, 0.0)
+        elif value != value or is_set or trees.threshold[node] != trees.threshold[node]:
             out_threshold[node] = math.nan
-            if goes_left(trees.aside, node, value, math.nan):
+            if is_left:
                 out_right[node] = node + 1
 
 

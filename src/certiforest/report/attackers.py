@@ -15,7 +15,8 @@ OPTIONS = {
     "direction": "Features that move one way only",
     "integer": "Features that stay whole numbers",
     "groups": "Columns that are one variable",
-    "missing": "Price of making a value missing",
+    "categories": "What a change of category costs",
+    "missing": "What it costs to blank or fill a value",
     "attacks": "Rules",
     "budget": "Budget for all uses of rules",
 }
@@ -32,6 +33,10 @@ def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict
             if document.get(option) is not None:
                 document[option] = _named(document[option], names)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
+        if attacker.categories is not None:
+            document["categories"] = {
+                names[f] if isinstance(f, int) else f: cost for f, cost in attacker.categories.items()
+            }
     return document
 
 
@@ -65,8 +70,15 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
         eps += " of its scale"
     if "norm" not in attacker:
         return f"a row by rules, while a budget of {budget_of(attacker):g} lasts"
-    limits = [name for name in OPTIONS if name != "scale" and attacker.get(name) not in (None, [])]
+    told = ("scale", "categories", "missing")
+    limits = [name for name in OPTIONS if name not in told and attacker.get(name) not in (None, [])]
     within = f", within limits of {named(limits)}" if limits else ""
+    move = "one feature" if attacker["norm"] == "0" else "a move of {:g}"
+    if attacker.get("categories"):
+        costs = dict(attacker["categories"]).items()
+        within += f", and the category of {named([f'{name} ({move.format(cost)})' for name, cost in costs])}"
+    if attacker.get("missing") is not None:
+        within += f", and whether a value is missing ({move.format(attacker['missing'])})"
     words = {
         "0": f"any {eps} features of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",

@@ -233,7 +233,7 @@ def _fragile_rows(
     for row in candidates[:N_FRAGILE_ROWS]:
         x = found.rows[row]
         z = trim(ensemble, x, found.witness[row], found.attacker.group_columns if found.attacker else ())
-        changes = list_changes(x, z, names, scaling)
+        changes = list_changes(x, z, names, scaling, ensemble.categories)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
             "label": None if found.label is None else str(found.label[row]),

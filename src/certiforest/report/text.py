@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from certiforest.report.attackers import attacker_facts, attacker_name
 from certiforest.report.findings import count_roads, count_stability
 from certiforest.verdicts import Verdict
-from certiforest.words import interval, listed
+from certiforest.words import cut, interval, listed
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -83,8 +83,9 @@ def moved(change: dict[str, Any], arrow: str) -> str:
     """Write a change in the units of the data where these are known, with the digits that show it."""
     pair = ("from_in_data", "to_in_data") if "from_in_data" in change else ("from", "to")
     before, after = change[pair[0]], change[pair[1]]
-    if before is None or after is None:
-        return arrow.join("missing" if value is None else _plain(value, 6) for value in (before, after))
+    if not isinstance(before, float) or not isinstance(after, float):  # missing, or a category by name
+        values = ["missing" if value is None else value for value in (before, after)]
+        return arrow.join(_plain(value, 6) if isinstance(value, float) else cut(str(value), 60) for value in values)
     digits = next((d for d in range(4, 16) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
     return f"{_plain(before, digits)}{arrow}{_plain(after, digits)}"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
 from certiforest.words import finite_or_none
 
@@ -61,7 +62,11 @@ def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64
 
 
 def list_changes(
-    x: NDArray[np.float64], z: NDArray[np.float64], names: Sequence[str], scaling: Scaling | None
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    names: Sequence[str],
+    scaling: Scaling | None,
+    categories: Mapping[int, Sequence[Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return what changes from one row to another, the largest change first, as plain data.
 
@@ -72,6 +77,8 @@ def list_changes(
     names : sequence of str
     scaling : Scaling or None
         Gives each change in the units of the data, too, where these are numbers.
+    categories : mapping of int to sequence, optional
+        Likewise, what codes of categories stand for.
 
     Returns
     -------
@@ -84,6 +91,11 @@ def list_changes(
         change: dict[str, Any] = {"feature": names[f], "from": finite_or_none(x[f]), "to": finite_or_none(z[f])}
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
+        elif f in (known := categories or {}):
+            values = {number: value for value, number in Codes(known[f], None).items()}
+            change["from_in_data"], change["to_in_data"] = (
+                values.get(code, code) if code == code else None for code in (float(x[f]), float(z[f]))
+            )
         changes.append(change)
     return changes
 

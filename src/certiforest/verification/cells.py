@@ -7,15 +7,18 @@ with the price of getting there, and which cells each leaf in reach allows. Proo
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import DOWN, UP, Attacker
+from certiforest.attack.attacker import Attacker
 from certiforest.verification import cells_kernels as kernels
+from certiforest.verification import leaves_kernels
 from certiforest.verification.cells_kernels import BUDGET
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import exact_budget, price_move
+from certiforest.verification.prices import exact_budget
 
 
 class Local:
@@ -52,11 +55,13 @@ class Local:
             np.empty(n_nodes + 1, np.int64),
             np.empty(n_nodes + 1, np.int64),
         )
-        ((_, trees),) = prepared.parts(x[None])
+        ((_, trees, (row,)),) = prepared.parts(x[None], attacker)
         leaf, turn = np.empty(8 * ensemble.n_trees, np.int64), np.empty(64 * ensemble.n_trees, np.int64)
         while True:
             end = np.empty(len(leaf), np.int64)
-            n_leaves, n_turns = kernels.list_leaves(trees, x, reach.budgets, *pricing, *scratch, leaf, end, turn)
+            n_leaves, n_turns = leaves_kernels.list_leaves(
+                trees, row, reach.budgets, *pricing, *scratch, leaf, end, turn
+            )
             if n_leaves <= len(leaf) and n_turns <= len(turn):
                 break
             leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
@@ -66,11 +71,13 @@ class Local:
         unit = reach.unit
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature
             unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
-        values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
+        self._values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
         self._menus = prepared.menus(x, attacker)
-        self.cells = kernels.list_cells(values, turn, ranks, unit, norm, self._menus, cut_of)
-        variable_of = np.empty(len(values), np.int64)
-        self.leaves = kernels.list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of)
+        self.cells = kernels.list_cells(self._values, turn, ranks, reach.budgets, unit, norm, self._menus, cut_of)
+        variable_of = np.empty(len(self._values), np.int64)
+        self.leaves = leaves_kernels.list_rules(
+            leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of
+        )
         self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
         self.budget = 0 if is_box else BUDGET
         if reach.slack == math.inf:
@@ -86,16 +93,15 @@ class Local:
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
-        choice = np.clip(self.cells.own, low, high)
-        for v in np.flatnonzero((choice != self.cells.own) & self._has_menu):
-            choice[v] = self._cheapest(int(v), range(low[v], high[v] + 1))
+        cells, choice = self.cells, np.clip(self.cells.own, low, high)
+        is_told = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
+        for v in np.flatnonzero((choice != cells.own) & is_told).tolist():  # prices of cells are no more than bounds
+            choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
 
-    def _cheapest(self, v: int, among: range) -> int:
-        """Return the cheapest of some cells of a variable that has a menu: prices of cells are no more than bounds."""
+    def _exact_price(self, v: int, cell: int) -> Fraction:
         f = int(self.cells.feature[v])
-        prices = dict(self.attacker.menu(f, float(self.prepared.values(self.x)[f]), len(self.x)))
-        return min(among, key=lambda c: prices[float(self.cells.value[c])])
+        return self.prepared.price_of(f, float(self._values[f]), float(self.cells.value[cell]), len(self.x))
 
     @property
     def _has_menu(self) -> NDArray[np.bool_]:
@@ -104,12 +110,8 @@ class Local:
 
     def _price_exactly(self) -> None:
         """Price cells in rationals: the budget is too small for floats."""
-        budget, scale = exact_budget(self.attacker), self.prepared.scale
-        for v, f in enumerate(self.cells.feature.tolist()):
-            if self._has_menu[v]:  # which is priced exactly
-                continue
-            for c in range(self.cells.first[v], self.cells.first[v + 1]):
-                if c != self.cells.own[v]:
-                    z, x = float(self.cells.value[c]), float(self.x[f])
-                    price = price_move(x, z, float(scale[UP if z > x else DOWN, f]), self.attacker.norm)
-                    self.cells.price[c] = min(math.floor(price * BUDGET / budget), 4 * BUDGET)
+        budget, cells = exact_budget(self.attacker), self.cells
+        for v in np.flatnonzero(~self._has_menu).tolist():  # menus are priced exactly
+            for c in range(cells.first[v], cells.first[v + 1]):
+                cells.price[c] = min(math.floor(self._exact_price(v, c) * BUDGET / budget), 4 * BUDGET)
+            kernels.lower_towards(cells.price, cells.first[v], cells.own[v], cells.first[v + 1] - 1)

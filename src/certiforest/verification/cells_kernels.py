@@ -1,4 +1,4 @@
-"""The local problem of a row: the few values that matter near it, and what each leaf in reach allows.
+"""The cells of a local problem: the few values that matter near a row.
 
 The thresholds on a feature that the attacker can cross at the row cut what is in reach of it into cells. A leaf in
 reach allows some cells of the features that its path tests and all cells of the others::
@@ -8,7 +8,9 @@ reach allows some cells of the features that its path tests and all cells of the
 
 A variable that takes a few values only has a menu of them, each with its price, and every cell holds some of these.
 One-hot columns are one such variable, whose values 0, 1, 2, ... tell which of them is set; a split on column j asks
-whether the value is j, and a path "is not j" leaves a hole in what a leaf allows.
+whether the value is j, and a path "is not j" leaves a hole in what a leaf allows. So is a column of categories that can
+be changed: its splits send some of its values right, wherever these stand. A value that can go missing, or be filled,
+has one more cell, the last one, above all numbers: inf stands for what is missing.
 """
 
 import math
@@ -17,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, power
+from certiforest.attack.reach_kernels import other_side_is_near, power
 from certiforest.compiled import kernel
 
 # The budget of a norm whose costs add up, in the whole numbers that prices are rounded down to.
@@ -25,30 +27,38 @@ BUDGET = 1 << 40
 
 
 class Ranks(NamedTuple):
-    """The thresholds of an ensemble numbered by variable and value.
+    """The thresholds of an ensemble numbered by variable and value, and what its splits send right.
 
-    ``of_node`` (n_nodes,) is the rank of a split's threshold, 0 at leaves; of a split on a one-hot column j, the rank
-    of j - 1, that of j being the next one. ``feature``, ``value`` and ``above`` (n_ranks,) tell the variable, the
-    threshold and the smallest value above it. Variables from ``n_features`` on are groups of one-hot columns.
+    Node ``i`` tests ``variable[i]`` and sends right what is above rank ``after[j]`` and up to rank ``upto[j]`` (-1: no
+    end), for any ``j`` in ``first[i]:first[i + 1]``, which increase. ``feature``, ``value`` and ``above`` (n_ranks,)
+    tell the variable, the threshold and the smallest value above it of a rank. Variables from ``n_features`` on are
+    groups of one-hot columns. No node has more than ``most`` such ``j``.
     """
 
-    of_node: ndarray
+    variable: ndarray
+    first: ndarray
+    after: ndarray
+    upto: ndarray
     feature: ndarray
     value: ndarray
     above: ndarray
-    n_features: int
+    most: int
 
 
 class Menus(NamedTuple):
     """The values that variables can take at a row, where these are few.
 
     Those of variable f, from the smallest on, stand at ``first[f]:first[f + 1]``, its value at the row among them;
-    variables without a menu take all values in reach. ``price`` is as in `Cells`.
+    variables without a menu take all values in reach. ``price`` is as in `Cells`. Where ``may_blank`` (n_features,),
+    values can go missing, or be filled, at the price ``missing``; ``fill`` (n_features,) is a number to fill with.
     """
 
     first: ndarray
     value: ndarray
     price: ndarray
+    may_blank: ndarray
+    missing: int
+    fill: ndarray
 
 
 class Cells(NamedTuple):
@@ -67,112 +77,27 @@ class Cells(NamedTuple):
     price: ndarray
 
 
-class Leaves(NamedTuple):
-    """The leaves in reach of the trees that have more than one, and what they allow.
-
-    Leaves of the local tree ``t``, tree ``tree[t]`` of the ensemble, are ``node[first[t]:first[t + 1]]``. The variables
-    it tests are its scope, ``scope[first_scope[t]:first_scope[t + 1]]``. Its own thresholds cut the cells of such a
-    variable into segments, between which it tells no difference: those of place ``s`` in the scopes are numbered from
-    ``first_segment[s]`` on, and ``g`` holds the cells ``begin[g]`` to ``end[g]``. Tables have a number for each.
-
-    Leaf ``k`` has the rules ``first_rule[k]`` to ``first_rule[k + 1]``, sorted by place: a variable is in a segment
-    from ``low`` to ``high``, or, where rules of one place follow one another, in one of any of them; anywhere if there
-    is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
-    """
-
-    tree: ndarray
-    first: ndarray
-    node: ndarray
-    first_rule: ndarray
-    place: ndarray
-    low: ndarray
-    high: ndarray
-    first_scope: ndarray
-    scope: ndarray
-    first_segment: ndarray
-    begin: ndarray
-    end: ndarray
-    tester: ndarray
-    first_tester: ndarray
-
-
-@kernel
-def list_leaves(
-    trees, x, budgets, unit, norm, limit, stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn
-):
-    """List the leaves that cost at most ``limit``, tree by tree, the row's own leaf first.
-
-    The turns of a leaf are the splits on its path that the attacker can turn there, each as ``2 * split + side``, side
-    1 for right. Turns of the k-th leaf end at ``out_turn_end[k]`` and begin where those of the leaf before end. Return
-    how many leaves and turns there are; those beyond the length of the outputs are counted, not written.
-
-    ``path`` holds the turns above the current node. A side that waits on the stack remembers how many of them are
-    its own (``stack_turns``): what is visited before it only changes turns further down.
-    """
-    n_leaves = 0
-    n_turns = 0
-    for tree in range(trees.tree_start.shape[0] - 1):
-        stack[0] = trees.tree_start[tree]
-        stack_cost[0] = 0.0
-        stack_turns[0] = 0
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            node, cost, length = stack[depth], stack_cost[depth], stack_turns[depth]
-            if length < 0:  # the other side of a split: its turn is not on the path yet
-                length = ~length
-                split = path[length] >> 1
-                path[length] = 2 * split + (node == trees.right[split])
-                length += 1
-            while trees.right[node] != node:
-                f, v = trees.feature[node], trees.threshold[node]
-                value = x[f]
-                own = node + 1 if value <= v else trees.right[node]
-                above = trees.above[node]
-                side = 0 if value > v else 1
-                if other_side_is_near(value, v, above, budgets.high[side, f], budgets.low[side, f]):
-                    other = node + 1 if value > v else trees.right[node]
-                    price = unit[side, f]
-                    raised = crossing_cost(cost, value, v, above, trees.first[node], trees.high[node], price, norm)
-                    path[length] = 2 * node + (value > v)
-                    if raised <= limit:
-                        stack[depth] = other
-                        stack_cost[depth] = raised
-                        stack_turns[depth] = ~length
-                        depth += 1
-                    length += 1
-                node = own
-            if n_leaves < out_leaf.shape[0]:
-                out_leaf[n_leaves] = node
-                out_turn_end[n_leaves] = n_turns + length
-            for k in range(length):
-                if n_turns < out_turn.shape[0]:
-                    out_turn[n_turns] = path[k]
-                n_turns += 1
-            n_leaves += 1
-    return n_leaves, n_turns
-
-
 @kernel
 def sorted_cuts(turn, ranks, seen):
     """Return the ranks of the splits turned by some leaf, each once. ``seen`` (n_ranks,) is scratch."""
-    cuts = np.empty(2 * turn.shape[0], np.int64)
+    cuts = np.empty(2 * ranks.most * turn.shape[0], np.int64)
     n = 0
     seen[:] = 0
     for i in range(turn.shape[0]):
-        first = ranks.of_node[turn[i] >> 1]
-        for rank in range(first, first + (2 if ranks.feature[first] >= ranks.n_features else 1)):
-            if seen[rank] == 0:
-                seen[rank] = 1
-                cuts[n] = rank
-                n += 1
+        node = turn[i] >> 1
+        for j in range(ranks.first[node], ranks.first[node + 1]):
+            for rank in (ranks.after[j], ranks.upto[j]):
+                if rank >= 0 and seen[rank] == 0:
+                    seen[rank] = 1
+                    cuts[n] = rank
+                    n += 1
     cuts = cuts[:n]
     cuts.sort()
     return cuts
 
 
 @kernel
-def list_cells(x, turn, ranks, unit, norm, menus, cut_of):
+def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
     """Return the `Cells` that the splits turned by some leaf make.
 
     ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
@@ -198,23 +123,47 @@ def list_cells(x, turn, ranks, unit, norm, menus, cut_of):
             lower_towards(price, first[v], own[v], cell - 1)
             cut = end
             continue
+        has_blank = ranks.above[cuts[end - 1]] == math.inf
+        last = -1  # cut below the cell
         for i in range(cut, end + 1):
+            if has_blank and i < end and not is_cut(x[f], f, cuts[i], ranks, budgets, menus):
+                cut_of[cuts[i]] = cell - (x[f] > ranks.value[cuts[i]])
+                continue
             top[cell] = ranks.value[cuts[i]] if i < end else math.inf
             if x[f] > top[cell]:
                 value[cell] = top[cell]
+                if i == end - 1 and x[f] == math.inf:  # numbers above all thresholds
+                    value[cell] = ranks.above[last] if last >= 0 else menus.fill[f]
             elif own[v] < 0:
                 own[v] = cell
                 value[cell] = x[f]
             else:
-                value[cell] = ranks.above[cuts[i - 1]]
+                value[cell] = ranks.above[last]
             if value[cell] != x[f]:
-                price[cell] = whole_price(x[f], value[cell], unit[1 if value[cell] > x[f] else 0, f], norm)
+                if value[cell] == math.inf or x[f] == math.inf:
+                    price[cell] = menus.missing
+                else:
+                    price[cell] = whole_price(x[f], value[cell], unit[1 if value[cell] > x[f] else 0, f], norm)
             if i < end:
-                cut_of[cuts[i]] = cell
+                last = cuts[i]
+                cut_of[last] = cell
             cell += 1
+        if has_blank:
+            lower_towards(price, first[v], own[v], cell - 1)
         cut = end
     first[n_variables] = cell
     return Cells(feature, first, own, top[:cell], value[:cell], price[:cell])
+
+
+@kernel
+def is_cut(x, f, cut, ranks, budgets, menus):
+    """Tell whether a variable that can go missing can be on both sides of a threshold."""
+    if ranks.above[cut] == math.inf:
+        return menus.may_blank[f]
+    side = 0 if x > ranks.value[cut] else 1
+    return x == math.inf or other_side_is_near(
+        x, ranks.value[cut], ranks.above[cut], budgets.high[side, f], budgets.low[side, f]
+    )
 
 
 @kernel
@@ -262,130 +211,3 @@ def whole_price(x, z, unit, norm):
         return BUDGET // np.int64(unit)
     share = power(abs(z - x) / unit, norm) * (1.0 - 1e-12)
     return np.int64(min(share, 4.0) * BUDGET)
-
-
-@kernel
-def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of):
-    """Return the `Leaves` of a local problem but those that allow nothing, which holes and menus make possible.
-
-    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_leaves`, ``cut_of`` from `list_cells`.
-    ``variable_of``, one entry for every feature and group, is scratch.
-    """
-    n_variables = cells.feature.shape[0]
-    for v in range(n_variables):
-        variable_of[cells.feature[v]] = v
-    n_trees = n_leaves = 0
-    for t in range(first_leaf.shape[0] - 1):
-        size = first_leaf[t + 1] - first_leaf[t]
-        if size > 1:
-            n_trees += 1
-            n_leaves += size
-    tree, first = np.empty(n_trees, np.int64), np.empty(n_trees + 1, np.int64)
-    node, first_rule = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
-    n_turns = turn.shape[0]
-    most = 2 * n_turns  # a hole makes two rules of one
-    place, low, high = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
-    place_of = np.full(n_variables, -1, np.int64)
-    first_tester = np.zeros(n_variables + 1, np.int64)
-    lowest, highest = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
-    hole_of = np.full(cells.top.shape[0] + 1, -1, np.int64)  # hole_of[c] == source: cell c is a hole of this leaf
-    n_scopes = n_rules = k = i = 0
-    for t in range(first_leaf.shape[0] - 1):
-        if first_leaf[t + 1] - first_leaf[t] < 2:
-            continue
-        tree[i], first[i], first_scope[i] = t, k, n_scopes
-        for j in range(turn_start[first_leaf[t]], turn_start[first_leaf[t + 1]]):
-            v = variable_of[ranks.feature[ranks.of_node[turn[j] >> 1]]]
-            if place_of[v] < first_scope[i]:
-                place_of[v] = n_scopes
-                scope[n_scopes] = v
-                first_tester[v + 1] += 1
-                n_scopes += 1
-        for source in range(first_leaf[t], first_leaf[t + 1]):
-            node[k], first_rule[k] = leaf[source], n_rules
-            for s in range(first_scope[i], n_scopes):
-                lowest[scope[s]], highest[scope[s]] = cells.first[scope[s]], cells.first[scope[s] + 1] - 1
-            has_holes = False
-            for j in range(turn_start[source], turn_start[source + 1]):
-                rank = ranks.of_node[turn[j] >> 1]
-                v, cut = variable_of[ranks.feature[rank]], cut_of[rank]
-                if turn[j] & 1:
-                    lowest[v] = max(lowest[v], cut + 1)
-                if ranks.feature[rank] < ranks.n_features:
-                    if not turn[j] & 1:
-                        highest[v] = min(highest[v], cut)
-                elif turn[j] & 1:
-                    highest[v] = min(highest[v], cut_of[rank + 1])
-                else:
-                    hole_of[cut + 1 : cut_of[rank + 1] + 1] = source
-                    has_holes = True
-            is_possible = True
-            for s in range(first_scope[i], n_scopes):
-                v, before, begin = scope[s], n_rules, lowest[scope[s]]
-                for c in range(lowest[v] if has_holes else highest[v] + 1, highest[v] + 1):
-                    if hole_of[c] == source:
-                        if begin < c:
-                            place[n_rules], low[n_rules], high[n_rules] = s, begin, c - 1
-                            n_rules += 1
-                        begin = c + 1
-                is_whole = begin == cells.first[v] and highest[v] == cells.first[v + 1] - 1
-                if begin <= highest[v] and not is_whole:
-                    place[n_rules], low[n_rules], high[n_rules] = s, begin, highest[v]
-                    n_rules += 1
-                is_possible &= is_whole or n_rules > before
-            if is_possible:
-                k += 1
-            else:
-                n_rules = first_rule[k]
-        i += 1
-    first[n_trees], first_scope[n_trees], first_rule[k] = k, n_scopes, n_rules
-    first_segment, begin_of, end_of = cut_segments(
-        cells, first, first_rule, place[:n_rules], low, high, first_scope, scope[:n_scopes]
-    )
-    first_tester = np.cumsum(first_tester)
-    filled = first_tester[:-1].copy()
-    tester = np.empty(n_scopes, np.int64)
-    for i in range(n_trees):
-        for s in range(first_scope[i], first_scope[i + 1]):
-            tester[filled[scope[s]]] = i
-            filled[scope[s]] += 1
-    return Leaves(
-        tree, first, node[:k], first_rule[: k + 1], place[:n_rules], low[:n_rules], high[:n_rules],
-        first_scope, scope[:n_scopes], first_segment, begin_of, end_of, tester, first_tester,
-    )  # fmt: skip
-
-
-@kernel
-def cut_segments(cells, first, first_rule, place, low, high, first_scope, scope):
-    """Cut the cells of each tree's variables into segments, and let rules speak of these instead of cells."""
-    n_cells = cells.top.shape[0]
-    starts = np.full(n_cells + 1, -1, np.int64)  # starts[c] == s: a segment of place s starts at cell c
-    number = np.empty(n_cells + 1, np.int64)  # number[c]: the segment of the current place that cell c is in
-    first_segment = np.empty(scope.shape[0] + 1, np.int64)
-    most = scope.shape[0] + 2 * place.shape[0]
-    begin, end = np.empty(most, np.int64), np.empty(most, np.int64)
-    n = 0
-    for t in range(first.shape[0] - 1):
-        rules = first_rule[first[t]], first_rule[first[t + 1]]
-        for s in range(first_scope[t], first_scope[t + 1]):
-            v = scope[s]
-            first_segment[s] = n
-            starts[cells.first[v]] = s
-            for i in range(rules[0], rules[1]):
-                if place[i] == s:
-                    starts[low[i]] = s
-                    if high[i] + 1 < cells.first[v + 1]:
-                        starts[high[i] + 1] = s
-            for c in range(cells.first[v], cells.first[v + 1]):
-                if starts[c] == s:
-                    begin[n] = c
-                    n += 1
-                number[c] = n - 1
-                end[n - 1] = c
-            for i in range(rules[0], rules[1]):
-                if place[i] == s:
-                    # A place is visited once, so that cells are not mistaken for segments.
-                    low[i], high[i] = number[low[i]], number[high[i]]
-    first_segment[scope.shape[0]] = n
-    return first_segment, begin[:n], end[:n]

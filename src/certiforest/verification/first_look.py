@@ -38,7 +38,7 @@ class FirstLook:
         """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
         if self._setting is None:
             return
-        for part, trees in self._prepared.parts(X):
+        for part, trees, _ in self._prepared.parts(X):
             start, stop, _ = part.indices(len(X))
             for first in range(start, stop, N_ROWS):
                 if clock.is_up:
@@ -68,7 +68,7 @@ class FirstLook:
 def _setting(prepared: Prepared) -> Setting | None:
     reach, norm = prepared.reach, prepared.attacker.norm
     is_plain = prepared.ensemble.n_classes == 2 and norm > 0 and reach.slack < math.inf
-    if not is_plain or prepared.groups or prepared.attacker.menu_columns:
+    if not is_plain or prepared.has_menus:
         return None
     limits = (-1, math.inf) if prepared.is_box else (int(norm), reach.limit + reach.slack)
     leads, needs = zip(*(prepared.leads.rough(y, 1 - y) for y in (0, 1)), strict=True)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.verification.cells_kernels import Menus, Ranks, list_cells, list_leaves, list_rules
+from certiforest.verification.cells_kernels import Menus, Ranks, list_cells
+from certiforest.verification.leaves_kernels import list_leaves, list_rules
 from certiforest.verification.search_kernels import ATTACKED, examine_box
 from certiforest.verification.tables_kernels import Contest, new_tables
 
@@ -62,7 +63,7 @@ def look_at_rows(trees, X, prediction, setting, most_sweeps, out_status, out_row
                 need -= lead[trees.leaf[leaf[n_before - 1]]]
         first_leaf[n_trees] = n_before
         turns = turn[:n_turns]
-        cells = list_cells(x, turns, setting.ranks, setting.unit, setting.norm, setting.menus, cut_of)
+        cells = list_cells(x, turns, setting.ranks, setting.budgets, setting.unit, setting.norm, setting.menus, cut_of)
         leaves = list_rules(leaf, turn_start, turns, first_leaf, setting.ranks, cut_of, cells, variable_of)
         contest = Contest(lead[trees.leaf[leaves.node]], need, setting.budget)
         tables = new_tables(cells, leaves)

@@ -20,10 +20,11 @@ from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.rows import RowError
-from certiforest.ensemble.tree_kernels import Trees
+from certiforest.ensemble.tree_kernels import LARGEST, Trees
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
 from certiforest.verification.leads import Leads
 from certiforest.verification.prices import exact_budget, price_move
+from certiforest.verification.ranks import rank_thresholds
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
@@ -86,8 +87,19 @@ class Prepared:
             )
         if np.isin(self._listed, ensemble.categorical).any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
+        self._change, self._blank = attacker.told_costs(ensemble)
+        self._has_told = bool((np.minimum(self._change, self._blank) < math.inf).any())
+        self._categories: dict[int, list[float]] = {}
+        for f in np.flatnonzero(self._change < math.inf).tolist():
+            if f in ensemble.feature[ensemble.number_splits]:
+                raise AttackerError(
+                    f"Expected categories to name columns that the model tests for sets of values, got column {f},"
+                    " which it compares with numbers; use scale, or groups of one-hot columns."
+                )
+            values = ensemble.category_values(f).tolist()
+            self._categories[f] = [v for v in values if self._bounds[0][f] <= v <= self._bounds[1][f]]
+        low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
-            low, high = (bound.copy() for bound in self._bounds)
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
             low[self._grouped], high[self._grouped] = 0.0, 1.0
             if (low > high).any():
@@ -95,6 +107,7 @@ class Prepared:
                     "Expected a domain that holds a whole number for every integer column, got another."
                 )
             ensemble = ensemble.within(low, high)
+        self.fill = self._find_fill(low, high, ensemble.blank_bounds)
         self.has_large_spread = has_large_spread(ensemble.without_idle_splits, attacker)
         if whole.any():
             ensemble = ensemble.on_whole_numbers(whole)
@@ -105,11 +118,16 @@ class Prepared:
             above, first = (np.where(of_node, np.ceil(value), value) for value in (trees.above, trees.first))
             self.trees = self.trees._replace(above=above, first=first)
         self._whole = np.flatnonzero(whole)
-        self.unclaimed = np.full(0 if self.has_large_spread and not len(self._listed) else n_features, -1)
+        is_apart = self.has_large_spread and not self.has_menus
+        self.unclaimed = np.full(0 if is_apart else n_features + self._has_told, -1)
         self.unclaimed[self._listed] = -2
+        self.unclaimed[n_features:] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.reach = self.reach_of(attacker)
-        self._no_menus = Menus(np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64))
+        nobody = np.zeros(n_features, bool)
+        self._no_menus = Menus(
+            np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64), nobody, 0, self.fill
+        )
         self.leads = Leads(self.ensemble)
 
     def reach_of(self, attacker: Attacker) -> Reach:
@@ -124,6 +142,7 @@ class Prepared:
         counts = attacker.norm == 0
         unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
         unit[:, self._listed] = math.inf
+        budgets, unit = self._with_free(budgets, unit)
         slack = 0.0
         if attacker.can_move and 0 < attacker.norm < math.inf:
             depth = int(self.ensemble.node_depth.max())
@@ -132,26 +151,77 @@ class Prepared:
                 slack = math.inf
         return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
 
-    def parts(self, X: NDArray[np.float64]) -> Iterator[tuple[slice, Trees]]:
-        """Yield runs of rows for which the same splits are settled, and the trees for them: `TreeEnsemble.settled`."""
-        return self.ensemble.settled(self.trees, X)
+    @property
+    def has_menus(self) -> bool:
+        """Whether some variables do not move like numbers alone, so that screens are bounds only."""
+        return len(self._listed) > 0 or self._has_told
+
+    def _with_free(self, budgets: Budgets, unit: NDArray[np.float64]) -> tuple[Budgets, NDArray[np.float64]]:
+        """Return budgets and units with those of the feature that costs nothing to move: see `tree_kernels.settle`."""
+        if not self._has_told:
+            return budgets, unit
+        endless = np.full((2, 1), math.inf)
+        high, low = np.hstack([budgets.high, endless]), np.hstack([budgets.low, np.zeros((2, 1))])
+        return Budgets.of(high, low), np.hstack([unit, endless])
+
+    def parts(
+        self, X: NDArray[np.float64], attacker: Attacker | None = None
+    ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
+        """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
+
+        Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
+        """
+        rows, free = X, None
+        if self._has_told:
+            rows = np.hstack([X, np.zeros((len(X), 1))])
+            free = self._change < math.inf, self._blank < math.inf
+            free = free if attacker is None else self.affordable(attacker)
+        for part, trees in self.ensemble.settled(self.trees, X, free):
+            yield part, trees, rows[part]
+
+    def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return where an attacker can change the category, and where it can blank or fill, (n_features,) each."""
+        counts = attacker.can_move and attacker.norm == 0
+        most = math.inf if counts else attacker.eps if attacker.can_move else 0.0
+        return (self._change <= most) & (self._change < math.inf), (self._blank <= most) & (self._blank < math.inf)
 
     def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
-        return Budgets.of(np.where(may_move, math.inf, -1.0)), unit
+        return self._with_free(Budgets.of(np.where(may_move, math.inf, -1.0)), unit)
+
+    def told_moves(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the columns that can be changed otherwise than by moving a number, and what that costs, one by one."""
+        pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self._blank)]
+        return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self._blank[pairs[1]]])
+
+    def _find_fill(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], blanks: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return a number of a domain that a value which is missing may be filled with, (n_features,)."""
+        fill, (first, last) = np.clip(0.0, low, high), blanks
+        above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
+        is_blank = (first <= fill) & (fill <= last)
+        fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
+        if (is_blank & (fill < np.maximum(low, -LARGEST)))[self._blank < math.inf].any():
+            raise AttackerError("Expected a domain that holds numbers that do not count as missing, got another.")
+        return fill
 
     @cached_property
     def ranks(self) -> Ranks:
         """The thresholds numbered by feature and value."""
-        return rank_thresholds(self.ensemble, self.trees, self.groups)
+        return rank_thresholds(self.ensemble, self.trees, self.groups, self._change < math.inf, self._blank < math.inf)
 
     def values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values of all variables at a row: its features, then which column of each group is set."""
-        if not self.groups:
+        """Return the values of all variables at a row: its features, then which column of each group is set.
+
+        What is missing is inf, above all numbers, where it can be filled.
+        """
+        if not self.has_menus:
             return x
+        x = np.where(np.isnan(x), math.inf, x) if self._has_told else x
         return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
 
     def row(
@@ -160,7 +230,7 @@ class Prepared:
         """Return a row with other values of some variables."""
         z, n_features = x.copy(), len(x)
         is_column = variable < n_features
-        z[variable[is_column]] = value[is_column]
+        z[variable[is_column]] = np.where(value[is_column] == math.inf, math.nan, value[is_column])
         for v, category in zip(variable[~is_column].tolist(), value[~is_column].tolist(), strict=True):
             group = self.groups[v - n_features]
             z[list(group)] = 0.0
@@ -169,17 +239,29 @@ class Prepared:
 
     def menus(self, x: NDArray[np.float64], attacker: Attacker) -> Menus:
         """Return what values variables take at a row where these are few, against this attacker with any budget."""
-        if not len(self._listed):
+        if not self.has_menus:
             return self._no_menus
         values, first = self.values(x), np.zeros(len(x) + len(self.groups) + 1, np.int64)
-        listed = sorted([*attacker.menu_columns, *range(len(x), len(values))])
-        menus = [attacker.menu(variable, float(values[variable]), len(x)) for variable in listed]
-        first[np.array(listed) + 1] = list(map(len, menus))
+        listed = sorted([*attacker.menu_columns, *self._categories, *range(len(x), len(values))])
+        menus = [self._menu(variable, float(values[variable]), len(x), attacker) for variable in listed]
+        first[np.array(listed, np.int64) + 1] = list(map(len, menus))
         pairs = [pair for menu in menus for pair in menu]
         has_budget = attacker.can_move and attacker.norm < math.inf
         share = BUDGET / exact_budget(attacker) if has_budget else Fraction(0)
-        price = [min(math.floor(cost * share), 4 * BUDGET) for _, cost in pairs]
-        return Menus(np.cumsum(first), np.array([value for value, _ in pairs]), np.array(price, np.int64))
+        missing = Fraction(0) if attacker.missing is None else attacker.price_of(attacker.missing)
+        price = [min(math.floor(cost * share), 4 * BUDGET) for cost in (*(cost for _, cost in pairs), missing)]
+        whole, value = np.array(price, np.int64), np.array([value for value, _ in pairs], np.float64)
+        may_blank = self.affordable(attacker)[1]
+        return Menus(np.cumsum(first), value, whole[:-1], may_blank, int(whole[-1]), self.fill)
+
+    def _menu(self, variable: int, value: float, n_features: int, attacker: Attacker) -> list[tuple[float, Fraction]]:
+        """Return the values that a variable can take from a value, within the budget, and what each costs."""
+        if variable not in self._categories:
+            return attacker.menu(variable, value, n_features)
+        may_change, may_blank = (mask[variable] for mask in self.affordable(attacker))
+        others = self._categories[variable] if may_change or value == math.inf else []
+        found = {value, *others, math.inf} if may_blank else {value, *others} if value < math.inf else {value}
+        return [(z, self.price_of(variable, value, z, n_features)) for z in sorted(found)]
 
     def columns_with(self, feature: int) -> list[int]:
         """Return the columns that move together with one: its group's, or itself."""
@@ -227,49 +309,40 @@ class Prepared:
 
     def price(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
         """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
-        norm, prices = self.attacker.norm, []
         before, after = self.values(x), self.values(z)
-        is_listed = np.arange(len(before)) >= len(x)
-        is_listed[self._listed] = True
-        moved = (before < after) | (before > after)  # what is missing stays so
+        moved = (before < after) | (before > after)
         moved[self._grouped] = False
-        if norm == math.inf:  # only the dearest counts, and floats tell which moves may be it
-            plain = np.flatnonzero(moved & ~is_listed)
-            with np.errstate(over="ignore"):
-                cost = np.abs(z - x)[plain] / self.scale[(z > x)[plain].astype(int), plain]
+        if self.attacker.norm == math.inf:  # only the dearest counts, and floats tell which moves may be it
+            plain = np.flatnonzero(moved[: len(x)] & np.isfinite(x) & np.isfinite(z))
+            plain = plain[~np.isin(plain, [*self._listed, *self._categories])]
+            cost = self.rough_costs(plain, x[plain], z[plain])
             most = cost.max(initial=0.0)
             if most < math.inf:
                 moved[plain[cost < most * (1 - 1e-9) - 1e-300]] = False
-        for f in np.flatnonzero(moved).tolist():
-            if is_listed[f]:
-                prices.append(dict(self.attacker.menu(f, float(before[f]), len(x)))[float(after[f])])
-            else:
-                unit = float(self.scale[UP if z[f] > x[f] else DOWN, f])
-                prices.append(price_move(float(x[f]), float(z[f]), unit, norm))
-        return max(prices, default=Fraction(0)) if norm == math.inf else sum(prices, Fraction(0))
+        prices = [self.price_of(f, float(before[f]), float(after[f]), len(x)) for f in np.flatnonzero(moved).tolist()]
+        return max(prices, default=Fraction(0)) if self.attacker.norm == math.inf else sum(prices, Fraction(0))
 
+    def rough_costs(
+        self, column: NDArray[np.int64], start: NDArray[np.float64], end: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return about what it costs under L-inf to move columns; NaN and inf are values that are missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            costs = np.abs(end - start) / self.scale[(end > start).astype(int), column]
+        costs = np.where(self._change[column] < math.inf, self._change[column], costs)
+        return np.where(np.isfinite(start) & np.isfinite(end), costs, self._blank[column])
 
-def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, groups: tuple[tuple[int, ...], ...]) -> Ranks:
-    """Return the thresholds of an ensemble, numbered by variable and value."""
-    split = ensemble.number_splits
-    feature, value, above = ensemble.feature[split].astype(np.int64), ensemble.threshold[split], trees.above[split]
-    extra = [np.empty((3, 0))]
-    for g, group in enumerate(groups):
-        for place, column in enumerate(group):
-            here = feature == column
-            feature[here], value[here], above[here] = ensemble.n_features + g, place - 1, place
-            if here.any():
-                extra.append(np.array([[ensemble.n_features + g], [place], [place + 1]], np.float64))
-    more = np.concatenate(extra, axis=1)
-    feature, value, above = (np.append(column, row) for column, row in zip((feature, value, above), more, strict=True))
-    order = np.lexsort((value, feature))
-    one, other = order[1:], order[:-1]
-    is_new = np.append(True, (feature[one] != feature[other]) | (value[one] != value[other]))[: len(order)]
-    rank, of_node = np.empty(len(order), np.int64), np.zeros(ensemble.n_nodes, np.int64)
-    rank[order] = np.cumsum(is_new) - 1
-    of_node[split] = rank[: len(split)]
-    chosen = order[is_new]
-    return Ranks(of_node, feature[chosen].astype(np.int64), value[chosen], above[chosen], ensemble.n_features)
+    def price_of(self, variable: int, before: float, after: float, n_features: int) -> Fraction:
+        """Return the exact price of moving a variable."""
+        if before == after:
+            return Fraction(0)
+        if math.inf in (before, after):
+            return self.attacker.price_of(float(self._blank[variable]))
+        if variable in self._categories:
+            return self.attacker.price_of(float(self._change[variable]))
+        if variable >= n_features or variable in self._listed:
+            return dict(self.attacker.menu(variable, before, n_features))[after]
+        unit = float(self.scale[UP if after > before else DOWN, variable])
+        return price_move(before, after, unit, self.attacker.norm)
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:

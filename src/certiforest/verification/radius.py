@@ -80,7 +80,7 @@ def bound_radii(
     attacker = prepared.attacker
     works = np.empty(len(X), bool)
     rule.composed_radii(X, out_lower, works)
-    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.groups
+    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.has_menus
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
     if not is_exact:
@@ -232,21 +232,18 @@ class RadiusSearch:
 
     def _cell_costs(self, local: Local) -> NDArray[np.float64]:
         """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a menu."""
-        cells, scale, n_features = local.cells, self._roads.prepared.scale, len(self._x)
+        cells, n_features = local.cells, len(self._x)
         feature = np.repeat(cells.feature, np.diff(cells.first))
         column = np.minimum(feature, n_features - 1)
-        start = self._x[column]
-        with np.errstate(over="ignore"):
-            costs = np.abs(cells.value - start) / scale[(cells.value > start).astype(int), column]
-        costs[(feature >= n_features) | np.isnan(costs)] = 0.0
+        costs = self._roads.prepared.rough_costs(column, self._x[column], cells.value)
+        costs[feature >= n_features] = 0.0
         costs[cells.own] = 0.0
         return costs
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
         prepared, moved = self._roads.prepared, np.flatnonzero(z != self._x)
-        with np.errstate(over="ignore"):
-            cost = np.abs(z - self._x)[moved] / prepared.scale[(z > self._x)[moved].astype(int), moved]
+        cost = prepared.rough_costs(moved, self._x[moved], z[moved])
         for f in moved[np.argsort(-cost, kind="stable")].tolist():
             columns = prepared.columns_with(f)
             kept = z[columns]
@@ -294,6 +291,10 @@ class RadiusSearch:
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
         start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
         end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
+        # A move of some cost is one from 0.
+        told, cost = self._roads.prepared.told_moves()
+        feature, unit = np.append(feature, told), np.append(unit, np.ones(len(told)))
+        start, end = np.append(start, np.zeros(len(told))), np.append(end, cost)
         with np.errstate(over="ignore"):
             return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
 

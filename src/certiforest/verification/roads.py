@@ -105,7 +105,7 @@ class Roads:
             finally:
                 n_boxes = max(n_boxes, search.n_boxes)
             if z is not None:
-                return Finding(UNSTABLE, z, method=_road(n_boxes))
+                return Finding(UNSTABLE, _with_a_value(z, local.x, is_attack), method=_road(n_boxes))
             parts.append({"rival": rival, **search.proof})
         if is_open:
             return Finding(UNDECIDED, method=Method.SOLVED)
@@ -137,6 +137,18 @@ class Roads:
         else:
             strength = self.ensemble.decision_function(x[None])[0]
         return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
+
+
+def _with_a_value(
+    z: NDArray[np.float64], x: NDArray[np.float64], is_attack: Callable[[NDArray[np.float64]], bool]
+) -> NDArray[np.float64]:
+    """Return an attack in which not everything is missing, which looks like none, if one value can be kept."""
+    for f in range(len(z) if np.isnan(z).all() else 0):
+        kept = z.copy()
+        kept[f] = x[f]
+        if is_attack(kept):
+            return kept
+    return z
 
 
 def _road(n_boxes: int) -> Method:

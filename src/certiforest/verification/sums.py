@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Budgets
+from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
@@ -62,8 +62,8 @@ class Sums:
         prepared, reach = self._prepared, self._prepared.reach
         prices = reach.unit, int(0 if prepared.is_box else prepared.attacker.norm), reach.limit, self._slack
         scores = *self._scaled, self._scaled_margin, self._scaled_span
-        for part, trees in prepared.parts(X):
-            rows, results = X[part], (prepared.unclaimed, out_prediction[part], out_stable[part])
+        for part, trees, rows in prepared.parts(X, prepared.attacker):
+            results = prepared.unclaimed, out_prediction[part], out_stable[part]
             if prepared.is_box:
                 box = reach.budgets, *self._scores, self._margin, self._span
                 kernels.decide_within_box(trees, rows, *box, *results)
@@ -81,7 +81,8 @@ class Sums:
         band = self._scaled.slack + self._scaled_margin
         if slack == math.inf:
             return UNDECIDED
-        leaves.list(x, reach.budgets, reach.unit, int(self._prepared.attacker.norm), reach.limit + slack)
+        attacker = self._prepared.attacker
+        leaves.list(x, reach.budgets, reach.unit, int(attacker.norm), reach.limit + slack, attacker)
         leads = [(rival, leaves.lead(self._scaled.value, y, rival)) for rival in range(self._ensemble.n_classes)]
         leads = [(rival, lead) for rival, lead in leads if rival != y]
         if self._margin > 0 and min(lead for _, lead in leads) <= band:
@@ -111,7 +112,7 @@ class Sums:
                 cost = leaves.cheapest_break(self._scores, y, rival) if rival != y else math.inf
                 if cost < out_radius[i]:
                     out_radius[i] = cost
-                    out_works[i] = self._prepared.predict(leaves.enter(X[i])) != y
+                    out_works[i] = self._prepared.predict(leaves.enter()) != y
 
 
 class _Leaves:
@@ -124,13 +125,17 @@ class _Leaves:
         self._stacks = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
         self._node, self._cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
         self._start = np.empty(n_trees + 1, np.int64)
-        self._order = np.empty(0, np.int64)
+        self._row = np.empty(0)
         self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
 
-    def list(self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float) -> None:
-        """List the leaves within a limit, see `reach_kernels.list_leaves`."""
-        ((_, self._trees),) = self._prepared.parts(x[None])
-        kernels.list_row(self._trees, x, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start)
+    def list(
+        self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float, attacker: Attacker | None = None
+    ) -> None:
+        """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.parts`."""
+        ((_, self._trees, (self._row,)),) = self._prepared.parts(x[None], attacker)
+        kernels.list_row(
+            self._trees, self._row, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
+        )
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:
         """Return the lead of ``y`` over a rival at the row itself, in floats."""
@@ -157,11 +162,11 @@ class _Leaves:
             self._trees, *scores, node, cost, self._start, y, rival, order, self._pick, self._leaf
         )
 
-    def enter(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def enter(self) -> NDArray[np.float64]:
         """Return the row moved into the leaves of the last break."""
-        z = x.copy()
+        z = self._row.copy()
         kernels.enter_leaves(self._trees, self._leaf, z)
-        return z
+        return z[: self._ensemble.n_features]
 
 
 def _spans(ensemble: TreeEnsemble, value: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -34,14 +34,14 @@ class Votes:
         """
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
-        for part, trees in prepared.parts(X):
+        for part, trees, rows in prepared.parts(X, prepared.attacker):
             found = out_prediction[part], out_stable[part]
             results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, *found
             if prepared.is_box:
-                kernels.decide_within_box(trees, X[part], reach.budgets, *results)
+                kernels.decide_within_box(trees, rows, reach.budgets, *results)
             else:
                 pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-                kernels.decide_by_price(trees, X[part], reach.budgets, *pricing, *results)
+                kernels.decide_by_price(trees, rows, reach.budgets, *pricing, *results)
         order.improve()
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
@@ -52,8 +52,8 @@ class Votes:
         """
         prepared = self._prepared
         reach = *prepared.endless_reach(), prepared.ensemble.n_classes
-        for part, trees in prepared.parts(X):
-            kernels.composed_radii(trees, X[part], *reach, out_radius[part], out_works[part])
+        for part, trees, rows in prepared.parts(X):
+            kernels.composed_radii(trees, rows, *reach, out_radius[part], out_works[part])
 
 
 class VisitOrder:

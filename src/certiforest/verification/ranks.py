@@ -1,0 +1,65 @@
+"""Ranks: the thresholds of an ensemble by variable and value, and what its splits send right in terms of these."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.tree_kernels import LARGEST, Trees
+from certiforest.verification.cells_kernels import Ranks
+
+
+def rank_thresholds(
+    ensemble: TreeEnsemble,
+    trees: Trees,
+    groups: tuple[tuple[int, ...], ...],
+    may_change: NDArray[np.bool_],
+    may_blank: NDArray[np.bool_],
+) -> Ranks:
+    """Return the thresholds of an ensemble, numbered by variable and value, and what splits send right.
+
+    Columns whose category can be changed, or whose value can be blanked or filled, have one more, above all numbers.
+    """
+    n_features, n_nodes = ensemble.n_features, ensemble.n_nodes
+    variable = ensemble.feature.astype(np.int64)
+    split, column = ensemble.number_splits, ensemble.feature[ensemble.number_splits]
+    # Intervals that splits send right: nodes, and ends by value and the next value above, NaN where there is none.
+    top, none = np.array([[LARGEST], [math.inf]]), np.full((2, 1), math.nan)
+    after, upto = np.stack([ensemble.threshold[split], trees.above[split]]), np.full((2, len(split)), math.nan)
+    upto[:, may_blank[column]] = top
+    for g, group in enumerate(groups):
+        for place, member in enumerate(group):
+            here = column == member
+            variable[split[here]] = n_features + g
+            after[:, here], upto[:, here] = [[place - 1], [place]], [[place], [place + 1]]
+    nodes, starts, ends = [split], [after], [upto]
+    is_told = (may_change | may_blank)[ensemble.feature] & (ensemble.feature >= 0)
+    for node in np.flatnonzero(is_told & np.isnan(ensemble.threshold)).tolist():
+        members = np.empty(0)
+        if ensemble.subset is not None and ensemble.subsets is not None and ensemble.subset[node] >= 0:
+            members = ensemble.subsets[ensemble.subset[node]]
+        nodes.append(np.full(len(members) + 1, node))
+        starts.append(np.hstack([none, [members, np.nextafter(members, math.inf)]]))
+        ends.append(np.hstack([[np.nextafter(members, -math.inf), members], top]))
+    if is_told.any() and ensemble.missing_left is not None:
+        beyond = np.flatnonzero(is_told & ~ensemble.missing_left)
+        nodes, starts = [*nodes, beyond], [*starts, np.repeat(top, len(beyond), axis=1)]
+        ends.append(np.full((2, len(beyond)), math.nan))
+    of_node = np.concatenate(nodes)
+    order = np.argsort(of_node, kind="stable")
+    of_node = of_node[order]
+    value, above = np.hstack([np.hstack(starts)[:, order], np.hstack(ends)[:, order]])
+    owner, end = np.tile(variable[of_node], 2), np.flatnonzero(~np.isnan(value))
+    by_value = end[np.lexsort((value[end], owner[end]))]
+    one, other = by_value[1:], by_value[:-1]
+    is_new = np.append(True, (owner[one] != owner[other]) | (value[one] != value[other]))[: len(by_value)]
+    rank = np.full(len(value), -1)
+    rank[by_value] = np.cumsum(is_new) - 1
+    chosen = by_value[is_new]
+    first = np.searchsorted(of_node, np.arange(n_nodes + 1))
+    after, upto = rank[: len(of_node)], rank[len(of_node) :]
+    most = int(np.diff(first).max(initial=1))
+    return Ranks(variable, first, after, upto, owner[chosen], value[chosen], above[chosen], most)
