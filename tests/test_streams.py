@@ -153,7 +153,7 @@ def test_blocks_give_the_same_as_a_table(run, model, frame, expected, tmp_path, 
 
 def read(path):
     if path.suffix == ".csv":
-        return pandas.read_csv(path, dtype={"label": str, "prediction": str})
+        return pandas.read_csv(path, float_precision="round_trip", dtype={"label": str, "prediction": str})
     return pandas.read_parquet(path if path.suffix else sorted(path.glob("part-*.parquet")))
 
 

@@ -115,6 +115,8 @@ def open_missing_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # some libraries take its methods when they are imported
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- until the process ends
 
 
 def say_warnings_in_one_line() -> None:
