@@ -211,6 +211,9 @@ def test_shortfall_can_be_kept(cancer):
         ({"n_rounds": 0}, "Expected n_rounds to be an integer >= 1, got 0."),
         ({"focus": -1}, "Expected focus to be a number >= 0, got -1."),
         ({"max_features": "half"}, "got 'half'."),
+        ({"max_features": 0}, "integer >= 1, got 0."),
+        ({"min_samples_leaf": -3}, "integer >= 1, got -3."),
+        ({"min_samples_leaf": "a"}, "got 'a'."),
         ({"on_shortfall": "warn"}, "Expected on_shortfall to be 'raise' or 'keep', got 'warn'."),
         (
             {"frozen": range(30)},

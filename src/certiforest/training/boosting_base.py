@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.boosted_trees import boost_trees
-from certiforest.training.checks import check_choice, check_integer, check_number, count_share
+from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
 from certiforest.training.estimator import SummingClassifier
 from certiforest.training.sums import LabelledRows
 
@@ -155,12 +155,10 @@ class BoostingClassifier(SummingClassifier):
         if self.learning_rate != "auto":
             check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
         check_choice("loss", self.loss, LOSSES)
-        for name in ("max_features", "min_samples_leaf", "validation_fraction"):
-            value = getattr(self, name)
-            if isinstance(value, Integral):
-                check_integer(name, value)
-            elif not (name == "max_features" and (value is None or value == "auto")):
-                check_number(name, value, "in (0, 1] or an integer >= 1", lambda share: 0 < share <= 1)
+        check_share("min_samples_leaf", self.min_samples_leaf)
+        check_share("validation_fraction", self.validation_fraction)
+        if self.max_features is not None and self.max_features != "auto":
+            check_share("max_features", self.max_features)
         if self.l2_regularization != "auto":
             check_number(
                 "l2_regularization", self.l2_regularization, ">= 0 or 'auto'", lambda weight: 0 <= weight < np.inf

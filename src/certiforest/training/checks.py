@@ -30,6 +30,14 @@ def check_number(name: str, value: Any, interval: str, is_inside: Callable[[Any]
         raise ValueError(f"Expected {name} to be a number {interval}, got {value!r}.")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is neither a share of a whole nor a number of things."""
+    if isinstance(value, Integral):
+        check_integer(name, value)
+    else:
+        check_number(name, value, "in (0, 1] or an integer >= 1", lambda share: 0 < share <= 1)
+
+
 def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
     """Refuse what is none of some words."""
     if not isinstance(value, str | None) or value not in choices:

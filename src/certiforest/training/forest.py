@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import check_choice, check_integer, check_number, combine_weights, count_share
+from certiforest.training.checks import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_share,
+    combine_weights,
+    count_share,
+)
 from certiforest.training.estimator import RobustClassifier
 from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
@@ -286,6 +293,9 @@ class LargeSpreadForestClassifier(RobustClassifier):
         if self.max_depth is not None:
             check_integer("max_depth", self.max_depth, alternative="None")
         check_choice("method", self.method, METHODS)
+        check_share("min_samples_leaf", self.min_samples_leaf)
+        if isinstance(self.max_features, Real):
+            check_share("max_features", self.max_features)
         check_integer("n_rounds", self.n_rounds)
         check_number("focus", self.focus, ">= 0", lambda focus: 0 <= focus < np.inf)
         check_integer("max_iter", self.max_iter)

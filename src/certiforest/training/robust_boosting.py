@@ -38,7 +38,7 @@ class RobustBoostingClassifier(BoostingClassifier):
     frozen : iterable of int, or boolean mask of shape (n_features,), optional
         Features that the attacker cannot change.
     direction : "up", "down", "both" or dict of columns, optional
-        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+        Which way the attacker can move features, see `Attacker`.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     loss : {"log_loss", "exponential"}, default="log_loss"
