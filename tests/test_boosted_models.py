@@ -190,7 +190,7 @@ def with_categories(fit, **options):
 REFUSED = {
     "CatBoost categories": (
         lambda: with_categories(fit_catboost, cat_features=["colour"]),
-        "got categorical features, splits on which are not supported; fit with one-hot",
+        "statistics of the target .CTR., .* fit with one_hot_max_size",
     ),
     "linear booster": (lambda: fit_xgboost(TWO, booster="gblinear"), "got the booster 'gblinear'"),
     "raw output": (lambda: fit_xgboost(TWO, objective="binary:logitraw"), "objectives .*, got 'binary:logitraw'"),

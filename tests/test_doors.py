@@ -83,7 +83,7 @@ def test_xgboost_files_that_contradict_themselves(case, tmp_path):
 
 FLOATS = ("features_info", "float_features")
 CATBOOST = {
-    "features_info a list": (0, ("features_info",), [], "'features_info/float_features', got none"),
+    "features_info a list": (0, ("features_info",), [], "flat_feature_index of its own, got none"),
     "a number in trees": (0, ("oblivious_trees",), [3], "'splits', got none"),
     "border": (0, ("oblivious_trees", 0, "splits", 0, "border"), lambda v: v + 1, "its split_index .* got others"),
     "split_index": (0, ("oblivious_trees", 0, "splits", 0, "split_index"), lambda i: 1 - i, "its split_index"),
