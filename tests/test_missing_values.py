@@ -182,6 +182,17 @@ def test_nobody_goes_where_numbers_count_as_missing(blank, more):
     assert c.radius[0] == (pytest.approx(0.25) if "integer" in more else np.inf)
 
 
+def test_certificates_of_the_command_line_know_which_numbers_count_as_missing(tmp_path, run):
+    stump = TreeEnsemble(
+        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[1, 0, 0], blanks={0: (0, 0)}
+    )
+    stump.save(tmp_path / "model.json")
+    (tmp_path / "rows.csv").write_text("a\n0\n0.3\n2\n")
+    files = tmp_path / "model.json", tmp_path / "rows.csv", tmp_path / "rows.cert"
+    assert run("certify", *files[:2], "--eps", 0.3, "--proof", files[2])[0] == 0
+    assert run("audit", files[0], files[2])[0] == 0
+
+
 def test_witnesses_and_proofs_that_fill_or_blank_are_refused(tmp_path):
     X, y = TWO
     ensemble = as_ensemble(MODELS["histogram boosting"]().fit(X, y))

@@ -91,7 +91,7 @@ def certify(
     spread = SpreadFacts.of(question.ensemble, question.attacker)
     summary = summarise(run, spread)
     if proof is not None and not run.is_interrupted:
-        run.certificates.save(proof, replace=output.force)
+        run.walk.save_proofs(proof, run.about, replace_file=output.force)
     if report is not None and run.n_done:
         output.write(report, render(run.findings(spread), report.suffix))
     if output.as_json:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -210,17 +211,12 @@ class StreamRun:
         """Whether Ctrl-C came before all was found out."""
         return self.walk.is_interrupted
 
-    @property
+    @cached_property
     def about(self) -> dict[str, Any]:
-        """How and from what it was made."""
+        """How and from what it was made; files are read through for it."""
         options, streaming = self.question.options, self.question.streaming
         about = about_now(options.time_limit, streaming.total_time_limit)
         return {**about, **_origin(self.question.model, self.question.first)}
-
-    @property
-    def certificates(self) -> Certificates:
-        """All certificates, with proofs."""
-        return replace(Certificates.concat(self.walk.found), about=self.about)
 
     @property
     def robust_accuracy(self) -> float:

@@ -7,7 +7,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from certiforest.data.sources import Sample, Stream
 from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
 from certiforest.report.witnesses import witnesses_in_data
+from certiforest.verification.certificate_file import lines_of, save_lines
 from certiforest.verification.certificates import UNSTABLE, Certificates, Method
 from certiforest.verification.tally import Tally
 from certiforest.words import feature_name
@@ -58,8 +61,8 @@ class Walk:
         For all questions together.
     tally, roads, n_parts, is_interrupted
         What came out: rows by outcome and by road, in how many blocks, whether Ctrl-C came.
-    found : list of Certificates
-        All of them, if proofs were asked for.
+    proved : Certificates or None
+        Those of the last block, if proofs were asked for; ``proofs`` holds the lines of all blocks.
     """
 
     certifier: Certifier
@@ -73,7 +76,8 @@ class Walk:
     roads: Counter[str] = field(default_factory=Counter)
     n_parts: int = 0
     is_interrupted: bool = False
-    found: list[Certificates] = field(default_factory=list)
+    proved: Certificates | None = None
+    proofs: TextIO | None = None
 
     def __post_init__(self) -> None:
         self._start = time.monotonic()
@@ -161,7 +165,22 @@ class Walk:
             self._keep(task, found, is_open=self._has_more or is_cut)
             self._count(found, task.rows.row_numbers, lambda task=task: task.rows)  # type: ignore[misc]
             if self.certifier.proof:
-                self.found.append(found)
+                self._keep_proofs(found)
+
+    def _keep_proofs(self, found: Certificates) -> None:
+        """Keep the lines of a block on disk: proofs of all rows may not fit into memory."""
+        if self.proofs is None:
+            self.proofs = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- it goes when the process ends
+        rows = self.certifier.ensemble.rows(found.rows)
+        self.proved = replace(found, rows=np.concatenate([rows[block] for block in rows.blocks()]))
+        self.proofs.writelines(lines_of(self.proved))
+
+    def save_proofs(self, path: Path, about: dict[str, Any], *, replace_file: bool) -> None:
+        """Write the certificate of all rows."""
+        assert self.proofs is not None
+        assert self.proved is not None
+        self.proofs.seek(0)
+        save_lines(replace(self.proved, about=about), self.proofs, path, replace=replace_file)
 
     def _find_more(self, advance: console.Steps) -> None:
         parts = self.parts

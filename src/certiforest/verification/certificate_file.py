@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,39 @@ class CertificateError(ValueError):
 
 def save(certificates: Certificates, path: str | os.PathLike[str], *, replace: bool = True) -> None:
     """Write certificates to a file, which appears whole or not at all."""
-    lines = (json.dumps(line, separators=(",", ":")) + "\n" for line in _lines(certificates))
-    write_atomically(path, lines, replace=replace)
+    save_lines(certificates, lines_of(certificates), path, replace=replace)
 
 
-def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
-    if c.attacker is None or c.classes is None or c.rows is None or c.proof is None:
+def save_lines(
+    certificates: Certificates, lines: Iterable[str], path: str | os.PathLike[str], *, replace: bool = True
+) -> None:
+    """Write what `lines_of` made of more rows than memory holds; all but the rows is as in some certificates."""
+    n_lines = 0
+
+    def content() -> Iterator[str]:
+        nonlocal n_lines
+        yield _text(_header(certificates))
+        for line in lines:
+            n_lines += 1
+            yield line
+        yield _text({"end": n_lines})
+
+    write_atomically(path, content(), replace=replace)
+
+
+def lines_of(certificates: Certificates) -> Iterator[str]:
+    """Yield the line of each row."""
+    return map(_text, _rows(certificates))
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"
+
+
+def _header(c: Certificates) -> dict[str, Any]:
+    if c.attacker is None or c.classes is None:
         raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
-    yield {
+    return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "model_sha256": c.model_sha256,
@@ -47,6 +72,11 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
         **({} if c.attacked is None else {"attacked": c.attacked.tolist()}),
         "about": c.about or {},
     }
+
+
+def _rows(c: Certificates) -> Iterator[dict[str, Any]]:
+    if c.rows is None or c.proof is None:
+        raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
     for i, stable in enumerate(c.stable.tolist()):
         line: dict[str, Any] = {
             "row": _listed(c.rows[i]),
@@ -67,7 +97,6 @@ def _lines(c: Certificates) -> Iterator[dict[str, Any]]:
             if c.radius_witness is not None and c.radius_witness[i] is not None:
                 line["radius_witness"] = _listed(c.radius_witness[i])
         yield line
-    yield {"end": len(c)}
 
 
 def load(path: str | os.PathLike[str]) -> Certificates:
