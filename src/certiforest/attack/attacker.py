@@ -163,6 +163,8 @@ class Attacker(Immutable):
 
     def resolve(self, n_features: int, names: Sequence[str] | None = None) -> Attacker:
         """Return the attacker of rows that have so many features, of these names: all columns by index, all checked."""
+        if vars(self).get("resolved_for") == n_features:  # once is enough
+            return self
         groups = None
         if self.groups is not None:
             groups = [find_columns(group, n_features, names, "groups") for group in self.groups]
@@ -189,6 +191,7 @@ class Attacker(Immutable):
                 f"Expected column {column} of categories in no group, and neither integer nor with a direction, got"
                 " it there, too."
             )
+        found._set(resolved_for=n_features)
         return found
 
     def _found(self, option: str, n_features: int, names: Sequence[str] | None) -> Any:
@@ -408,6 +411,9 @@ class Attacker(Immutable):
 
 def split_budgets(eps: Fraction, *scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ``eps`` times the sum of some scales of one shape as ``high + low``, see `Budgets`."""
+    if all((scale == scale.flat[0]).all() for scale in scales):  # as nearly always, one product is all there is
+        one, rest = _split(eps * sum(Fraction(float(scale.flat[0])) for scale in scales))
+        return np.full(scales[0].shape, one), np.full(scales[0].shape, rest)
     units, place = np.unique(np.stack([scale.ravel() for scale in scales]), axis=1, return_inverse=True)
     pairs = [_split(eps * sum(map(Fraction, unit))) for unit in units.T.tolist()]
     high, low = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))

@@ -117,8 +117,7 @@ class Leads:
                 most = int(np.maximum.reduceat(size, self.ensemble.tree_start[:-1]).sum())
                 bits = LEAD_BITS - max(most, 1).bit_length()
             short = np.zeros(len(exact) - 1, np.int64)
-            for value in np.unique(self.ensemble.leaf[self.ensemble.feature < 0]).tolist():
-                lead = int(exact[value])
-                short[value] = lead << bits if bits >= 0 else -(-lead >> -bits)
+            used = np.unique(self.ensemble.leaf[self.ensemble.feature < 0])
+            short[used] = exact[used] << bits if bits >= 0 else -(-exact[used] >> -bits)
             self._pairs[y, rival] = Pair(exact, short, bits)
         return self._pairs[y, rival]

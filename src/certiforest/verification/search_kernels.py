@@ -29,7 +29,7 @@ NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
-FEW_SWEEPS, PATIENCE = 8, 0.01
+FEW_SWEEPS, PATIENCE = 8, 0.02
 
 
 @kernel
