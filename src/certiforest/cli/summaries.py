@@ -67,7 +67,7 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    return _counted(Tally.of(found), found.radius)
+    return _counted(found.tally, found.radius)
 
 
 def _counted(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]:

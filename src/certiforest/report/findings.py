@@ -20,8 +20,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.spread_facts import SpreadFacts, map_spread
 from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
-from certiforest.words import finite_or_none
+from certiforest.verdicts import UNSTABLE
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -93,8 +92,8 @@ def gather(
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
         "attacker": describe_attacker(attacker, names),
         "attacked": None if found.attacked is None else found.attacked.tolist(),
-        "stability": count_stability(found),
-        **_verdicts(found),
+        "stability": found.tally.stability,
+        **found.tally.verdicts,
         "certified_curve": curve_of(found) if has_radius else None,
         "radius_histogram": _histogram(found, attacker.eps) if has_radius else None,
         "fragile_rows": _fragile_rows(ensemble, found, names, numbers, scaling, image_shape) if has_witness else None,
@@ -108,12 +107,6 @@ def gather(
 def digest(rows: NDArray[np.float64] | None) -> str | None:
     """Return the SHA-256, in hex, of rows as little-endian float64, row by row; None without rows."""
     return None if rows is None else hashlib.sha256(np.ascontiguousarray(rows, "<f8").tobytes()).hexdigest()
-
-
-def count_stability(found: Certificates) -> dict[str, int]:
-    """Count the rows that are stable, unstable and undecided."""
-    codes = {"stable": STABLE, "unstable": UNSTABLE, "unknown": UNDECIDED}
-    return {name: int((found.stable == code).sum()) for name, code in codes.items()}
 
 
 def count_roads(found: Certificates) -> dict[str, int]:
@@ -131,29 +124,6 @@ def feature_names_of(
     if image_shape is not None:
         return [f"pixel_{i // image_shape[1]}_{i % image_shape[1]}" for i in range(n_features)]
     return [f"feature_{i}" for i in range(n_features)]
-
-
-def _verdicts(found: Certificates) -> dict[str, Any]:
-    """Count verdicts, in all and class by class; nulls without labels."""
-    if found.label is None:
-        return {"verdicts": None, "accuracy": None, "robust_accuracy_bounds": None, "by_class": None}
-    return {
-        "verdicts": {verdict.name: count for verdict, count in found.counts.items()},
-        "accuracy": finite_or_none(found.accuracy),
-        "robust_accuracy_bounds": [finite_or_none(share) for share in found.robust_accuracy_bounds],
-        "by_class": list_classes(found),
-    }
-
-
-def list_classes(found: Certificates) -> list[dict[str, Any]]:
-    """Return rows, accuracy and robust accuracy class by class; needs labels."""
-    labels = np.asarray(found.label)
-    by_class = []
-    for label in np.unique(labels).tolist():
-        mine = found[labels == label]
-        shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
-        by_class.append({"class": str(label), "n_rows": len(mine), **shares})
-    return by_class
 
 
 def _counted(found: Certificates) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from certiforest.report.attackers import attacker_facts, attacker_name
-from certiforest.report.findings import count_roads, count_stability
+from certiforest.report.findings import count_roads
 from certiforest.verdicts import Verdict
 from certiforest.words import cut, interval, listed
 
@@ -31,7 +31,7 @@ def summary_of(found: Certificates) -> list[tuple[str, str]]:
     attacker = repr(found.attacker)
     facts = [("attacker", attacker[attacker.find("(") + 1 : -1] if attacker.endswith(")") else attacker)]
     if found.label is None:
-        facts.append(("stability", _counted(count_stability(found))))
+        facts.append(("stability", _counted(found.tally.stability)))
     else:
         facts.append(("accuracy", f"{found.accuracy:.1%}"))
         facts.append(("robust accuracy", interval(found.robust_accuracy_bounds, ".1%")))
