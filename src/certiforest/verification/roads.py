@@ -30,9 +30,9 @@ class Finding(NamedTuple):
     """
 
     stable: int
+    method: Method
     attack: NDArray[np.float64] | None = None
     proof: dict[str, Any] | None = None
-    method: Method = Method.BOUNDED
 
 
 class Roads:
@@ -61,12 +61,12 @@ class Roads:
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
         y = self.prepared.predict(x)
         if any(self._lead(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
-            return Finding(UNDECIDED)
+            return Finding(UNDECIDED, Method.COMPOSED)
         finding = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
         if finding.stable != UNSTABLE:
             return finding
         finding = self._decide(local, clock, self._margin + 1, keep_proof=False)
-        return finding if finding.stable == UNSTABLE else Finding(UNDECIDED, method=finding.method)
+        return finding if finding.stable == UNSTABLE else Finding(UNDECIDED, finding.method)
 
     def decide_on(self, local: Local, clock: Clock, *, keep_proof: bool = False) -> Finding:
         """Find out whether a row is stable against any attacker; no margin is kept."""
@@ -93,8 +93,8 @@ class Roads:
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Finding:
         """Find out whether some rival can reach a lead (None: be predicted)."""
         y = self.prepared.predict(local.x)
-        parts, is_open, n_boxes = [], False, 0
-        for rival in self._rivals(local.x, y):
+        rivals, proofs, is_open, n_boxes = self._rivals(local.x, y), [], False, 0
+        for rival in rivals:
             contest, unit, is_attack = self._contest(local, y, rival, need)
             search = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:
@@ -105,12 +105,14 @@ class Roads:
             finally:
                 n_boxes = max(n_boxes, search.n_boxes)
             if z is not None:
-                return Finding(UNSTABLE, _with_a_value(z, local.x, is_attack), method=_road(n_boxes))
-            parts.append({"rival": rival, **search.proof})
+                return Finding(UNSTABLE, _road(n_boxes), _with_a_value(z, local.x, is_attack))
+            if search.proof is not None:
+                proofs.append({"rival": rival, **search.proof})
         if is_open:
-            return Finding(UNDECIDED, method=Method.SOLVED)
-        proof = {"cuts": cuts_of(local, parts), "rivals": parts} if keep_proof else None
-        return Finding(STABLE, proof=proof, method=_road(n_boxes))
+            return Finding(UNDECIDED, Method.SOLVED)
+        is_proved = keep_proof and len(proofs) == len(rivals)
+        proof = {"cuts": cuts_of(local, proofs), "rivals": proofs} if is_proved else None
+        return Finding(STABLE, _road(n_boxes), proof=proof)
 
     def _contest(
         self, local: Local, y: int, rival: int, need: int | None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
-from certiforest.verification.clock import Clock
+from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prices import exact_budget
 from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
 
@@ -53,10 +53,11 @@ class Search:
 
     Attributes
     ----------
-    proof : dict
-        After a search that found no attack and was to keep a proof: why there is none.
+    proof : dict or None
+        After a search that found no attack and was to keep a proof: why there is none, None if that was not written
+        down in time.
     n_boxes : int
-        How many boxes were examined.
+        How many boxes were examined to find out; more may have been to write a proof.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Search:
         self._local, self._contest, self._unit = local, contest, unit
         self._is_attack, self._keep_proof = is_attack, keep_proof
         self._budget = exact_budget(local.attacker)
-        self.proof: dict[str, Any] = {}
+        self.proof: dict[str, Any] | None = {}
         self.n_boxes = 0
 
     def run(self, clock: Clock) -> NDArray[np.float64] | None:
@@ -84,19 +85,27 @@ class Search:
         """
         cells, leaves = self._local.cells, self._local.leaves
         tables = new_tables(cells, leaves)
-        waiting = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), self.proof)]
-        while waiting:
-            if self.n_boxes > 0:
-                clock.check()
+        # Boxes that may hold an attack come first, then those that are known to hold none, if a proof is to say why.
+        root = self.proof = {}
+        open_boxes = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), root)]
+        settled: list[Box] = []
+        while open_boxes or settled:
+            if self.n_boxes > 0 and clock.is_up:
+                if open_boxes:
+                    raise OutOfTime
+                self.proof = None
+                break
+            waiting = open_boxes or settled
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
-            self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
+            if waiting is open_boxes:
+                self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
             if status == kernels.ENUMERATED and self._keep_proof:
-                waiting += self._by_moved(box)
+                settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
             if status == kernels.ATTACKED:
@@ -108,7 +117,7 @@ class Search:
             start = _start_from(tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
-                waiting += sides
+                settled += sides
             box = box._replace(low=tables.low.copy(), high=tables.high.copy())
             variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if variable >= 0:

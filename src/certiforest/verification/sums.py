@@ -54,10 +54,11 @@ class Sums:
 
     def screen(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
-    ) -> None:
-        """Write the predicted class index and 1, 0 or -1 (stable, unstable, undecided) for each row.
+    ) -> NDArray[np.float64]:
+        """Write the predicted class index and 1, 0 or -1 (stable, unstable, unknown) for each row.
 
-        All trees speak for every row, so that their order plays no role.
+        Return the seconds that each row has spent: half of its own at most. All trees speak for every row, so that
+        their order plays no role.
         """
         prepared, reach = self._prepared, self._prepared.reach
         prices = reach.unit, int(0 if prepared.is_box else prepared.attacker.norm), reach.limit, self._slack
@@ -70,10 +71,13 @@ class Sums:
             else:
                 kernels.decide_by_price(trees, rows, reach.budgets, *prices, *scores, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
-        leaves = _Leaves(prepared) if borderline.size else None
+        leaves, spent = _Leaves(prepared) if borderline.size else None, np.zeros(len(X))
         for i in borderline:
             assert leaves is not None
-            out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, clock.start())
+            half = clock.start().part(0.5)
+            out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, half)
+            spent[i] = half.spent
+        return spent
 
     def _look_closer(self, x: NDArray[np.float64], y: int, leaves: _Leaves, clock: Clock) -> int:
         """Decide a row at which no trees meet as a knapsack problem in floats, if rounding cannot matter."""

@@ -27,10 +27,10 @@ class Votes:
 
     def screen(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
-    ) -> None:
-        """Write the predicted class index and 1, 0, -1 or BORDERLINE for each row.
+    ) -> NDArray[np.float64]:
+        """Write the predicted class index and 1, 0, -1 or BORDERLINE for each row; return the seconds each has spent.
 
-        That is stable, unstable, undecided, or undecided because of rounding alone.
+        That is stable, unstable, unknown, or unknown because of rounding alone. No row spends seconds of its own here.
         """
         prepared = self._prepared
         reach, ensemble = prepared.reach, prepared.ensemble
@@ -43,6 +43,7 @@ class Votes:
                 pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
                 kernels.decide_by_price(trees, rows, reach.budgets, *pricing, *results)
         order.improve()
+        return np.zeros(len(X))
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf, each tree taken on its own.
