@@ -289,7 +289,7 @@ def test_floats_and_whole_numbers_agree(attacker):
     ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
     prepared = Prepared(ensemble, attacker)
     prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
-    Sums(prepared).screen(X, VisitOrder(ensemble.n_trees), Clock(60), prediction, stable)
+    Sums(prepared).decide(X, VisitOrder(ensemble.n_trees), Clock(60), prediction, stable)
     roads = Roads(prepared)
     on_cells = np.array([roads.decide(x, Clock(60).start()).stable for x in X])
     decided = stable >= 0

@@ -28,11 +28,11 @@ from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look import FirstLook
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.radius import bound_radii, measure
+from certiforest.verification.radius import bound_radii, find_radius
 from certiforest.verification.roads import Roads
 from certiforest.verification.sums import Sums
 from certiforest.verification.votes import VisitOrder, Votes
@@ -66,7 +66,7 @@ class Ready:
         return Prepared(ensemble, attacker)
 
     @cached_property
-    def rule(self) -> Votes | Sums:
+    def screen(self) -> Votes | Sums:
         """What decides whole blocks of rows, tree by tree, as far as that goes."""
         ensemble, _, margin = self._made_from
         return Votes(self.prepared) if ensemble.combine == "vote" else Sums(self.prepared, margin)
@@ -252,11 +252,11 @@ class _Work:
         keep_proof, ready = self.certifier.proof, self.certifier.ready
         x, found = self.rows[block], self.out[block]
         ready.prepared.check_rows(x, block.start)
-        spent = ready.rule.screen(x, order, self.clock, found.prediction, found.stable)
+        spent = ready.screen.decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
-        found.stable[found.stable == BORDERLINE] = UNDECIDED
-        found.method[:] = np.where(found.stable == UNDECIDED, Method.NONE, Method.COMPOSED)
-        is_open = found.stable == UNDECIDED
+        found.stable[found.stable == BORDERLINE] = UNKNOWN
+        found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)
+        is_open = found.stable == UNKNOWN
         if keep_proof:
             is_open |= found.stable == STABLE
         if found.witness is not None:
@@ -269,15 +269,15 @@ class _Work:
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
-            finding = ready.roads.decide(x[i], clock, keep_proof=keep_proof)
-            if found.stable[i] == UNDECIDED:
-                found.stable[i], found.method[i] = finding.stable, finding.method
-            elif finding.stable not in (found.stable[i], UNDECIDED):
+            answer = ready.roads.decide(x[i], clock, keep_proof=keep_proof and found.stable[i] != UNSTABLE)
+            if found.stable[i] == UNKNOWN:
+                found.stable[i], found.method[i] = answer.stable, answer.method
+            elif answer.stable not in (found.stable[i], UNKNOWN):
                 raise AssertionError(TWO_VERDICTS)
-            if found.witness is not None and finding.attack is not None:
-                found.witness[i] = finding.attack
+            if found.witness is not None and answer.attack is not None:
+                found.witness[i] = answer.attack
             if found.proof is not None:
-                found.proof[i] = finding.proof
+                found.proof[i] = answer.proof
             found.is_decided[i] = True
             yield 1
 
@@ -288,10 +288,10 @@ class _Work:
             return
         look = self.certifier.ready.first_look.look(x[places], found.prediction[places], self.clock)
         for part, stable, method, attack in look:
-            is_known, place = stable != UNDECIDED, places[part]
+            is_known, place = stable != UNKNOWN, places[part]
             if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
                 raise AssertionError(TWO_VERDICTS)
-            is_new = is_known & (found.stable[place] == UNDECIDED)
+            is_new = is_known & (found.stable[place] == UNKNOWN)
             found.stable[place[is_new]], found.method[place[is_new]] = stable[is_new], method[is_new]
             if found.witness is not None:
                 found.witness[place[is_known]] = attack[is_known]
@@ -304,7 +304,7 @@ class _Work:
         x, found = self.rows[block], self.out[block]
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
-        bound_radii(ready.rule, ready.prepared, x, lower, upper)
+        bound_radii(ready.screen, ready.prepared, x, lower, upper)
         spared = self.spared(block)
         lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
@@ -322,7 +322,7 @@ class _Work:
                 known = _sharpen(
                     found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features
                 )
-                measured = measure(ready.roads, x[i], known, self.clock.start(), keep_proof=keep_proof)
+                measured = find_radius(ready.roads, x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
@@ -418,7 +418,7 @@ class _Columns:
     """What is found out about rows, column by column; a slice of it is a view."""
 
     def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
-        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
+        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNKNOWN, np.int8)
         self.method = np.full(n_rows, Method.NONE, np.int8)
         self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
         self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
@@ -434,7 +434,7 @@ class _Columns:
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Make rows unknown."""
-        self.stable[which], self.method[which] = UNDECIDED, Method.NONE
+        self.stable[which], self.method[which] = UNKNOWN, Method.NONE
         self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-STABLE, UNSTABLE, UNDECIDED = 1, 0, -1
+STABLE, UNSTABLE, UNKNOWN = 1, 0, -1
 
 
 class Verdict(IntEnum):

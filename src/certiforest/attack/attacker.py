@@ -32,13 +32,14 @@ from certiforest.attack.parameters import (
     check_scale,
     documented,
     documented_scale,
-    listed,
     per_feature,
     read_bound,
     written,
+    written_option,
 )
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import Immutable, shown
+from certiforest.ensemble.numbers import Immutable
+from certiforest.words import shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 DOWN, UP = 0, 1
@@ -149,7 +150,9 @@ class Attacker(Immutable):
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
-        parts += [f"{name}={listed(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None]
+        parts += [
+            f"{name}={written_option(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None
+        ]
         return f"Attacker({', '.join(parts)})"
 
     def with_eps(self, eps: float) -> Attacker:

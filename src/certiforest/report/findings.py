@@ -126,12 +126,12 @@ def feature_names_of(
     return [f"feature_{i}" for i in range(n_features)]
 
 
-def _counted(found: Certificates) -> NDArray[np.bool_]:
+def _rows_shown(found: Certificates) -> NDArray[np.bool_]:
     """Rows that curve and histogram are about: those predicted right, or all if there are no labels."""
     return np.ones(len(found), bool) if found.label is None else found.correct
 
 
-def _reach_of_figures(found: Certificates, eps: float) -> float:
+def _largest_shown(found: Certificates, eps: float) -> float:
     """Return the largest eps worth showing: most radii, but not so far that eps itself disappears."""
     assert found.radius is not None
     radius = found.radius[np.isfinite(found.radius)]
@@ -155,8 +155,8 @@ def curve_of(found: Certificates, grid: NDArray[np.float64] | None = None) -> di
         raise ValueError("Expected certificates with radii, got none: call certify(..., radius=True).")
     if grid is None:
         eps = 0.0 if found.attacker is None else found.attacker.eps
-        grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
-    counted = _counted(found)
+        grid = np.union1d(np.linspace(0, _largest_shown(found, eps), N_CURVE_POINTS), [eps])
+    counted = _rows_shown(found)
     low, high = (
         np.searchsorted(np.sort(-radius[counted]), -grid, side="left") / max(1, len(found))
         for radius in (found.radius, found.radius_upper)
@@ -171,13 +171,13 @@ def _histogram(found: Certificates, eps: float) -> dict[str, list]:
     """
     assert found.radius is not None
     assert found.radius_is_exact is not None
-    counted = _counted(found)
-    reach = _reach_of_figures(found, eps)
-    edges = np.linspace(0, reach, N_BINS + 1)
+    counted = _rows_shown(found)
+    largest = _largest_shown(found, eps)
+    edges = np.linspace(0, largest, N_BINS + 1)
     if eps > 0:
-        n_below = max(1, round(N_BINS * (eps / reach)))
+        n_below = max(1, round(N_BINS * (eps / largest)))
         with np.errstate(over="ignore"):
-            edges = np.minimum(np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps, LARGEST)
+            edges = np.minimum(np.arange(math.ceil(largest / eps * n_below) + 1) / n_below * eps, LARGEST)
     n_bins = len(edges) - 1
     place = np.clip(np.searchsorted(edges, found.radius, side="left") - 1, 0, n_bins)
     exact = np.bincount(place[counted & found.radius_is_exact], minlength=n_bins + 1)
@@ -196,7 +196,7 @@ def _fragile_rows(
     """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
     assert found.witness is not None
     assert found.rows is not None
-    candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
+    candidates = np.flatnonzero(_rows_shown(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
     if found.radius is not None:
         candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []

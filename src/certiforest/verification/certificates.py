@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import feature_name, finite_or_none
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["STABLE", "UNDECIDED", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
+__all__ = ["STABLE", "UNKNOWN", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
 
 #: What certificates to be put together must have in common.
 COMMON = ("attacker", "attacked", "margin", "model_sha256", "classes")
@@ -308,7 +308,7 @@ class Certificates(Tallied):
     @property
     def _verdict_codes(self) -> NDArray[np.int64]:
         code = 2 * ~self.correct + (self.stable == UNSTABLE)
-        return np.where(self.stable == UNDECIDED, Verdict.UNKNOWN.value, code)
+        return np.where(self.stable == UNKNOWN, Verdict.UNKNOWN.value, code)
 
     @property
     def recall(self) -> dict[Any, float]:

@@ -41,11 +41,11 @@ class Clock:
         row._row_end = max(row._start + self._per_row, now + at_least)
         return row
 
-    def part(self, share: float) -> Clock:
+    def share(self, share: float) -> Clock:
         """Return a clock for a share of what is left."""
-        part = self.start()
-        part._row_end = _seconds_at_work() + share * self.left
-        return part
+        clock = self.start()
+        clock._row_end = _seconds_at_work() + share * self.left
+        return clock
 
     @property
     def spent(self) -> float:

@@ -18,20 +18,20 @@ from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
-from certiforest.verification.leads import Leads
 from certiforest.verification.prices import exact_budget, price_move
 from certiforest.verification.ranks import rank_thresholds
+from certiforest.verification.worths import Worths
+from certiforest.words import shown
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
 
 
-class Reach(NamedTuple):
-    """How far an attacker comes: what each feature may spend, and all of them together.
+class Allowance(NamedTuple):
+    """What an attacker may spend on each feature, and on all of them together.
 
     Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
     ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups, and those that rules speak of,
@@ -70,8 +70,8 @@ class Prepared:
         For `reach_kernels.claim`; empty if trees can be looked at one by one without asking whether they meet.
     is_box : bool
         Whether features do not share a budget: L-inf, or no move at all.
-    reach : Reach
-    leads : Leads
+    allowance : Allowance
+    worths : Worths
     """
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
@@ -123,15 +123,15 @@ class Prepared:
         self.unclaimed[self._listed] = -2
         self.unclaimed[n_features:] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
-        self.reach = self.reach_of(attacker)
+        self.allowance = self.allowance_of(attacker)
         nobody = np.zeros(n_features, bool)
         self._no_menus = Menus(
             np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64), nobody, 0, self.fill
         )
-        self.leads = Leads(self.ensemble)
+        self.worths = Worths(self.ensemble)
 
-    def reach_of(self, attacker: Attacker) -> Reach:
-        """Return how far an attacker comes: this one with another budget."""
+    def allowance_of(self, attacker: Attacker) -> Allowance:
+        """Return what an attacker may spend: this one with another budget."""
         n_features = self.ensemble.n_features
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
@@ -149,7 +149,7 @@ class Prepared:
             slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
             if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 slack = math.inf
-        return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
+        return Allowance(budgets, unit, attacker.eps if counts else 1.0, slack)
 
     @property
     def has_menus(self) -> bool:
@@ -164,7 +164,7 @@ class Prepared:
         high, low = np.hstack([budgets.high, endless]), np.hstack([budgets.low, np.zeros((2, 1))])
         return Budgets.of(high, low), np.hstack([unit, endless])
 
-    def parts(
+    def runs(
         self, X: NDArray[np.float64], attacker: Attacker | None = None
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
@@ -176,8 +176,8 @@ class Prepared:
             rows = np.hstack([X, np.zeros((len(X), 1))])
             free = self._change < math.inf, self._blank < math.inf
             free = free if attacker is None else self.affordable(attacker)
-        for part, trees in self.ensemble.settled(self.trees, X, free):
-            yield part, trees, rows[part]
+        for run, trees in self.ensemble.settled(self.trees, X, free):
+            yield run, trees, rows[run]
 
     def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return where an attacker can change the category, and where it can blank or fill, (n_features,) each."""
@@ -185,7 +185,7 @@ class Prepared:
         most = math.inf if counts else attacker.eps if attacker.can_move else 0.0
         return (self._change <= most) & (self._change < math.inf), (self._blank <= most) & (self._blank < math.inf)
 
-    def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
+    def endless_allowance(self) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf

@@ -21,10 +21,10 @@ from certiforest.verification.prices import exact_budget
 from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
-MOST_SWEEPS, FEW_SWEEPS = 400, 8
+MOST_SWEEPS, GLANCE_SWEEPS = 400, 8
 
 
-class Box(NamedTuple):
+class CellBox(NamedTuple):
     """A box of cells that waits for its turn: first and last cell of each variable.
 
     ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
@@ -46,7 +46,7 @@ class Search:
     local : Local
     contest : Contest
     unit : Fraction
-        What a lead of one is worth in the contest.
+        What a worth of one is in scores.
     is_attack : callable
         Tells whether a row gives the rival what it needs.
     keep_proof : bool, default=False
@@ -87,8 +87,8 @@ class Search:
         tables = new_tables(cells, leaves)
         # Boxes that may hold an attack come first, then those that are known to hold none, if a proof is to say why.
         root = self.proof = {}
-        open_boxes = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), root)]
-        settled: list[Box] = []
+        open_boxes = [CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), root)]
+        settled: list[CellBox] = []
         while open_boxes or settled:
             if self.n_boxes > 0 and clock.is_up:
                 if open_boxes:
@@ -131,17 +131,17 @@ class Search:
     def _works(self, z: NDArray[np.float64]) -> bool:
         return self._is_attack(z) and self._local.is_affordable(z)
 
-    def _halves(self, box: Box, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[Box, Box]:
+    def _halves(self, box: CellBox, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[CellBox, CellBox]:
         """Cut a box after a cell of a variable."""
         last, first = box.high.copy(), box.low.copy()
         last[variable], first[variable] = cut, cut + 1
-        low, high = Box(box.low, last, start, {}), Box(first, box.high, start, {})
+        low, high = CellBox(box.low, last, start, {}), CellBox(first, box.high, start, {})
         cells = self._local.cells
         where = [int(cells.feature[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
         return low, high
 
-    def _tightened(self, box: Box, tables: Tables, start: tuple[NDArray, ...]) -> tuple[Box, list[Box]]:
+    def _tightened(self, box: CellBox, tables: Tables, start: tuple[NDArray, ...]) -> tuple[CellBox, list[CellBox]]:
         """Return what is left of a box after `tighten`, and the sides that were taken from it."""
         sides = []
         for v in np.flatnonzero((tables.low > box.low) | (tables.high < box.high)).tolist():
@@ -153,7 +153,7 @@ class Search:
                 sides.append(side)
         return box, sides
 
-    def _by_moved(self, box: Box) -> list[Box]:
+    def _by_moved(self, box: CellBox) -> list[CellBox]:
         """Divide a box in which one variable at most can move, by which one does.
 
         In the part that is left no variable moves, and the bound without tables is exact.
@@ -228,7 +228,7 @@ class Glance:
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
         contest = self._contest._replace(budget=budget)
-        status = kernels.examine_box(cells, self.local.leaves, contest, tables, FEW_SWEEPS, True)
+        status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, True)
         self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)
         if status != kernels.ATTACKED:
             return None

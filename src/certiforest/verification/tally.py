@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Verdict
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Verdict
 from certiforest.words import finite_or_none
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Tally:
 
     def count(self, stable: int, right: int | None = None) -> Any:
         """Return how many rows came out so; those predicted right and wrong together if it is not said."""
-        return self.table[:, stable].sum() if right is None else self.table[:, stable, right].sum()
+        count = self.table[:, stable].sum() if right is None else self.table[:, stable, right].sum()
+        return int(count) if isinstance(count, np.integer) else count
 
     @property
     def n_rows(self) -> Any:
@@ -70,7 +71,7 @@ class Tally:
             Verdict.FRAGILE: self.count(UNSTABLE, RIGHT),
             Verdict.VULNERABLE: self.count(STABLE, WRONG),
             Verdict.BROKEN: self.count(UNSTABLE, WRONG),
-            Verdict.UNKNOWN: self.count(UNDECIDED),
+            Verdict.UNKNOWN: self.count(UNKNOWN),
         }
 
     @property
@@ -81,7 +82,7 @@ class Tally:
     @property
     def robust_accuracy_bounds(self) -> tuple[Any, Any]:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
-        robust, unknown = self.count(STABLE, RIGHT), self.count(UNDECIDED, RIGHT)
+        robust, unknown = self.count(STABLE, RIGHT), self.count(UNKNOWN, RIGHT)
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
 
     @property
@@ -110,7 +111,7 @@ class Tally:
         """Rows that are stable, unstable and unknown, for JSON."""
         return {
             name: int(self.count(stable))
-            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNDECIDED))
+            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNKNOWN))
         }
 
     @property
