@@ -72,9 +72,10 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
         node, feature, value = node[keep], feature[keep], value[keep]
         in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
         feature, value = standing[feature], np.where(in_group, 0.0, value)
-    order = np.lexsort((value, feature))
-    node = node[order]
-    return Thresholds(feature[order], value[order], ensemble.tree_of_node[node], node)
+        if is_whole.any() or in_group.any():
+            order = np.lexsort((node, value, feature))
+            node, feature, value = node[order], feature[order], value[order]
+    return Thresholds(feature, value, ensemble.tree_of_node[node], node)
 
 
 def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:

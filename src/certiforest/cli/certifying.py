@@ -226,13 +226,13 @@ class StreamRun:
             )
         return remarks
 
-    @property
-    def how_to_go_on(self) -> list[str]:
-        """What to tell who pressed Ctrl-C."""
+    def how_to_go_on(self, *, replacing: Path | None) -> list[str]:
+        """Return what to tell who pressed Ctrl-C; a report that was written has to be replaced."""
         parts = self.walk.parts
         if parts is None or not parts.directory.exists():
             return []
-        return [f"What was found is kept in {parts.directory}: the same command goes on from there."]
+        more = "" if replacing is None else f", with --force to replace {replacing},"
+        return [f"What was found is kept in {parts.directory}: the same command{more} goes on from there."]
 
     def findings(self, spread: SpreadFacts) -> dict[str, Any]:
         """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
