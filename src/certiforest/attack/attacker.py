@@ -313,12 +313,12 @@ class Attacker(Immutable):
         return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
 
     @property
-    def is_told(self) -> bool:
-        """Whether the attacker was told what it costs to change a category, or to blank and fill."""
+    def can_jump(self) -> bool:
+        """Whether values can change otherwise than along numbers: to another category, to a blank, from a blank."""
         return bool(self.categories) or self.missing is not None
 
-    def told_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what it costs to change a category of a model, and to blank or fill a value: inf where nobody can.
+    def jump_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what jumps cost: to change a category of a model, and to blank or fill a value; inf where nobody can.
 
         Returns
         -------

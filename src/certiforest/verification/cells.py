@@ -77,8 +77,8 @@ class Local:
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
         cells, choice = self.cells, np.clip(self.cells.own, low, high)
-        is_told = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
-        for v in np.flatnonzero((choice != cells.own) & is_told).tolist():  # prices of cells are no more than bounds
+        can_jump = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
+        for v in np.flatnonzero((choice != cells.own) & can_jump).tolist():  # prices of cells are no more than bounds
             choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
 

@@ -87,8 +87,8 @@ class Prepared:
             )
         if np.isin(self._listed, ensemble.categorical).any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
-        self._change, self._blank = attacker.told_costs(ensemble)
-        self._has_told = bool((np.minimum(self._change, self._blank) < math.inf).any())
+        self._change, self._blank = attacker.jump_costs(ensemble)
+        self._has_jumps = bool((np.minimum(self._change, self._blank) < math.inf).any())
         self._categories: dict[int, list[float]] = {}
         for f in np.flatnonzero(self._change < math.inf).tolist():
             if f in ensemble.feature[ensemble.number_splits]:
@@ -119,7 +119,7 @@ class Prepared:
             self.trees = self.trees._replace(above=above, first=first)
         self._whole = np.flatnonzero(whole)
         is_apart = self.has_large_spread and not self.has_menus
-        self.unclaimed = np.full(0 if is_apart else n_features + self._has_told, -1)
+        self.unclaimed = np.full(0 if is_apart else n_features + self._has_jumps, -1)
         self.unclaimed[self._listed] = -2
         self.unclaimed[n_features:] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
@@ -154,11 +154,11 @@ class Prepared:
     @property
     def has_menus(self) -> bool:
         """Whether some variables do not move like numbers alone, so that screens are bounds only."""
-        return len(self._listed) > 0 or self._has_told
+        return len(self._listed) > 0 or self._has_jumps
 
     def _with_free(self, budgets: Budgets, unit: NDArray[np.float64]) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets and units with those of the feature that costs nothing to move: see `tree_kernels.settle`."""
-        if not self._has_told:
+        if not self._has_jumps:
             return budgets, unit
         endless = np.full((2, 1), math.inf)
         high, low = np.hstack([budgets.high, endless]), np.hstack([budgets.low, np.zeros((2, 1))])
@@ -172,7 +172,7 @@ class Prepared:
         Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
         """
         rows, free = X, None
-        if self._has_told:
+        if self._has_jumps:
             rows = np.hstack([X, np.zeros((len(X), 1))])
             free = self._change < math.inf, self._blank < math.inf
             free = free if attacker is None else self.affordable(attacker)
@@ -192,8 +192,8 @@ class Prepared:
         may_move = self.attacker.may_move(self.ensemble.n_features)
         return self._with_free(Budgets.of(np.where(may_move, math.inf, -1.0)), unit)
 
-    def told_moves(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the columns that can be changed otherwise than by moving a number, and what that costs, one by one."""
+    def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the columns in which values can jump (see `Attacker.can_jump`), and what that costs, one by one."""
         pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self._blank)]
         return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self._blank[pairs[1]]])
 
@@ -221,7 +221,7 @@ class Prepared:
         """
         if not self.has_menus:
             return x
-        x = np.where(np.isnan(x), math.inf, x) if self._has_told else x
+        x = np.where(np.isnan(x), math.inf, x) if self._has_jumps else x
         return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
 
     def row(

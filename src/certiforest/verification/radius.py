@@ -292,9 +292,9 @@ class RadiusSearch:
         start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
         end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
         # A move of some cost is one from 0.
-        told, cost = self._roads.prepared.told_moves()
-        feature, unit = np.append(feature, told), np.append(unit, np.ones(len(told)))
-        start, end = np.append(start, np.zeros(len(told))), np.append(end, cost)
+        jumping, cost = self._roads.prepared.jumps()
+        feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))
+        start, end = np.append(start, np.zeros(len(jumping))), np.append(end, cost)
         with np.errstate(over="ignore"):
             return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
 
