@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.numbers import is_number, owned, shown
+from certiforest.ensemble.numbers import is_number, owned
+from certiforest.words import shown
 
 Column = int | str
 WAYS = ("up", "down", "both")

@@ -126,7 +126,7 @@ class Walk:
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
         has_radii = not self.certifier.attacker.menu_columns  # rules have none
-        measurer = self._with(radius=has_radii, witness=True)
+        measurer = self.certifier.asking(radius=has_radii, witness=True)
         with console.progress_bar("Radii and witnesses", len(found)) as advance:
             limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
             if has_radii:
@@ -134,11 +134,6 @@ class Walk:
             else:
                 self.draw.found = measurer.certify(rows.X, found.label, **limits)
         self.is_interrupted = self.draw.found.is_interrupted
-
-    def _with(self, **asked: bool) -> Certifier:
-        certifier = self.certifier
-        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs, "attacked": certifier.attacked}
-        return Certifier(certifier.ensemble, certifier.attacker, **asked, **options)  # type: ignore[arg-type]
 
     def _find_verdicts(self, advance: console.Steps) -> None:
         def tasks() -> Iterator[Task]:
@@ -159,7 +154,7 @@ class Walk:
                 advance(int((~todo).sum()))
                 yield Task(number, rows, known, todo)
 
-        certifier = self.certifier if self.certifier.proof else self._with()
+        certifier = self.certifier if self.certifier.proof else self.certifier.asking()
         for task, found in self._results(_certify, certifier, tasks(), advance):
             is_cut = found.is_interrupted if self.certifier.proof else bool((found.method == UNDONE).any())
             self._keep(task, found, is_open=self._has_more or is_cut)
@@ -258,8 +253,7 @@ class Walk:
 
     def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], Sample]) -> None:
         """Count rows, and put those that belong to it into the sample."""
-        tally = Tally.of(found)
-        self.tally = tally if self.tally is None else self.tally + tally
+        self.tally = found.tally if self.tally is None else self.tally + found.tally
         names, counts = np.unique(found.method, return_counts=True)
         self.roads.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
         wanted = self.draw.wants(row_numbers)
