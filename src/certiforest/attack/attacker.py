@@ -157,7 +157,9 @@ class Attacker(Immutable):
 
     def with_eps(self, eps: float) -> Attacker:
         """Return the same attacker with another budget."""
-        return self.replace(eps=eps)
+        same = object.__new__(type(self))
+        same._set(**{**vars(self), "eps": check_eps(eps, self.norm)})
+        return same
 
     def replace(self, **changes: Any) -> Attacker:
         """Return the same attacker with other parameters."""

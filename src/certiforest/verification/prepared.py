@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
@@ -117,7 +118,7 @@ class Prepared:
             of_node, trees = whole[self.trees.feature], self.trees
             above, first = (np.where(of_node, np.ceil(value), value) for value in (trees.above, trees.first))
             self.trees = self.trees._replace(above=above, first=first)
-        self._whole = np.flatnonzero(whole)
+        self._is_whole = whole
         is_apart = self.has_large_spread and not self.has_menus
         self.unclaimed = np.full(0 if is_apart else n_features + self._has_jumps, -1)
         self.unclaimed[self._listed] = -2
@@ -290,12 +291,11 @@ class Prepared:
                     f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
                     f" {first + row}. Encode the column again or take the group back."
                 )
-        fraction = X[:, self._whole] > np.floor(X[:, self._whole])
-        if fraction.any():
-            row, place = np.argwhere(fraction)[0]
+        row, f = find_fraction(X, self._is_whole) if self._is_whole.any() else (-1, -1)
+        if row >= 0:
             raise RowError(
-                f"Expected whole numbers in integer columns, got {X[row, self._whole[place]]} in row {first + row},"
-                f" feature {self._whole[place]}. Round the row or take the column from integer."
+                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
+                " Round the row or take the column from integer."
             )
 
     @cached_property
