@@ -206,6 +206,15 @@ def test_a_row_that_nothing_is_said_about_is_open():
     assert not found.doubts
 
 
+def test_a_single_class_has_no_rival():
+    case = Case([[1.0]], 1, 1, [0.5], INF, 0.5, base=[0.0])
+    document = document_of(case)
+    row = {"row": case.x, "prediction": 0, "stable": 1, "method": "", "proof": {"cuts": [], "rivals": []}}
+    assert is_confirmed(document, header_of(case, document, 0.5, radius=False), row)
+    row |= {"stable": 0, "proof": None, "witness": [0.75]}
+    assert not is_confirmed(document, header_of(case, document, 0.5, radius=False), row)
+
+
 def test_the_budget_is_kept_to_the_float():
     case = replace(STUMPS, trees=[(0, 0.3, 0, 1)], x=[0.1, 0.0])
     target = math.nextafter(0.3, INF)

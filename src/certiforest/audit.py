@@ -623,7 +623,7 @@ class Proof:
         return min(map(m.__getitem__, map(self.cells[f].__getitem__, region))) if f in self.cells else m[0]
 
 
-# ---- Rows and what is said about them ----------------------------------------------------------------------------
+# ---- Rows and what is said about them --------------------------------------------------------------------------------
 
 
 class Audit:
@@ -637,12 +637,10 @@ class Audit:
         expect(labels == ([*map(type, model.classes)], model.classes), "the model's classes in the header")
         self.model, self.attacker, self.attacked = model, Attacker(header["attacker"], model), header["attacked"]
         self.margin = Fraction(header["margin"]) * model.unit
-        self.form = ROW | (RADIUS if header["radius"] else {})
-        has_radius, has_rules = header["radius"], "rules" in self.attacker.words
+        self.form, has_radius = ROW | (RADIUS if header["radius"] else {}), header["radius"]
         expect(not self.margin or not (model.is_vote or has_radius), "margin 0, or above for sums without radii")
-        expect(not (has_radius and has_rules), "no radii where there are rules")
-        is_known = all(is_among(label, model.classes) for label in self.attacked or ())
-        expect(is_known, "attacked to hold classes of the model")
+        expect(not (has_radius and "rules" in self.attacker.words), "no radii where there are rules")
+        expect(all(is_among(label, model.classes) for label in self.attacked or ()), "classes of the model in attacked")
         names = ("stable", "unstable", "open", "not proved", "refuted")
         self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
@@ -677,9 +675,10 @@ class Audit:
         if stable == 1:
             self._check_proof(row, eps, own, line["proof"])
         if stable == 0:
-            leads = (totals[own] - total for c, total in enumerate(totals) if c != own)
-            expect(not self.margin or min(leads) > self.margin, "an unstable row to be beyond the margin itself")
             self._check_witness(row, eps, own, line["witness"])
+            others = [total for c, total in enumerate(totals) if c != own]
+            is_ahead = not self.margin or totals[own] - max(others) > self.margin
+            expect(is_ahead, "an unstable row to be beyond the margin itself")
         expect(lower <= upper, "a radius up to its upper bound, got a larger one", "refuted")
         below = lower if lower == inf else nextafter(lower, -inf)
         if self.attacker.norm == 0 and below < inf:
@@ -708,7 +707,7 @@ class Audit:
         expect(wins, "a witness that is predicted otherwise")
 
 
-# ---- The program -------------------------------------------------------------------------------------------------
+# ---- The program -----------------------------------------------------------------------------------------------------
 
 
 def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
