@@ -353,7 +353,7 @@ def alter_header(c: Certificate, rng: random.Random) -> None:
         said.pop(rng.randrange(len(said)))
     elif kind == 8:  # the same columns are something else
         place = rng.randrange(len(said))
-        columns = next(said[place][word] for word in audit.COLUMNS if word in said[place])
+        columns = next((said[place][word] for word in audit.COLUMNS if word in said[place]), [0])
         other = [{"frozen": columns}, {"numbers": columns}, {"categories": columns, "cost": eps}, {"one_hot": columns}]
         said[place] = rng.choice([*other, {"ruled": columns, "rules": []}, {"one_hot": columns, "scale": 0}])
     else:

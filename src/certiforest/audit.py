@@ -340,7 +340,8 @@ class Attacker:
             is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
             values = model.codes.get(f, {0.0}) if kind == "categories" else None
             hole, blank = model.blanks.get(f, NOWHERE), None if f in model.required else self.missing
-            self.columns[f] = Column(hole=hole, values=values, blank=blank, **({"rules": []} if is_held else options))
+            column = Column(hole=hole, values=values, blank=blank, **options)
+            self.columns[f] = column._replace(rules=[]) if is_held else column
 
     def values(self, row: list[float | None], name: str) -> list[float]:
         """Return the values of a row's features, groups last, inf for what is missing; refuse a row that cannot be."""
@@ -383,7 +384,7 @@ class Reach(dict):
         self.costs: dict[int, dict[float, Cost]] = {}
 
     def __missing__(self, f: int) -> Region:
-        x, column = self.row[f], self.attacker.columns.get(f, self.attacker.usual)
+        x, column = self.row[f], self._column(f)
         costs = {} if column.rules is None else self._by_rules(x, column.rules)
         for way in self._ways(f, x, column) if column.rules is None else []:
             for z in way:
@@ -406,11 +407,11 @@ class Reach(dict):
                 ways = [(min(v, high) for v in (*cuts, high)), ()]
             if column.integer:  # the last whole number below, the first one above
                 ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
-        return [*(filter(column.allows, way) for way in ways), [inf]]
+        return [*(filter(column.allows, way) for way in ways), () if column.blank is None else (inf,)]
 
     def cost(self, f: int, z: float) -> Cost | None:
         """Return what it costs to bring a feature to a value that it may have; None if nobody can."""
-        x, column = self.row[f], self.attacker.columns.get(f, self.attacker.usual)
+        x, column = self.row[f], self._column(f)
         if z == x:
             return FREE
         if column.rules is not None:
@@ -465,8 +466,22 @@ class Reach(dict):
         """Tell whether the attacker can pay for a value in each of the regions."""
         if not self.has_budget:
             return True
-        self.charge(sum(map(len, box.values())))
-        return self.pays([min(map(self.costs[f].__getitem__, region)) for f, region in box.items()])
+        self.charge(len(box))
+        return self.pays([cost for f, region in box.items() if (cost := self._cheapest(f, region)) is not FREE])
+
+    def _cheapest(self, f: int, region: Region) -> Cost:
+        """Return the least cost of a region's values."""
+        x, costs = self.row[f], self.costs[f]
+        place = bisect_left(region, x)
+        if place < len(region) and region[place] == x:
+            return FREE
+        if not self._column(f).rules:  # then it is a neighbour of the row's value, or to go missing, which comes last
+            region = (*region[max(place - 1, 0) : place + 1], region[-1])
+        self.charge(len(region))
+        return min(map(costs.__getitem__, region))
+
+    def _column(self, f: int) -> Column:
+        return self.attacker.columns.get(f, self.attacker.usual)
 
     def pays(self, costs: list[Cost]) -> bool:
         """Tell whether costs are within the budget together."""
