@@ -1,22 +1,28 @@
 """What dask adds and costs: two worker processes against one process, a worker that is killed, many tiny partitions.
 
+With ``same``, all that certifies rows is asked for the same findings: threads, blocks, dask's schedulers with several
+chunkings, and the command line.
+
 python benchmarks/dask_rates.py                          small, two minutes
 python benchmarks/dask_rates.py --rows 2000000 --partitions 10000 --megabytes 100
-... --only rates killed tiny sent
+... --only rates killed tiny sent same
 """
 
 import argparse
 import os
 import pickle
 import signal
+import tempfile
 import time
 
+import dask
 import numpy as np
+import pandas
 from dask import array as da
 from distributed import Client, LocalCluster
 
 from certiforest import Attacker, Certifier, Nodes, TreeEnsemble, certify
-from streams import ATTACKERS, load, train
+from streams import ATTACKERS, load, run, train
 
 
 def jittered(X, y, n_rows, seed=0):
@@ -102,6 +108,46 @@ def count_bytes_sent(client, X, y, options):
     )
 
 
+def compare_findings(client, X, y, options):
+    """Bit by bit what several ways to certify the same rows find, radii included."""
+    for kind, n in (("quick", options.rows), ("boosted", options.rows // 10)):
+        norm, eps = ATTACKERS[kind]
+        certifier = Certifier(train(kind, X, y), Attacker(norm, eps), radius=True, time_limit=0)
+        rows, labels = jittered(X, y, n)
+        expected = certifier(rows, labels)
+        found = {
+            "command line": command_line(certifier.ensemble, rows, labels, norm, eps, "--radius", "--time-limit", 0),
+            "13 blocks": pandas.concat([certifier(*pair) for pair in zip(*split(13, rows, labels), strict=True)]),
+        }
+        for scheduler in ("threads", "processes", "distributed"):
+            for size in (n // 7 + 1, (1, n // 3, n - n // 3 - 1)):
+                with dask.config.set(scheduler=scheduler):
+                    chunks = da.from_array(rows, chunks=(size, -1)), da.from_array(labels, chunks=(size,))
+                    asked = {"radius": True, "time_limit": 0}
+                    lazy = certify(certifier.ensemble, *chunks, certifier.attacker, **asked)
+                    found[f"dask, {scheduler}, chunks of {size}"] = pandas.DataFrame(lazy.found.compute())
+        for name, frame in found.items():
+            shared = [column for column in expected if column in frame]
+            same = len(frame) == n and all(
+                map(np.array_equal, frame[shared].T.to_numpy(), expected[shared].T.to_numpy())
+            )
+            print(f"{kind}, {n:,} rows, {name}: {len(shared)} columns {'equal' if same else 'NOT EQUAL'}")
+
+
+def split(n_blocks, *arrays):
+    return [np.array_split(array, n_blocks) for array in arrays]
+
+
+def command_line(model, rows, labels, norm, eps, *options):
+    """Return what the command line writes about rows in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/model.json")
+        pandas.DataFrame(rows).rename(columns=str).assign(label=labels).to_parquet(f"{folder}/rows.parquet")
+        words = ["certify", f"{folder}/model.json", f"{folder}/rows.parquet", "--target", "label", "--norm", norm]
+        run([*words, "--eps", eps, "--out", f"{folder}/found.parquet", *options])
+        return pandas.read_parquet(f"{folder}/found.parquet")
+
+
 def loopback_bytes():
     """Return how many bytes all processes of this machine have sent to each other."""
     with open("/proc/net/dev") as file:
@@ -124,7 +170,10 @@ def main():
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--megabytes", type=float, default=5)
-    steps = {"rates": compare_rates, "killed": kill_a_worker, "tiny": count_overhead, "sent": count_bytes_sent}
+    steps = {
+        "rates": compare_rates, "killed": kill_a_worker, "tiny": count_overhead, "sent": count_bytes_sent,
+        "same": compare_findings,
+    }  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=steps, default=list(steps))
     options = parser.parse_args()
     X, y = load(options.table)

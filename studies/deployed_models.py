@@ -36,8 +36,8 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, OrdinalEncoder, S
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, as_ensemble, certify
+from certiforest.formats.agreement import threshold_rows
 from certiforest.formats.catboost_models import with_texts
-from certiforest.formats.proof import threshold_rows
 
 N_NUMBERS, N_CATEGORIES, EPS = 8, 12, 0.05
 NUMBERS = [f"n{f}" for f in range(N_NUMBERS)]

@@ -24,7 +24,7 @@ import xgboost
 
 from certiforest import Attacker, as_ensemble, certify
 from certiforest.data.datasets import load_dataset
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 EPS = (0.005, 0.01, 0.015)
 N_ROWS, BLOCK = 100_000, 4_000

@@ -2,6 +2,8 @@
 
 import pytest
 from hypothesis import settings
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import minmax_scale
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest.cli import main
@@ -9,6 +11,15 @@ from certiforest.cli import main
 # The first example of a test may compile kernels: how long one takes says nothing.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def cancer():
+    """Return rows of breast_cancer, scaled, and their labels; nobody may write to them."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = minmax_scale(X)
+    X.flags.writeable = y.flags.writeable = False
+    return X, y
 
 
 @pytest.fixture(params=["pandas", "polars"])

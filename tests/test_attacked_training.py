@@ -6,39 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer
-from sklearn.preprocessing import minmax_scale
 
-from certiforest import (
-    Attacker,
-    LargeSpreadAdditiveClassifier,
-    LargeSpreadBoostingClassifier,
-    LargeSpreadForestClassifier,
-    RobustBoostingClassifier,
-    certify,
-)
+from certiforest import Attacker, LargeSpreadForestClassifier, certify
 from certiforest.training.additive_kernels import worst_cell
 from certiforest.training.additive_values import cut_features
 from certiforest.tuning import robust_accuracy
+from trainers import small_trainers
 
-TRAINERS = {
-    "grown forest": lambda **p: LargeSpreadForestClassifier(15, 4, **({"eps": 0.06, "random_state": 0} | p)),
-    "pruned forest": lambda **p: LargeSpreadForestClassifier(
-        5, 4, method="prune", **({"eps": 0.02, "random_state": 0, "on_shortfall": "keep"} | p)
-    ),
-    "boosting": lambda **p: LargeSpreadBoostingClassifier(15, **({"eps": 0.06, "random_state": 0} | p)),
-    "boosting, one budget": lambda **p: LargeSpreadBoostingClassifier(
-        10, norm=1, **({"eps": 0.2, "random_state": 0} | p)
-    ),
-    "robust boosting": lambda **p: RobustBoostingClassifier(15, 5, 0.2, **({"eps": 0.06, "random_state": 0} | p)),
-    "additive": lambda **p: LargeSpreadAdditiveClassifier(8, **({"eps": 0.2, "n_epochs": 40, "random_state": 0} | p)),
-}
+TRAINERS = small_trainers(0.06, 0.02, 0.06, 0.2, 0.06, 0.2)
 
 
 @pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return minmax_scale(X), np.where(y == 0, "malignant", "benign")
+def cancer(cancer):
+    X, y = cancer
+    return X, np.where(y == 0, "malignant", "benign")
 
 
 @pytest.mark.parametrize("kind", TRAINERS)

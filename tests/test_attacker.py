@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from certiforest import Attacker
 from certiforest.attack.attacker import AttackerError
-from certiforest.ensemble.numbers import shown
+from certiforest.words import shown
 
 
 @pytest.mark.parametrize(

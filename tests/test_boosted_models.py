@@ -10,9 +10,9 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from certiforest import ModelError, TreeEnsemble, as_ensemble
 from certiforest.cli import main
 from certiforest.formats import score_table
+from certiforest.formats.agreement import check_agreement, threshold_rows
 from certiforest.formats.float32_rows import parse_single
 from certiforest.formats.lightgbm_models import ZERO
-from certiforest.formats.proof import prove, threshold_rows
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK, parse_xgboost
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
@@ -136,7 +136,7 @@ def test_a_wrong_comparison_is_found_by_the_proof():
         with pytest.raises(
             ModelError, match=r"Expected the translation of this XGBClassifier to .* x\[0\] = "
         ) as caught:
-            prove(
+            check_agreement(
                 wrong, "XGBClassifier", model.predict, lambda X: model.predict(X, output_margin=True), dtype=np.float32
             )
         assert caught.value.row.shape == (4,)

@@ -50,12 +50,6 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 @pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return minmax_scale(X), y
-
-
-@pytest.fixture(scope="module")
 def iris():
     X, y = load_iris(return_X_y=True)
     return minmax_scale(X), y

@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.category_hashes import HASHES, hash_of, text_of
 from certiforest.ensemble.rows import RowError
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box", "bay", "fig"])

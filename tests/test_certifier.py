@@ -133,6 +133,21 @@ def test_radii_after_all_verdicts(case):
         certifier.measure(X, found)
 
 
+def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
+    ensemble, X, y = case
+    certifier = Certifier(ensemble, ATTACKER, radius=True, witness=True)
+    other = certifier.asking(witness=True)
+    expected = certify(ensemble, X, y, ATTACKER, witness=True)
+    made, prepare = [], certiforest.certifier.Prepared
+    monkeypatch.setattr("certiforest.certifier.Prepared", lambda *given: made.append(1) or prepare(*given))
+    assert other.certify(X, y) == expected
+    assert (certifier.certify(X, y).radius > 0).all()
+    assert other.asking().certify(X, y).witness is None
+    assert len(made) == 1
+    with pytest.raises(ValueError, match="margin=0 where a radius is asked for"):
+        Certifier(ensemble, ATTACKER, margin=0.1).asking(radius=True)
+
+
 def test_refusals(case):
     ensemble, X, _ = case
     with pytest.raises(TypeError, match="Expected an Attacker"):

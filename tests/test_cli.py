@@ -502,6 +502,16 @@ def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_model_is_kept_when_certifying_held_out_rows_is_interrupted(run, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Certifier, "certify", interrupt)
+    words = ("train", "breast_cancer", "--eps", "0.02", "--trees", "3", "--out", tmp_path / "kept.json")
+    assert run(*words)[0] == 130
+    assert TreeEnsemble.load(tmp_path / "kept.json").n_trees == 3
+
+
 @pytest.mark.parametrize("words", [["--help"], ["certify", "model.json", "breast_cancer", "--eps", "0.01"]])
 def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
     stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=30, classes=[0, 1])

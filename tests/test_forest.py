@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, minmax_scale
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import Attacker, certify, has_large_spread
@@ -46,12 +46,6 @@ if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
 @pytest.mark.filterwarnings("ignore::certiforest.training.growing.GrowthWarning")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return minmax_scale(X), y
 
 
 def small(**options):

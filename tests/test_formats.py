@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify, save_silva
-from certiforest.formats import proof as in_proof
+from certiforest.formats import agreement
 from certiforest.formats.float32_rows import deployed_thresholds
 from certiforest.formats.silva_text import parse_silva
 from shared_data import needs_shared, shared
@@ -120,7 +120,7 @@ def test_sklearn_models_add_up_the_same(case, n_classes):
     model = clone(SUMMING[case]).set_params(random_state=0).fit(X, np.array(list("abcd"))[y])
     ensemble = as_ensemble(model)
     assert ensemble.combine == "sum"
-    rows = np.vstack([X, in_proof.threshold_rows(ensemble, 4_000, seed=3)])
+    rows = np.vstack([X, agreement.threshold_rows(ensemble, 4_000, seed=3)])
     if hasattr(model, "estimators_"):
         trees = np.ravel(model.estimators_).tolist()
         rows = np.vstack([rows, threshold_rows(SimpleNamespace(estimators_=trees), X)])

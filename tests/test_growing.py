@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from certiforest import Attacker, LargeSpreadForestClassifier, certify, has_large_spread
 from certiforest.training.estimator import ConstantWarning
-from certiforest.training.grower import Ground
+from certiforest.training.grower import GrowthData
 from certiforest.training.growing import GrowthWarning, _deal_features, grow_forest
 
 
@@ -114,8 +114,8 @@ def test_constant_rows_and_one_class_make_single_leaves():
 
 def test_features_are_dealt_to_as_many_trees_as_fit():
     X = np.column_stack([np.linspace(0, 1, 50), np.linspace(0, 0.3, 50), np.zeros(50), np.linspace(0, 1, 50)])
-    ground = Ground.of(X, Attacker(np.inf, 0.2, frozen=[3]))
-    allowed = _deal_features(ground, 10, np.random.default_rng(0))
+    data = GrowthData.of(X, Attacker(np.inf, 0.2, frozen=[3]))
+    allowed = _deal_features(data, 10, np.random.default_rng(0))
     assert allowed.sum(axis=0).tolist() == [3, 1, 0, 10]  # more than 0.4 apart on [0, 1]: three; constant: none
     hands = allowed.sum(axis=1)
     assert hands.max() - hands.min() <= 1

@@ -13,11 +13,9 @@ from sklearn.utils import get_tags
 
 from certiforest import (
     Attacker,
-    LargeSpreadAdditiveClassifier,
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
     Nodes,
-    RobustBoostingClassifier,
     TreeEnsemble,
     Verdict,
     as_ensemble,
@@ -26,19 +24,9 @@ from certiforest import (
 from certiforest.training.binning import bin_features
 from certiforest.training.split_kernels import CHANCE
 from certiforest.training.worst_case import WorstCase
+from trainers import small_trainers
 
-TRAINERS = {
-    "grown forest": lambda **p: LargeSpreadForestClassifier(9, 4, **({"eps": 0.02, "random_state": 0} | p)),
-    "pruned forest": lambda **p: LargeSpreadForestClassifier(
-        5, 4, method="prune", **({"eps": 0.01, "random_state": 0, "n_orders": 2, "on_shortfall": "keep"} | p)
-    ),
-    "boosting": lambda **p: LargeSpreadBoostingClassifier(15, **({"eps": 0.02, "random_state": 0} | p)),
-    "boosting, one budget": lambda **p: LargeSpreadBoostingClassifier(
-        6, norm=1, **({"eps": 0.05, "random_state": 0} | p)
-    ),
-    "robust boosting": lambda **p: RobustBoostingClassifier(15, 5, 0.2, **({"eps": 0.02, "random_state": 0} | p)),
-    "additive": lambda **p: LargeSpreadAdditiveClassifier(8, **({"eps": 0.1, "n_epochs": 40, "random_state": 0} | p)),
-}
+TRAINERS = small_trainers(0.02, 0.01, 0.02, 0.05, 0.02, 0.1)
 
 
 @pytest.fixture(scope="module")

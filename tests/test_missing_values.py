@@ -18,7 +18,7 @@ import aside_referee
 from certiforest import Attacker, Certificates, ModelError, TreeEnsemble, as_ensemble, audit, certify, save_onnx
 from certiforest.cli import main
 from certiforest.ensemble.rows import RowError
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 
 def holed(data, share=0.3):

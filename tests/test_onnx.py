@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from certiforest import ModelError, TreeEnsemble, as_ensemble, save_onnx
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 X, Y = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(9, random_state=0).fit(X, Y)

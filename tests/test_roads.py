@@ -64,6 +64,38 @@ def test_time_runs_out_honestly(monkeypatch):
     assert outcomes.count(-1) > 5
 
 
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_row_is_decided_once_also_where_a_proof_is_kept(monkeypatch, seconds):
+    rng, asked, n_proofs = random.Random(f"once {seconds}"), [], 0
+    decide = Roads.decide
+
+    def counting(self, x, clock, **options):
+        asked.append(1)
+        return decide(self, x, clock, **options)
+
+    monkeypatch.setattr(Roads, "decide", counting)
+    for _ in range(150):
+        case = random_case(rng, apart=False)
+        question = ensemble_of(case), [case.x], None, attacker_of(case)
+        plain = certify(*question, time_limit=seconds)
+        asked.clear()
+        proved = certify(*question, time_limit=seconds, proof=True)
+        assert len(asked) == 1
+        assert plain.stable[0] in (-1, proved.stable[0])
+        n_proofs += proved.proof[0] is not None
+        assert proved.proof[0] is None or proved.stable[0] == 1
+        assert proved.proof[0] is not None or proved.stable[0] < 1 or seconds == 0
+    assert n_proofs > 20
+
+
+def test_seconds_that_a_row_has_spent_are_not_spent_again():
+    clock = Clock(1000.0)
+    assert clock.start(spent=400.0).spent >= 400.0
+    assert clock.start(spent=400.0).left <= 600.0
+    assert clock.start(spent=1000.0).is_up
+    assert not clock.start(spent=1000.0, at_least=2000.0).is_up
+
+
 @pytest.mark.parametrize("combine", ["vote", "sum"])
 @pytest.mark.parametrize("chunk", range(4))
 def test_every_generated_case_is_decided(chunk, combine):

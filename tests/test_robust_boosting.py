@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -21,12 +21,6 @@ from certiforest.training.worst_case import WorstCase
 @parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return minmax_scale(X), y
 
 
 def small(**options):

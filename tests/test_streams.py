@@ -229,7 +229,8 @@ def test_ctrl_c_keeps_finished_rows(run, model, frame, tmp_path, monkeypatch, n_
         Interrupting(patch, n_rows)
         code, _, err = run(*arguments, tmp_path / "found.csv", "--report", report)
     assert code == 130
-    assert "found.csv.parts: the same command goes on from there" in err
+    more = f", with --force to replace {report}, "
+    assert f"found.csv.parts: the same command{more}goes on from there" in " ".join(err.split())
     assert not (tmp_path / "found.csv").exists()
     with np.load(next((tmp_path / "found.csv.parts").glob("open-*.npz"))) as kept:
         n_done = int((kept["method"] != "none").sum())
@@ -244,6 +245,34 @@ def test_ctrl_c_keeps_finished_rows(run, model, frame, tmp_path, monkeypatch, n_
     for findings in (again, whole):
         del findings["origin"]
     assert again == whole
+
+
+@pytest.mark.parametrize("more", [["--radius"], ["--witness"], ["--radius", "--witness"]])
+def test_a_killed_run_keeps_radii_and_witnesses_of_pieces(run, model, frame, tmp_path, monkeypatch, more):
+    data = write(frame, tmp_path / "rows.csv")
+    assert run(*words(model, data, *more, "--out", tmp_path / "whole.csv"))[0] == 0
+    monkeypatch.setattr(streaming, "PIECE", 1)
+    monkeypatch.setattr(streaming, "KEEP_EVERY", 0.0)
+    asked = []
+
+    def measure(*arguments, **options):
+        asked.append(len(arguments[1]))
+        if len(asked) == 3:
+            raise SystemExit(9)
+        return found_by(*arguments, **options)
+
+    found_by = streaming._measure
+    with monkeypatch.context() as patch:
+        patch.setattr(streaming, "_measure", measure)
+        run(*words(model, data, *more, "--out", tmp_path / "found.csv"))
+    assert asked == [1, 1, 1]
+    with np.load(next((tmp_path / "found.csv.parts").glob("open-*.npz"))) as kept:
+        if "--radius" in more:
+            assert ((kept["radius"] > 0) | (kept["radius_upper"] < np.inf)).sum() == 2
+        else:
+            assert (~np.isnan(kept["witness"]).all(axis=1)).sum() == 2
+    assert run(*words(model, data, *more, "--out", tmp_path / "found.csv"))[0] == 0
+    assert (tmp_path / "found.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_many_files(run, refuse, model, frame, tmp_path, small_blocks):

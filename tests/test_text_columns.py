@@ -1,6 +1,7 @@
 """Text columns of CSV and Parquet files for models that have categories: read, certified, and written back as text."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -144,3 +145,12 @@ def test_columns_that_a_pipeline_drops(run, tmp_path):
     assert (found["prediction"] == model.predict(frame)).all()
     broken = found["stable"] == 0
     assert (found["witness_name"][broken] == frame["name"][broken]).all()
+
+
+def test_units_are_read_from_a_table_with_text(run, tmp_path):
+    path, _, frame = made("encoder", tmp_path)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    words = ("certify", path, tmp_path / "rows.csv", "--eps", 0.1, "--scale-from", tmp_path / "rows.csv", "--json")
+    code, out, error = run(*words)
+    assert code == 0, error
+    assert json.loads(out)["attacker"]["scale"][0] == frame["a"].max() - frame["a"].min()

@@ -23,8 +23,8 @@ from certiforest import (
     as_ensemble,
     certify,
 )
+from certiforest.formats.agreement import threshold_rows
 from certiforest.formats.opened import log_odds
-from certiforest.formats.proof import threshold_rows
 
 X, Y = load_breast_cancer(return_X_y=True)
 Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.15, 1 - Y, Y)  # probabilities of all sizes

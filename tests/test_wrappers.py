@@ -29,7 +29,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PowerTransformer, 
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, LargeSpreadForestClassifier, ModelError, as_ensemble, certify
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 X, Y = load_breast_cancer(return_X_y=True)
 Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.1, 1 - Y, Y)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,16 @@ from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_attacked
 from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
+from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Method, about_now
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look import FirstLook
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.radius import bound_radii, measure
+from certiforest.verification.radius import bound_radii, find_radius
 from certiforest.verification.roads import Roads
 from certiforest.verification.sums import Sums
 from certiforest.verification.votes import VisitOrder, Votes
@@ -46,12 +47,39 @@ class SpreadError(ValueError):
     """An exact verdict for every row was required, and the spread of the ensemble is too small for that."""
 
 
-class Ready(NamedTuple):
-    """What is made once from an ensemble and an attacker, and asked for every row."""
+class Ready:
+    """What is made once from an ensemble and an attacker, when the first rows come, and asked for every row.
 
-    prepared: Prepared
-    rule: Votes | Sums
-    roads: Roads
+    It pickles as what it is made from.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> None:
+        self._made_from = ensemble, attacker, margin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ready, self._made_from
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The ensemble against the attacker."""
+        ensemble, attacker, _ = self._made_from
+        return Prepared(ensemble, attacker)
+
+    @cached_property
+    def screen(self) -> Votes | Sums:
+        """What decides whole blocks of rows, tree by tree, as far as that goes."""
+        ensemble, _, margin = self._made_from
+        return Votes(self.prepared) if ensemble.combine == "vote" else Sums(self.prepared, margin)
+
+    @cached_property
+    def first_look(self) -> FirstLook:
+        """What settles rows at which trees meet, many at once; no margin is kept."""
+        return FirstLook(self.prepared)
+
+    @cached_property
+    def roads(self) -> Roads:
+        """What decides single rows."""
+        return Roads(self.prepared, self._made_from[2])
 
 
 class Certifier:
@@ -98,29 +126,25 @@ class Certifier:
             raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
         self.ensemble = as_ensemble(model)
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
-        self.radius, self.witness, self.proof = radius, witness, proof
-        if radius and isinstance(self.attacker, RuleAttacker):
-            raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+        self._ask(radius, witness, proof)
         self.attacked = check_attacked(attacked, self.ensemble.classes)
         if require_exact and not has_large_spread(self.ensemble, attacker):
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
+        self.ready = Ready(self.ensemble, self.attacker, self.margin)
 
-    @cached_property
-    def ready(self) -> Ready:
-        """What is made from trees and attacker, when the first rows come."""
-        prepared = Prepared(self.ensemble, self.attacker)
-        rule = Votes(prepared) if self.ensemble.combine == "vote" else Sums(prepared, self.margin)
-        return Ready(prepared, rule, Roads(prepared, self.margin))
+    def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
+        self.radius, self.witness, self.proof = radius, witness, proof
+        if radius and isinstance(self.attacker, RuleAttacker):
+            raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
 
-    @cached_property
-    def first_look(self) -> FirstLook | None:
-        """What settles rows at which trees meet, many at once; None where a margin or proofs are to be kept."""
-        return None if self.margin > 0 or self.proof else FirstLook(self.ready.prepared)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("ready", "first_look")}
+    def asking(self, *, radius: bool = False, witness: bool = False, proof: bool = False) -> Certifier:
+        """Return one that is asked for other things; what is prepared for one is prepared for both."""
+        check_margin(self.margin, self.ensemble, radius)
+        other = copy(self)
+        other._ask(radius, witness, proof)
+        return other
 
     def __call__(self, X: Any, y: Any = None) -> Any:
         """Return findings about a block of rows as a pandas frame; see `Certificates.to_frame`.
@@ -225,15 +249,15 @@ class _Work:
 
     def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out which rows of a block are stable; yield how many more are done."""
-        proof, (_, rule, roads) = self.certifier.proof, self.certifier.ready
+        keep_proof, ready = self.certifier.proof, self.certifier.ready
         x, found = self.rows[block], self.out[block]
-        self.certifier.ready.prepared.check_rows(x, block.start)
-        rule.screen(x, order, self.clock, found.prediction, found.stable)
+        ready.prepared.check_rows(x, block.start)
+        spent = ready.screen.decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
-        found.stable[found.stable == BORDERLINE] = UNDECIDED
-        found.method[:] = np.where(found.stable == UNDECIDED, Method.NONE, Method.COMPOSED)
-        is_open = found.stable == UNDECIDED
-        if proof:
+        found.stable[found.stable == BORDERLINE] = UNKNOWN
+        found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)
+        is_open = found.stable == UNKNOWN
+        if keep_proof:
             is_open |= found.stable == STABLE
         if found.witness is not None:
             is_open |= found.stable == UNSTABLE
@@ -241,33 +265,33 @@ class _Work:
         found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
-        yield from self.look_first(x, found, is_open)
+        if not keep_proof and self.certifier.margin == 0:
+            yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
-            seconds = EASY_SECONDS if is_easy[i] else 0.0
-            if found.stable[i] != STABLE:
-                finding = roads.decide(x[i], self.clock.start(at_least=seconds))
-                if found.stable[i] == UNDECIDED:
-                    found.stable[i], found.method[i] = finding.stable, finding.method
-                elif finding.stable == STABLE:
-                    raise AssertionError(TWO_VERDICTS)
-                if finding.attack is not None and found.witness is not None:
-                    found.witness[i] = finding.attack
-            if found.proof is not None and found.stable[i] == STABLE:
-                found.proof[i] = roads.decide(x[i], self.clock.start(), keep_proof=True).proof
+            clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
+            answer = ready.roads.decide(x[i], clock, keep_proof=keep_proof and found.stable[i] != UNSTABLE)
+            if found.stable[i] == UNKNOWN:
+                found.stable[i], found.method[i] = answer.stable, answer.method
+            elif answer.stable not in (found.stable[i], UNKNOWN):
+                raise AssertionError(TWO_VERDICTS)
+            if found.witness is not None and answer.attack is not None:
+                found.witness[i] = answer.attack
+            if found.proof is not None:
+                found.proof[i] = answer.proof
             found.is_decided[i] = True
             yield 1
 
     def look_first(self, x: NDArray[np.float64], found: _Columns, is_open: NDArray[np.bool_]) -> Iterator[int]:
         """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
         places = np.flatnonzero(is_open)
-        if not len(places) or self.certifier.first_look is None:
+        if not len(places):
             return
-        look = self.certifier.first_look.look(x[places], found.prediction[places], self.clock)
+        look = self.certifier.ready.first_look.look(x[places], found.prediction[places], self.clock)
         for part, stable, method, attack in look:
-            is_known, place = stable != UNDECIDED, places[part]
+            is_known, place = stable != UNKNOWN, places[part]
             if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
                 raise AssertionError(TWO_VERDICTS)
-            is_new = is_known & (found.stable[place] == UNDECIDED)
+            is_new = is_known & (found.stable[place] == UNKNOWN)
             found.stable[place[is_new]], found.method[place[is_new]] = stable[is_new], method[is_new]
             if found.witness is not None:
                 found.witness[place[is_known]] = attack[is_known]
@@ -276,16 +300,15 @@ class _Work:
 
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
-        proof, attacker = self.certifier.proof, self.certifier.attacker
-        prepared, rule, roads = self.certifier.ready
+        keep_proof, attacker, ready = self.certifier.proof, self.certifier.attacker, self.certifier.ready
         x, found = self.rows[block], self.out[block]
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
-        bound_radii(rule, prepared, x, lower, upper)
+        bound_radii(ready.screen, ready.prepared, x, lower, upper)
         spared = self.spared(block)
         lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
-        is_open &= ((lower != upper) | proof) & ~spared
+        is_open &= ((lower != upper) | keep_proof) & ~spared
         found.is_measured[~is_open] = True
         lacks = np.zeros(len(x), bool)
         if found.witness is not None and self.adds_witness:
@@ -293,13 +316,13 @@ class _Work:
         yield int((~is_open & ~lacks).sum())
         for i in np.flatnonzero(is_open | lacks):
             if lacks[i] and found.witness is not None:
-                attack = roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                attack = ready.roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
                 known = _sharpen(
                     found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features
                 )
-                measured = measure(roads, x[i], known, self.clock.start(), keep_proof=proof)
+                measured = find_radius(ready.roads, x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
@@ -395,7 +418,7 @@ class _Columns:
     """What is found out about rows, column by column; a slice of it is a view."""
 
     def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
-        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNDECIDED, np.int8)
+        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNKNOWN, np.int8)
         self.method = np.full(n_rows, Method.NONE, np.int8)
         self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
         self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
@@ -411,7 +434,7 @@ class _Columns:
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Make rows unknown."""
-        self.stable[which], self.method[which] = UNDECIDED, Method.NONE
+        self.stable[which], self.method[which] = UNKNOWN, Method.NONE
         self.radius[which], self.radius_upper[which] = 0.0, math.inf
         if self.witness is not None:
             self.witness[which] = np.nan

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
 from certiforest.verification.certificates import Certificates, Verdict
-from certiforest.verification.tally import Tally
+from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import reason
 
 SPLIT_EVERY = 16  # counts of so many blocks are added up at a time
@@ -99,7 +99,7 @@ def workers(address: str | None, n_workers: int | None) -> Iterator[tuple[Callab
 
 
 @dataclass(frozen=True, eq=False)
-class LazyCertificates:
+class LazyCertificates(Tallied):
     """What will be proved about rows of dask: the attributes of `Certificates`, as dask collections.
 
     Of an array they are arrays with its row chunks; of a frame, series and frames with its index and partitions.
@@ -108,12 +108,10 @@ class LazyCertificates:
     ----------
     found : dask array of records, or dask frame
         All findings about a row together.
-    tally : Tally
-        Counts of rows, to be added up block by block, then group by group.
     """
 
     found: Any
-    tally: Tally
+    _tally: Tally
     _empty: Certificates
 
     def __getattr__(self, name: str) -> Any:
@@ -132,42 +130,14 @@ class LazyCertificates:
     @property
     def verdict(self) -> Any:
         """The `Verdict` of each row of an array, its name for rows of a frame; needs labels."""
-        self._need_labels()
+        self._check_labels()
         names = self.found["verdict"]
         return da.map_blocks(_as_verdicts, names, dtype=object) if isinstance(names, da.Array) else names
 
     @property
-    def correct(self) -> Any:
-        """Whether each row is predicted right; needs labels."""
-        self._need_labels()
-        return self.prediction == self.label
-
-    @property
-    def counts(self) -> dict[Verdict, Any]:
-        """How many rows get each verdict; needs labels."""
-        self._need_labels()
-        return self.tally.counts
-
-    @property
-    def accuracy(self) -> Any:
-        """Share of rows predicted right; needs labels."""
-        self._need_labels()
-        return self.tally.accuracy
-
-    @property
-    def robust_accuracy(self) -> Any:
-        """Share of rows that are proved robust; needs labels."""
-        return self.robust_accuracy_bounds[0]
-
-    @property
-    def robust_accuracy_bounds(self) -> tuple[Any, Any]:
-        """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
-        self._need_labels()
-        return self.tally.robust_accuracy_bounds
-
-    def _need_labels(self) -> None:
-        if not self.tally.has_labels:
-            raise ValueError("Expected labels, got none: pass y to certify to compare predictions with it.")
+    def tally(self) -> Tally:
+        """How many rows of each class come out how, added up block by block, then group by group."""
+        return self._tally
 
     def to_frame(self) -> Any:
         """Return a dask frame: the columns of `Certificates.to_frame`, the index and partitions of the rows."""
@@ -357,14 +327,14 @@ def _count_records(records: NDArray, empty: Certificates) -> NDArray[np.int64]:
     """Count the rows of a block, one row of counts."""
     label = records["label"] if empty.label is not None else None
     found = replace(empty, prediction=records["prediction"], stable=records["stable"], label=label)
-    return Tally.of(found).table.reshape(1, -1)
+    return found.tally.table.reshape(1, -1)
 
 
 def _count_frame(frame: Any, empty: Certificates) -> Any:
     kind = empty.prediction.dtype
     label = frame["label"].to_numpy().astype(kind) if empty.label is not None else None
     prediction, stable = frame["prediction"].to_numpy().astype(kind), frame["stable"].to_numpy()
-    table = Tally.of(replace(empty, prediction=prediction, stable=stable, label=label)).table.reshape(1, -1)
+    table = replace(empty, prediction=prediction, stable=stable, label=label).tally.table.reshape(1, -1)
     return type(frame)(table, columns=[f"count_{i}" for i in range(table.size)])
 
 

@@ -281,18 +281,18 @@ def _contest(
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     prepared = Prepared(ensemble, attacker)
-    local, leads, y = Local(prepared, x, prepared.attacker), prepared.leads, prepared.predict(x)
-    unit, leaf = leads.unit, prepared.ensemble.leaf
+    local, worths, y = Local(prepared, x, prepared.attacker), prepared.worths, prepared.predict(x)
+    unit, leaf = worths.unit, prepared.ensemble.leaf
 
     def add(value: int, rival: int) -> int:
-        return leads.lead(np.array([value]), y, rival) - leads.lead(np.empty(0, np.int64), y, rival)
+        return worths.total(np.array([value]), y, rival) - worths.total(np.empty(0, np.int64), y, rival)
 
     def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
         return leaf[[find_leaf(prepared.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
 
     own, first = leaves_of(x), local.leaves.first
     rivals = [c for c in range(ensemble.n_classes) if c != y]
-    rival = max(rivals, key=lambda c: leads.lead(own, y, c))
+    rival = max(rivals, key=lambda c: worths.total(own, y, c))
     if witness is not None:
         rival = prepared.predict(witness)
     now = [add(value, rival) for value in own.tolist()]
@@ -300,22 +300,22 @@ def _contest(
     for t, tree in enumerate(local.leaves.tree.tolist()):
         values = set(leaf[local.leaves.node[first[t] : first[t + 1]]].tolist())
         worst[tree] = max(add(value, rival) for value in values)
-    base = leads.lead(np.empty(0, np.int64), y, rival)
+    base = worths.total(np.empty(0, np.int64), y, rival)
     need = 1 if rival > y else 0
 
-    def worth(lead: int) -> float:
-        return float(lead * unit)
+    def score(worth: int) -> float:
+        return float(worth * unit)
 
     contest: dict[str, Any] = {
         "rival": str(ensemble.classes[rival]),
         "votes": ensemble.combine == "vote",
-        "lead": -worth(sum(now) + base),
-        "worst_lead": -worth(sum(worst) + base),
+        "lead": -score(sum(now) + base),
+        "worst_lead": -score(sum(worst) + base),
         "each_at_worst_is_enough": sum(worst) + base < need,
-        "lead_on_witness": None if witness is None else -worth(leads.lead(leaves_of(witness), y, rival)),
+        "lead_on_witness": None if witness is None else -score(worths.total(leaves_of(witness), y, rival)),
         "n_moved": sum(a != b for a, b in zip(now, worst, strict=True)),
         "trees": [
-            {"tree": tree, "now": -worth(now[tree]), "worst": -worth(worst[tree])} for tree in range(ensemble.n_trees)
+            {"tree": tree, "now": -score(now[tree]), "worst": -score(worst[tree])} for tree in range(ensemble.n_trees)
         ],
     }
     if witness is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
 from certiforest.report.text import moved
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.certificates import Certificates
 from certiforest.words import counted, shown
 
@@ -75,7 +75,7 @@ def assert_robust(
 
 def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
     """Say which rows fail, the most easily changed first, each with a change that does it."""
-    wrong, open_ = int((mine & ~found.correct).sum()), int((mine & (found.stable == UNDECIDED)).sum())
+    wrong, open_ = int((mine & ~found.correct).sum()), int((mine & (found.stable == UNKNOWN)).sum())
     assert found.attacker is not None
     fragile = np.flatnonzero(mine & found.correct & (found.stable == UNSTABLE))
     lines = []

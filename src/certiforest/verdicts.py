@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-STABLE, UNSTABLE, UNDECIDED = 1, 0, -1
+STABLE, UNSTABLE, UNKNOWN = 1, 0, -1
 
 
 class Verdict(IntEnum):
@@ -38,9 +38,9 @@ _WORDS = {
 class Method(IntEnum):
     """Which road a row took."""
 
-    COMPOSED = 0  #: decided tree by tree: no trees meet, or the row withstands each tree at its worst
+    COMPOSED = 0  #: tree by tree: no trees meet, the row withstands each at its worst, or is itself within the margin
     BOUNDED = 1  #: the worst leaf in reach of each tree, taken together, is not enough for any rival
-    PROVED = 2  #: tables found by message passing decide, or the attack they lead to
+    PROVED = 2  #: tables found by message passing decide, or the attack they lead to; or each single move was tried
     SOLVED = 3  #: the same after cutting what is in reach into parts, or not decided in time
     NONE = 4  #: never looked at: Ctrl-C came before
     SPARED = 5  #: not attacked, by who attacks

@@ -23,11 +23,14 @@ def _shortened(first: list[str], values: Sequence[Any]) -> str:
 
 
 def shown(value: Any, longest: int = 60) -> str:
-    """Return a value as Python writes it, cut where it is long."""
+    """Return a value as Python writes it, in one line, cut where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write numbers of thousands of digits
+        return f"a number of {value.bit_length()} bits"
     try:
-        return cut(repr(value), longest)
-    except ValueError:  # an integer of more digits than Python writes
-        return f"an integer of {value.bit_length()} bits"
+        text = repr(value[:longest] if isinstance(value, (str, bytes, list, tuple)) else value)
+    except (ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return cut(" ".join(text.split()), longest)
 
 
 def cut(text: str, longest: int) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from certiforest import TreeEnsemble
+from certiforest.formats.agreement import check_agreement
 from certiforest.formats.catboost_models import with_texts
 from certiforest.formats.lightgbm_models import PROBABILITY_SLACK as LIGHTGBM_SLACK
-from certiforest.formats.proof import prove
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK as XGBOOST_SLACK
 
 PATIENCE = 20  # seconds for the library; it may loop for ever
@@ -137,7 +137,7 @@ class Library:
         slack = {"X": XGBOOST_SLACK, "L": max(LIGHTGBM_SLACK.values())}.get(kind[0], 0.0)
         try:
             dtype = np.float32 if kind[0] == "X" else np.float64
-            prove(ensemble, kind, predict, lambda rows: ask(rows)[1], dtype=dtype, slack=slack, n_rows=256)
+            check_agreement(ensemble, kind, predict, lambda rows: ask(rows)[1], dtype=dtype, slack=slack, n_rows=256)
         except _RefusedError as error:
             return str(error)
         return None

@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 from certiforest import ModelError, TreeEnsemble, as_ensemble
-from certiforest.formats.proof import threshold_rows
+from certiforest.formats.agreement import threshold_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does, when this file is run by itself
 from hostile.alterations import alter

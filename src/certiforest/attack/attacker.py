@@ -32,13 +32,14 @@ from certiforest.attack.parameters import (
     check_scale,
     documented,
     documented_scale,
-    listed,
     per_feature,
     read_bound,
     written,
+    written_option,
 )
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import Immutable, shown
+from certiforest.ensemble.numbers import Immutable
+from certiforest.words import shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 DOWN, UP = 0, 1
@@ -149,12 +150,16 @@ class Attacker(Immutable):
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
-        parts += [f"{name}={listed(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None]
+        parts += [
+            f"{name}={written_option(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None
+        ]
         return f"Attacker({', '.join(parts)})"
 
     def with_eps(self, eps: float) -> Attacker:
         """Return the same attacker with another budget."""
-        return self.replace(eps=eps)
+        same = object.__new__(type(self))
+        same._set(**{**vars(self), "eps": check_eps(eps, self.norm)})
+        return same
 
     def replace(self, **changes: Any) -> Attacker:
         """Return the same attacker with other parameters."""
@@ -310,12 +315,12 @@ class Attacker(Immutable):
         return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
 
     @property
-    def is_told(self) -> bool:
-        """Whether the attacker was told what it costs to change a category, or to blank and fill."""
+    def can_jump(self) -> bool:
+        """Whether values can change otherwise than along numbers: to another category, to a blank, from a blank."""
         return bool(self.categories) or self.missing is not None
 
-    def told_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what it costs to change a category of a model, and to blank or fill a value: inf where nobody can.
+    def jump_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what jumps cost: to change a category of a model, and to blank or fill a value; inf where nobody can.
 
         Returns
         -------

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from certiforest.attack.columns import AttackerError
-from certiforest.ensemble.numbers import shown
 from certiforest.files import check_readable, write_atomically
+from certiforest.words import shown
 
 FORMAT, FORMAT_VERSION = "certiforest attacker", 1
 Read = TypeVar("Read")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.numbers import is_number, owned, shown
+from certiforest.ensemble.numbers import is_number, owned
+from certiforest.words import shown
 
 Column = int | str
 WAYS = ("up", "down", "both")
@@ -25,9 +26,10 @@ def check_columns(columns: Any, option: str) -> NDArray | tuple[Column, ...] | N
         return None
     given: Any = None
     if hasattr(columns, "__iter__") and not isinstance(columns, (str, bytes, dict)):
-        given = list(columns)
-        if not given:
-            return owned(np.empty(0, np.int64))
+        given = columns.tolist() if isinstance(columns, np.ndarray) else list(columns)
+        is_plain = set(map(type, given)) <= {int}  # as nearly always, and there may be thousands
+        if is_plain and 0 <= min(given, default=0) <= max(given, default=0) < 2**31:
+            return owned(np.array(given, np.int64))
         if all(isinstance(column, (bool, np.bool_)) for column in given):
             return owned(np.array(given, bool))
     if given is None or not all(map(_is_column, given)):

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.columns import AttackerError, Column
-from certiforest.ensemble.numbers import InexactError, exact_floats, is_number, owned, shown
+from certiforest.ensemble.numbers import InexactError, exact_floats, is_number, owned
+from certiforest.words import shown
 
 LARGEST_FINITE_NORM = 100
 LONGEST_REPR = 8  # numbers of one option that repr shows
@@ -98,13 +99,13 @@ def per_feature(values: NDArray, n_features: int, name: str) -> NDArray:
     return np.broadcast_to(values, n_features).copy()
 
 
-def listed(option: Any) -> str:
+def written_option(option: Any) -> str:
     """Return how repr shows an option."""
     if isinstance(option, np.ndarray):
         words = [str(value).removesuffix(".0") for value in np.ravel(option)[:LONGEST_REPR].tolist()]
         return f"[{', '.join(words)}{', ...' if option.size > LONGEST_REPR else ''}]" if option.ndim else words[0]
     if isinstance(option, tuple) and isinstance(option[0], np.ndarray):
-        return f"({', '.join(listed(half) for half in option)})"
+        return f"({', '.join(written_option(half) for half in option)})"
     if isinstance(option, tuple):  # columns, or groups of them
         return str([list(entry) if isinstance(entry, tuple) else entry for entry in option])
     return repr(option)

@@ -41,3 +41,17 @@ def ceil_difference(a, b):
     """Return the smallest float that is not below ``a - b``."""
     d, e = difference(a, b)
     return successor(d) if e > 0.0 else d
+
+
+@kernel
+def find_fraction(X, is_whole):
+    """Return row and column of the first number that is not whole where it should be, (-1, -1) if there is none."""
+    for row in range(X.shape[0]):
+        x, n_fractions = X[row], 0
+        for f in range(len(x)):  # without a way out in between, the compiler takes several at once
+            n_fractions += is_whole[f] & (x[f] > np.floor(x[f]))
+        if n_fractions:
+            for f in range(len(x)):
+                if is_whole[f] and x[f] > np.floor(x[f]):
+                    return row, f
+    return -1, -1

@@ -21,7 +21,8 @@ from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.attack.attacker_file import read_file, without_header, write_file
 from certiforest.attack.columns import AttackerError, Column, check_apart, find_columns
 from certiforest.attack.parameters import check_eps
-from certiforest.ensemble.numbers import is_number, shown
+from certiforest.ensemble.numbers import is_number
+from certiforest.words import shown
 
 ENTRIES = {"pre", "post", "cost", "is_numerical"}
 MOST_VALUES = 100_000  # that one column may take

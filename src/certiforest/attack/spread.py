@@ -72,9 +72,10 @@ def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) 
         node, feature, value = node[keep], feature[keep], value[keep]
         in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
         feature, value = standing[feature], np.where(in_group, 0.0, value)
-    order = np.lexsort((value, feature))
-    node = node[order]
-    return Thresholds(feature[order], value[order], ensemble.tree_of_node[node], node)
+        if is_whole.any() or in_group.any():
+            order = np.lexsort((node, value, feature))
+            node, feature, value = node[order], feature[order], value[order]
+    return Thresholds(feature, value, ensemble.tree_of_node[node], node)
 
 
 def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
@@ -86,19 +87,19 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     Features that are whole are measured as if they were not.
     """
     attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    by_told = _told_spread(ensemble, attacker)
+    by_jump = _jump_spread(ensemble, attacker)
     feature, value, tree, _ = sorted_thresholds(ensemble, attacker.with_eps(0))
     # The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
-        return by_told if by_told is None or attacker.norm != 0 else Fraction(1)
+        return by_jump if by_jump is None or attacker.norm != 0 else Fraction(1)
     if attacker.menu_columns:  # who moves by rules may go anywhere
         return Fraction(0)
     shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
     near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]
     if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
-    others = [2 / attacker.group_scale(g) for g in shared] + ([] if by_told is None else [by_told])
+    others = [2 / attacker.group_scale(g) for g in shared] + ([] if by_jump is None else [by_jump])
     if near.size == 0:
         return min(others)
     down, up = (attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features))[:, feature[near]]
@@ -121,23 +122,23 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     return min([*gaps, *others])
 
 
-def _told_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float64]:
-    """Return what it costs to turn any split on a column, by category or by blank, shape (n_features,)."""
-    return np.minimum(*attacker.told_costs(ensemble))
+def _jump_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float64]:
+    """Return what it costs to turn any split on a column by a jump, shape (n_features,); see `Attacker.can_jump`."""
+    return np.minimum(*attacker.jump_costs(ensemble))
 
 
 def _can_turn(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.bool_]:
     """Return on which columns an attacker can turn any split so, shape (n_features,)."""
-    if not attacker.is_told:
+    if not attacker.can_jump:
         return np.zeros(ensemble.n_features, bool)
-    return np.array([attacker.affords(cost) for cost in _told_costs(ensemble, attacker).tolist()], bool)
+    return np.array([attacker.affords(cost) for cost in _jump_costs(ensemble, attacker).tolist()], bool)
 
 
-def _told_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
-    """Return twice the least cost of turning any split on a column that several trees test; see `_told_costs`."""
-    if not attacker.is_told:
+def _jump_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
+    """Return twice the least cost of turning any split on a column that several trees test; see `_jump_costs`."""
+    if not attacker.can_jump:
         return None
-    costs = _told_costs(ensemble, attacker)
+    costs = _jump_costs(ensemble, attacker)
     split = np.flatnonzero((ensemble.feature >= 0) & (costs < math.inf)[ensemble.feature])
     pairs = np.unique(np.stack([ensemble.feature[split], ensemble.tree_of_node[split]]), axis=1)
     column, n_trees = np.unique(pairs[0], return_counts=True)

@@ -106,7 +106,8 @@ def certify(
         if report is not None and run.n_done:
             console.say(f"Report: {report}")
     if run.is_interrupted:
-        for line in run.how_to_go_on:
+        written = report if run.n_done and not output.force else None
+        for line in run.how_to_go_on(replacing=written):
             console.complain(line)
         raise typer.Exit(INTERRUPTED)
     is_below = False

@@ -42,7 +42,7 @@ from certiforest.words import cut, feature_name
 
 @dataclass(frozen=True)
 class Question:
-    """Rows, and the attacker from whom a model is to protect them."""
+    """Rows in memory, and the attacker from whom a model is to protect them: for `report`, `explain`, `compare`."""
 
     model: str
     ensemble: TreeEnsemble
@@ -50,9 +50,8 @@ class Question:
     attacker: Attacker
     options: CertifyingOptions
 
-    def answer(self, *, radius: bool, witness: bool, proof: bool = False, title: str = "Certifying") -> Run:
-        """Certify the rows."""
-        start = time.perf_counter()
+    def answer(self, *, radius: bool, witness: bool, title: str) -> Certificates:
+        """Certify the rows; Ctrl-C is passed on."""
         with console.progress_bar(title, len(self.rows.X)) as advance:
             found = certify(
                 self.ensemble,
@@ -61,31 +60,13 @@ class Question:
                 self.attacker,
                 radius=radius,
                 witness=witness,
-                proof=proof,
                 attacked=self.options.attacked_labels(self.ensemble),
                 time_limit=self.options.time_limit,
                 n_jobs=self.options.jobs,
                 progress=advance,
             )
         found = replace(found, about={**(found.about or {}), **_origin(self.model, self.rows)})
-        return Run(self.model, self.ensemble, self.rows, self.attacker, found, time.perf_counter() - start)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What was certified, and what came out."""
-
-    model: str
-    ensemble: TreeEnsemble
-    rows: Sample
-    attacker: Attacker
-    found: Certificates
-    seconds: float
-
-    @property
-    def names_for_report(self) -> dict[str, Any]:
-        """What a report calls the model, the data, its rows and features."""
-        return names_for_report(self.model, self.rows)
+        return found.unless_interrupted()
 
 
 def _origin(model: str, rows: Sample) -> dict[str, Any]:
@@ -123,7 +104,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamQuestion:
-    """Rows that come block by block, and the attacker from whom a model is to protect them."""
+    """Rows that come block by block, and the attacker from whom a model is to protect them: for `certify`."""
 
     model: str
     ensemble: TreeEnsemble
@@ -245,13 +226,13 @@ class StreamRun:
             )
         return remarks
 
-    @property
-    def how_to_go_on(self) -> list[str]:
-        """What to tell who pressed Ctrl-C."""
+    def how_to_go_on(self, *, replacing: Path | None) -> list[str]:
+        """Return what to tell who pressed Ctrl-C; a report that was written has to be replaced."""
         parts = self.walk.parts
         if parts is None or not parts.directory.exists():
             return []
-        return [f"What was found is kept in {parts.directory}: the same command goes on from there."]
+        more = "" if replacing is None else f", with --force to replace {replacing},"
+        return [f"What was found is kept in {parts.directory}: the same command{more} goes on from there."]
 
     def findings(self, spread: SpreadFacts) -> dict[str, Any]:
         """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""

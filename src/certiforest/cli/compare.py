@@ -52,9 +52,7 @@ def compare(
             for name, question in zip(names, questions, strict=True)
         ]
     found = [
-        question.answer(
-            radius=out is not None and not question.attacker.menu_columns, witness=False, title=name
-        ).found.unless_interrupted()
+        question.answer(radius=out is not None and not question.attacker.menu_columns, witness=False, title=name)
         for name, question in zip(names, questions, strict=True)
     ]
     comparison = compare(found[0], found[1], (names[0], names[1]), questions[0].rows.row_numbers)

@@ -217,8 +217,8 @@ class CertifyingOptions(AttackerOptions):
             raise InputError(
                 "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
             )
-        table, _ = replace(data, data=str(self.scale_from)).source().open(ensemble.n_features)
-        return Scaling.of(table.with_features(ensemble.feature_names, ensemble.n_features).X).range
+        table, _ = replace(data, data=str(self.scale_from)).source().open_for(ensemble)
+        return Scaling.of(table.X).range
 
     def attacked_labels(self, ensemble: TreeEnsemble) -> list[Any] | None:
         """Return the labels that are attacked."""

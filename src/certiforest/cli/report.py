@@ -35,12 +35,12 @@ def report(
     if not output.as_json:
         output.check_report("--out", out)
         output.check({"--out": out}, [model, data.data])
-    from certiforest.cli.certifying import ask
+    from certiforest.cli.certifying import ask, names_for_report
 
     question = ask(model, data, options)
-    run = question.answer(radius=not question.attacker.menu_columns, witness=True, title="Certifying for the report")
-    found = run.found.unless_interrupted()
-    findings = gather(found, **run.names_for_report)
+    has_radius = not question.attacker.menu_columns
+    found = question.answer(radius=has_radius, witness=True, title="Certifying for the report")
+    findings = gather(found, **names_for_report(question.model, question.rows))
     if output.as_json:
         console.say_json(findings)
         return

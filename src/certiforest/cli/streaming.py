@@ -28,16 +28,21 @@ from certiforest.verification.tally import Tally
 from certiforest.words import feature_name
 
 UNDONE = Method.NONE.name.lower()
+PIECE, KEEP_EVERY = 1024, 60.0  # radii are found so many rows at a time, and kept after so many seconds
 KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", "witness")  # of a block that is not done
 
 
 class Task(NamedTuple):
-    """A block of rows, what is known about them, and the rows about which something is to be found out."""
+    """A block of rows, what is known about them, and the rows about which something is to be found out.
+
+    Several tasks may be about pieces of one block.
+    """
 
     number: int
     rows: Sample
     known: Certificates | None
     todo: NDArray[np.bool_]
+    is_last: bool = True
 
 
 @dataclass
@@ -126,7 +131,7 @@ class Walk:
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
         has_radii = not self.certifier.attacker.menu_columns  # rules have none
-        measurer = self._with(radius=has_radii, witness=True)
+        measurer = self.certifier.asking(radius=has_radii, witness=True)
         with console.progress_bar("Radii and witnesses", len(found)) as advance:
             limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
             if has_radii:
@@ -134,11 +139,6 @@ class Walk:
             else:
                 self.draw.found = measurer.certify(rows.X, found.label, **limits)
         self.is_interrupted = self.draw.found.is_interrupted
-
-    def _with(self, **asked: bool) -> Certifier:
-        certifier = self.certifier
-        options = {"time_limit": certifier.time_limit, "n_jobs": certifier.n_jobs, "attacked": certifier.attacked}
-        return Certifier(certifier.ensemble, certifier.attacker, **asked, **options)  # type: ignore[arg-type]
 
     def _find_verdicts(self, advance: console.Steps) -> None:
         def tasks() -> Iterator[Task]:
@@ -159,7 +159,7 @@ class Walk:
                 advance(int((~todo).sum()))
                 yield Task(number, rows, known, todo)
 
-        certifier = self.certifier if self.certifier.proof else self._with()
+        certifier = self.certifier if self.certifier.proof else self.certifier.asking()
         for task, found in self._results(_certify, certifier, tasks(), advance):
             is_cut = found.is_interrupted if self.certifier.proof else bool((found.method == UNDONE).any())
             self._keep(task, found, is_open=self._has_more or is_cut)
@@ -194,31 +194,58 @@ class Walk:
                 assert kept is not None
                 known = self._certificates(kept.columns)
                 if kept.is_open:
-                    todo = np.ones(len(known), bool)
-                    if known.radius is not None and known.radius_upper is not None:
-                        todo = (known.radius == 0) & (known.radius_upper == np.inf)
-                    if known.witness is not None:
-                        todo |= (known.stable == UNSTABLE) & np.isnan(known.witness).all(axis=1)
+                    known, todo = self._open_rows(known)
                     advance(int((~todo).sum()))
-                    yield Task(number, block.read(*place.before), known, todo)
+                    rows, of_row = block.read(*place.before), np.cumsum(todo) - 1
+                    for first in range(0, max(int(todo.sum()), 1), PIECE):
+                        piece = todo & (first <= of_row) & (of_row < first + PIECE)
+                        yield Task(number, rows, known, piece, first + PIECE >= todo.sum())
                 else:
                     self.draw.update(kept.columns["row"], known)
                     advance(len(known))
                 place.add(len(known))
 
+        kept_at = time.monotonic()
         for task, found in self._results(_measure, self.certifier, tasks(), advance):
-            self._keep(task, found, is_open=found.is_interrupted)
-            self.draw.update(task.rows.row_numbers, found)
+            is_open = found.is_interrupted or not task.is_last
+            if task.is_last or found.is_interrupted or time.monotonic() - kept_at >= KEEP_EVERY:
+                self._keep(task, found, is_open=is_open)
+                kept_at = time.monotonic()
+            if not is_open:
+                self.draw.update(task.rows.row_numbers, found)
+
+    def _open_rows(self, known: Certificates) -> tuple[Certificates, NDArray[np.bool_]]:
+        """Return what is known about a block, with places for all that is asked, and which rows lack something."""
+        n_rows = len(known)
+        columns: dict[str, Any] = {}
+        if self.certifier.radius and known.radius is None:
+            columns = {"radius": np.zeros(n_rows), "radius_upper": np.full(n_rows, np.inf)}
+        if self.certifier.witness and known.witness is None:
+            columns["witness"] = np.full((n_rows, self.certifier.ensemble.n_features), np.nan)
+        known, todo = replace(known, **columns), np.zeros(n_rows, bool)
+        if known.radius is not None and known.radius_upper is not None:
+            todo = (known.radius == 0) & (known.radius_upper == np.inf)
+        if known.witness is not None:
+            todo |= (known.stable == UNSTABLE) & np.isnan(known.witness).all(axis=1)
+        return known, todo
 
     def _results(
         self, function: Callable[..., Certificates], certifier: Certifier, tasks: Iterator[Task], advance: console.Steps
     ) -> Iterator[tuple[Task, Certificates]]:
-        """Have tasks done, several at once; yield them in their order, until Ctrl-C comes."""
+        """Have tasks done, several at once; yield them in their order, until Ctrl-C comes.
+
+        With a task comes all that is found about its block until then.
+        """
         pending: deque[tuple[Task, Any]] = deque()
+        before: tuple[int, Certificates] | None = None
 
         def finish() -> tuple[Task, Certificates]:
+            nonlocal before
             task, future = pending.popleft()
+            if before is not None and before[0] == task.number:
+                task = task._replace(known=before[1])
             found = _merged(task, future.result())
+            before = task.number, found
             self.is_interrupted = self.is_interrupted or found.is_interrupted
             return task, replace(found, ensemble=self.certifier.ensemble, rows=task.rows.X)
 
@@ -258,8 +285,7 @@ class Walk:
 
     def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], Sample]) -> None:
         """Count rows, and put those that belong to it into the sample."""
-        tally = Tally.of(found)
-        self.tally = tally if self.tally is None else self.tally + tally
+        self.tally = found.tally if self.tally is None else self.tally + found.tally
         names, counts = np.unique(found.method, return_counts=True)
         self.roads.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
         wanted = self.draw.wants(row_numbers)
@@ -330,7 +356,8 @@ def _merged(task: Task, found: Certificates) -> Certificates:
     columns: dict[str, Any] = {}
     for name in KEPT:
         new, old = getattr(found, name), getattr(task.known, name)
-        if new is not None:
+        columns[name] = None  # what nobody asked for
+        if new is not None and old is not None:
             columns[name] = old.copy()
             columns[name][task.todo] = new
     return replace(found, **columns)

@@ -30,7 +30,7 @@ def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
     question, walk = run.question, run.walk
     rows, attacker, tally, draw = question.first, question.attacker, walk.tally, walk.draw
     radius = None if draw.found is None else draw.found.radius
-    verdicts = {} if tally is None else _counted(tally, radius)
+    verdicts = {} if tally is None else _in_numbers(tally, radius)
     if radius is not None and len(radius) and not draw.is_all:
         ends = [max(0.5 - draw.half_width, 0.0), min(0.5 + draw.half_width, 1.0)]
         verdicts["median_radius_interval"] = [finite_or_none(_quantile(radius, end)) for end in ends]
@@ -67,10 +67,10 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    return _counted(Tally.of(found), found.radius)
+    return _in_numbers(found.tally, found.radius)
 
 
-def _counted(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]:
+def _in_numbers(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]:
     counts: dict[str, Any] = dict(tally.stability)
     if tally.has_labels:
         bounds = tally.robust_accuracy_bounds

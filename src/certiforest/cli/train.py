@@ -156,6 +156,7 @@ def train(
     seconds = time.perf_counter() - start
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
+    ensemble.save(out, replace=output.force)  # before rows are certified, which may be interrupted
     attacker = attacker.replace(**{name: getattr(estimator.attacker_, name) for name in TRAINED_FOR})
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(out)),
@@ -179,7 +180,6 @@ def train(
         summary["held_out"] = {"n_rows": len(found), **count_verdicts(found)}
         if held_out is not None:
             output.write(held_out, _table_as_csv(table.take(rest)))
-    ensemble.save(out, replace=output.force)
     if output.as_json:
         console.say_json(summary)
     else:

@@ -200,6 +200,17 @@ class Source:
     def _kind_of(self, path: str) -> str | None:
         return self.kind or SUFFIXES.get(Path(path).suffix.lower())
 
+    def open_for(self, ensemble: TreeEnsemble) -> tuple[Table, Scaling | None]:
+        """Return the whole table, with the columns that a model takes, and the scaling of a named dataset."""
+        record = TrainingRecord.read(ensemble.training)
+        table, scaling = self.open(
+            ensemble.n_features,
+            None if record is None else record.first_index,
+            missing=ensemble.missing_left is not None,
+            texts=TextColumns.of(ensemble),
+        )
+        return table.with_features(ensemble.feature_names, ensemble.n_features), scaling
+
     def load(self, ensemble: TreeEnsemble, part: str | None) -> Sample:
         """Return the rows that a model is to be certified on, in its units.
 
@@ -211,15 +222,8 @@ class Source:
         if part is not None:
             check_part(part)
         part = part or ("test" if self.is_named else "all")
+        table, own_scaling = self.open_for(ensemble)
         record = TrainingRecord.read(ensemble.training)
-        first_index = None if record is None else record.first_index
-        table, own_scaling = self.open(
-            ensemble.n_features,
-            first_index,
-            missing=ensemble.missing_left is not None,
-            texts=TextColumns.of(ensemble),
-        )
-        table = table.with_features(ensemble.feature_names, ensemble.n_features)
         if part != "all" and record is not None:
             record.check(table, part)
         row_numbers = rows_of_part(table, part)

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.ensemble.categories import UNSEEN, Codes, are_numbers
 from certiforest.ensemble.category_hashes import HASHES
 from certiforest.ensemble.nodes import ModelError, floats_of
-from certiforest.ensemble.numbers import is_whole, owned, shown
+from certiforest.ensemble.numbers import is_whole, owned
 from certiforest.ensemble.scaling import Scaling
+from certiforest.words import shown
 
 MAX_FEATURES = 2**24  # a row of them takes 128 MB; a small file may claim any number
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble.nodes import ModelError
-from certiforest.ensemble.numbers import InexactError, exact_floats, shown
+from certiforest.ensemble.numbers import InexactError, exact_floats
+from certiforest.words import shown
 
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from certiforest.ensemble.documents import entries, integers, numbers, strings
 from certiforest.ensemble.nodes import ModelError
-from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.scaling import Scaling, ScalingError
+from certiforest.words import shown
 
 if TYPE_CHECKING:
     from certiforest.ensemble.tree_ensemble import TreeEnsemble

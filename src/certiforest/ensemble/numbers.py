@@ -1,4 +1,4 @@
-"""Numbers as they enter: turned into float64 exactly, or refused; and how any value is shown in an error."""
+"""Numbers as they enter: turned into float64 exactly, or refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from certiforest.words import shown
 
 LARGEST_WHOLE = 2**53  # above it, float64 has no longer every whole number
 MOST_THREADS = 10_000
@@ -49,18 +51,6 @@ def is_whole(value: Any) -> bool:
 def is_number_of_threads(value: Any) -> bool:
     """Tell whether a value is a number of threads as scikit-learn has them: below 0, from all cores downwards."""
     return is_whole(value) and value != 0 and abs(value) <= MOST_THREADS
-
-
-def shown(value: Any, longest: int = 60) -> str:
-    """Return how a value is shown in an error: its repr, cut where it is long."""
-    if isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write numbers of thousands of digits
-        return f"a number of {value.bit_length()} bits"
-    try:
-        text = repr(value[:longest] if isinstance(value, (str, bytes, list, tuple)) else value)
-    except (ValueError, RecursionError):
-        text = f"a {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def owned(array: NDArray) -> NDArray:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.category_hashes import HASHES
-from certiforest.ensemble.numbers import InexactError, exact_floats, shown
+from certiforest.ensemble.numbers import InexactError, exact_floats
+from certiforest.words import shown
 
 BLOCK_BYTES = 2**20
 # A slice of a data frame takes time for every column: of wide frames, blocks are larger, up to these limits.

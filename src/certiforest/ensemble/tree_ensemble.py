@@ -424,8 +424,9 @@ class TreeEnsemble(Immutable):
 
     @cached_property
     def number_splits(self) -> NDArray[np.int64]:
-        """The nodes that compare numbers with a threshold."""
-        return np.flatnonzero((self.feature >= 0) & ~np.isnan(self.threshold))
+        """The nodes that compare numbers with a threshold, sorted by feature, then threshold, then node."""
+        node = np.flatnonzero((self.feature >= 0) & ~np.isnan(self.threshold))
+        return node[np.lexsort((self.threshold[node], self.feature[node]))]
 
     @cached_property
     def categorical(self) -> NDArray[np.int32]:

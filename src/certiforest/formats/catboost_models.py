@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.category_hashes import HASHES, text_of
 from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
-from certiforest.ensemble.numbers import shown
 from certiforest.formats.float32_rows import deployed_thresholds, singles
 from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds
 from certiforest.formats.score_table import ScoreTable
+from certiforest.words import shown
 
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
 CATBOOST_BINARY = b"CBM1"

@@ -2,7 +2,7 @@
 
 A translation is remembered for as long as its model lives and is what it was. That is told by the model's whole fitted
 state, taken and hashed on every call: fitting again, adding trees, setting parameters and changing arrays in place are
-all seen. It takes a small part of the time of a translation and its proof.
+all seen. It takes a small part of the time of a translation.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The text is read as data, without LightGBM. Rows are compared in float64, ``x <= v`` goes left, but a number of at most
 1e-35 (as float32) either side of zero is zero to LightGBM; thresholds are moved so that they act the same on rows as
-they are. An object is written to text in memory, read the same way, and proved.
+they are. An object is written to text in memory, read the same way, and compared.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import read_json, sound
-from certiforest.ensemble.numbers import NUMBER, shown
+from certiforest.ensemble.numbers import NUMBER
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
+from certiforest.words import shown
 
 LIGHTGBM_HEADER = b"tree"
 REGRESSION = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")  # the sum is the prediction

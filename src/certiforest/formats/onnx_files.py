@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.files import write_atomically
-from certiforest.formats.proof import prove
+from certiforest.formats.agreement import check_agreement
 
 IR_VERSION, OPSET, TREE_OPSET = 10, 18, 5
 TENSORS = ("nodes_splits", "nodes_modes", "leaf_weights")  # the other attributes are lists of whole numbers
@@ -56,7 +56,7 @@ def save_onnx(ensemble: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    prove(
+    check_agreement(
         ensemble,
         "ensemble to ONNX",
         predict=lambda rows: session.run(["label"], {"X": rows})[0].astype(ensemble.classes.dtype),

@@ -1,4 +1,4 @@
-"""A model as a door hands it over, the threshold that may be put on it, and the way out: proved.
+"""A model as a door hands it over, the threshold that may be put on it, and the way out: compared (`agreement`).
 
 A threshold becomes one more tree, of a single leaf that adds what a sum must reach. Sums and what they are compared
 with stay apart, so that `TreeEnsemble.rounding_bound` knows the sizes of all that a library adds up.
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.ensemble.numbers import is_number, shown
-from certiforest.formats.proof import prove
+from certiforest.ensemble.numbers import is_number
+from certiforest.formats.agreement import check_agreement
+from certiforest.words import shown
 
 LOGISTIC_SLACK = 2.0**-50  # a probability made of a sum in float64: exp, an addition and a division
 
@@ -23,7 +24,7 @@ Function = Callable[[NDArray[np.float64]], Any]
 
 
 class Opened(NamedTuple):
-    """A translated model, and the model's own functions of rows, by which the translation is proved."""
+    """A translated model, and the model's own functions of rows, with which the translation is compared."""
 
     ensemble: TreeEnsemble
     name: str  # of the model, in errors
@@ -40,7 +41,7 @@ class Opened(NamedTuple):
     ask: Function | None = None  # makes of rows what the model takes, where that is something else
 
     def finish(self, threshold: float | None) -> TreeEnsemble:
-        """Put a threshold on the model if there is one, prove the translation and return it."""
+        """Put a threshold on the model if there is one, compare it with the model and return it."""
         if threshold is None and self.is_regressor:
             raise ModelError(
                 "Expected a classifier, or a threshold that makes two classes of what a regressor says, got"
@@ -48,7 +49,9 @@ class Opened(NamedTuple):
             )
         opened = self if threshold is None else self.with_threshold(threshold)
         if opened.predict is not None:
-            prove(opened.ensemble, opened.name, opened.predict, opened.raw, dtype=opened.dtype, slack=opened.slack)
+            check_agreement(
+                opened.ensemble, opened.name, opened.predict, opened.raw, dtype=opened.dtype, slack=opened.slack
+            )
         return opened.ensemble
 
     def asked_by(self, ask: Function) -> Opened:

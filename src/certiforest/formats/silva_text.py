@@ -22,6 +22,7 @@ from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.documents import sound
 from certiforest.ensemble.numbers import NUMBER
 from certiforest.files import write_atomically
+from certiforest.words import cut
 
 FOREST, TREE = "classifier-forest", "classifier-decision-tree"
 SILVA_HEADERS = (FOREST.encode(), TREE.encode())
@@ -53,9 +54,7 @@ class _Parser:
         raise ModelError(f"Expected {expected}, got the end of the file: is it cut short?")
 
     def _fail(self, expected: str, words: list[str]) -> ModelError:
-        line = " ".join(words)
-        shown = line if len(line) <= 60 else line[:57] + "..."
-        return ModelError(f"Expected {expected} in line {self._number}, got {shown!r}.")
+        return ModelError(f"Expected {expected} in line {self._number}, got {cut(' '.join(words), 60)!r}.")
 
     def _integers(self, line: list[str], part: slice, count: int, expected: str) -> list[int]:
         words = line[part]

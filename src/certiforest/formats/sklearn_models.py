@@ -1,4 +1,4 @@
-"""scikit-learn's tree classifiers, translated to what they do on float64 rows and proved.
+"""scikit-learn's tree classifiers, translated to what they do on float64 rows and compared.
 
 Trees, forests and gradient boosting round rows to float32 and compare with float64 thresholds; histogram gradient
 boosting compares in float64. Forests average the probabilities of their trees, here a sum; the majority of their trees

@@ -26,8 +26,8 @@ from sklearn.preprocessing import (
 
 from certiforest.ensemble import ModelError
 from certiforest.ensemble.categories import are_numbers
-from certiforest.ensemble.numbers import shown
 from certiforest.formats.asked_rows import asker
+from certiforest.words import shown
 
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 ENCODERS = (OneHotEncoder, OrdinalEncoder)

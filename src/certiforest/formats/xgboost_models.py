@@ -2,7 +2,7 @@
 
 The JSON or UBJSON that XGBoost writes is read as data, without XGBoost. It rounds rows to float32 and sends them left
 iff ``x < v``; leaves and base score are float32, which float64 holds exactly. An object is written to UBJSON in memory,
-read the same way, and proved.
+read the same way, and compared.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
-from certiforest.ensemble.numbers import NUMBER, is_number, shown
+from certiforest.ensemble.numbers import NUMBER, is_number
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
 from certiforest.formats.opened import Opened, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
+from certiforest.words import shown
 
 UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')

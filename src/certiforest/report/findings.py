@@ -20,8 +20,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.spread_facts import SpreadFacts, map_spread
 from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE
-from certiforest.words import finite_or_none
+from certiforest.verdicts import UNSTABLE
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -93,8 +92,8 @@ def gather(
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
         "attacker": describe_attacker(attacker, names),
         "attacked": None if found.attacked is None else found.attacked.tolist(),
-        "stability": count_stability(found),
-        **_verdicts(found),
+        "stability": found.tally.stability,
+        **found.tally.verdicts,
         "certified_curve": curve_of(found) if has_radius else None,
         "radius_histogram": _histogram(found, attacker.eps) if has_radius else None,
         "fragile_rows": _fragile_rows(ensemble, found, names, numbers, scaling, image_shape) if has_witness else None,
@@ -108,12 +107,6 @@ def gather(
 def digest(rows: NDArray[np.float64] | None) -> str | None:
     """Return the SHA-256, in hex, of rows as little-endian float64, row by row; None without rows."""
     return None if rows is None else hashlib.sha256(np.ascontiguousarray(rows, "<f8").tobytes()).hexdigest()
-
-
-def count_stability(found: Certificates) -> dict[str, int]:
-    """Count the rows that are stable, unstable and undecided."""
-    codes = {"stable": STABLE, "unstable": UNSTABLE, "unknown": UNDECIDED}
-    return {name: int((found.stable == code).sum()) for name, code in codes.items()}
 
 
 def count_roads(found: Certificates) -> dict[str, int]:
@@ -133,35 +126,12 @@ def feature_names_of(
     return [f"feature_{i}" for i in range(n_features)]
 
 
-def _verdicts(found: Certificates) -> dict[str, Any]:
-    """Count verdicts, in all and class by class; nulls without labels."""
-    if found.label is None:
-        return {"verdicts": None, "accuracy": None, "robust_accuracy_bounds": None, "by_class": None}
-    return {
-        "verdicts": {verdict.name: count for verdict, count in found.counts.items()},
-        "accuracy": finite_or_none(found.accuracy),
-        "robust_accuracy_bounds": [finite_or_none(share) for share in found.robust_accuracy_bounds],
-        "by_class": list_classes(found),
-    }
-
-
-def list_classes(found: Certificates) -> list[dict[str, Any]]:
-    """Return rows, accuracy and robust accuracy class by class; needs labels."""
-    labels = np.asarray(found.label)
-    by_class = []
-    for label in np.unique(labels).tolist():
-        mine = found[labels == label]
-        shares = {"accuracy": mine.accuracy, "robust_accuracy_bounds": list(mine.robust_accuracy_bounds)}
-        by_class.append({"class": str(label), "n_rows": len(mine), **shares})
-    return by_class
-
-
-def _counted(found: Certificates) -> NDArray[np.bool_]:
+def _rows_shown(found: Certificates) -> NDArray[np.bool_]:
     """Rows that curve and histogram are about: those predicted right, or all if there are no labels."""
     return np.ones(len(found), bool) if found.label is None else found.correct
 
 
-def _reach_of_figures(found: Certificates, eps: float) -> float:
+def _largest_shown(found: Certificates, eps: float) -> float:
     """Return the largest eps worth showing: most radii, but not so far that eps itself disappears."""
     assert found.radius is not None
     radius = found.radius[np.isfinite(found.radius)]
@@ -185,8 +155,8 @@ def curve_of(found: Certificates, grid: NDArray[np.float64] | None = None) -> di
         raise ValueError("Expected certificates with radii, got none: call certify(..., radius=True).")
     if grid is None:
         eps = 0.0 if found.attacker is None else found.attacker.eps
-        grid = np.union1d(np.linspace(0, _reach_of_figures(found, eps), N_CURVE_POINTS), [eps])
-    counted = _counted(found)
+        grid = np.union1d(np.linspace(0, _largest_shown(found, eps), N_CURVE_POINTS), [eps])
+    counted = _rows_shown(found)
     low, high = (
         np.searchsorted(np.sort(-radius[counted]), -grid, side="left") / max(1, len(found))
         for radius in (found.radius, found.radius_upper)
@@ -201,13 +171,13 @@ def _histogram(found: Certificates, eps: float) -> dict[str, list]:
     """
     assert found.radius is not None
     assert found.radius_is_exact is not None
-    counted = _counted(found)
-    reach = _reach_of_figures(found, eps)
-    edges = np.linspace(0, reach, N_BINS + 1)
+    counted = _rows_shown(found)
+    largest = _largest_shown(found, eps)
+    edges = np.linspace(0, largest, N_BINS + 1)
     if eps > 0:
-        n_below = max(1, round(N_BINS * (eps / reach)))
+        n_below = max(1, round(N_BINS * (eps / largest)))
         with np.errstate(over="ignore"):
-            edges = np.minimum(np.arange(math.ceil(reach / eps * n_below) + 1) / n_below * eps, LARGEST)
+            edges = np.minimum(np.arange(math.ceil(largest / eps * n_below) + 1) / n_below * eps, LARGEST)
     n_bins = len(edges) - 1
     place = np.clip(np.searchsorted(edges, found.radius, side="left") - 1, 0, n_bins)
     exact = np.bincount(place[counted & found.radius_is_exact], minlength=n_bins + 1)
@@ -226,7 +196,7 @@ def _fragile_rows(
     """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
     assert found.witness is not None
     assert found.rows is not None
-    candidates = np.flatnonzero(_counted(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
+    candidates = np.flatnonzero(_rows_shown(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
     if found.radius is not None:
         candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
     rows = []

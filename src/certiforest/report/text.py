@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from certiforest.report.attackers import attacker_facts, attacker_name
-from certiforest.report.findings import count_roads, count_stability
+from certiforest.report.findings import count_roads
 from certiforest.verdicts import Verdict
 from certiforest.words import cut, interval, listed
 
@@ -31,16 +31,16 @@ def summary_of(found: Certificates) -> list[tuple[str, str]]:
     attacker = repr(found.attacker)
     facts = [("attacker", attacker[attacker.find("(") + 1 : -1] if attacker.endswith(")") else attacker)]
     if found.label is None:
-        facts.append(("stability", _counted(count_stability(found))))
+        facts.append(("stability", _with_counts(found.tally.stability)))
     else:
         facts.append(("accuracy", f"{found.accuracy:.1%}"))
         facts.append(("robust accuracy", interval(found.robust_accuracy_bounds, ".1%")))
-        facts.append(("verdicts", _counted({verdict.words: n for verdict, n in found.counts.items()}, "; ")))
-    facts.append(("roads", _counted(count_roads(found))))
+        facts.append(("verdicts", _with_counts({verdict.words: n for verdict, n in found.counts.items()}, "; ")))
+    facts.append(("roads", _with_counts(count_roads(found))))
     return facts
 
 
-def _counted(counts: dict[str, int], between: str = ", ") -> str:
+def _with_counts(counts: dict[str, int], between: str = ", ") -> str:
     return between.join(f"{n:,} {what}" for what, n in counts.items() if n) or "none"
 
 

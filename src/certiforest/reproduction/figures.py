@@ -15,7 +15,7 @@ from certiforest.certification import certify
 from certiforest.reproduction.lab import Lab, Tabulate, Work
 from certiforest.reproduction.models import LARGE_SPREAD, MODELS, model_name, train_as_in_figures
 from certiforest.reproduction.paper import Setting, read_paper
-from certiforest.verification.certificates import UNDECIDED
+from certiforest.verification.certificates import UNKNOWN
 
 TIME_LIMITS = (0.001, 0.01, 0.1, 1.0, 60.0, 120.0, 180.0, 600.0)
 
@@ -62,7 +62,7 @@ def _time_rows(lab: Lab, kind: str, setting: Setting) -> dict[str, Any]:
         start = time.perf_counter()
         found = certify(ensemble, row[None], None, attacker, time_limit=TIME_LIMITS[-1]).unless_interrupted()
         seconds.append(round(time.perf_counter() - start, 6))
-        decided.append(int(found.stable[0] != UNDECIDED))
+        decided.append(int(found.stable[0] != UNKNOWN))
     return {"seconds": seconds, "decided": decided}
 
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.additive_values import fit_additive
 from certiforest.training.checks import check_integer, check_number
-from certiforest.training.estimator import SummingClassifier
+from certiforest.training.estimator import GivenRows, SummingClassifier
 from certiforest.training.sums import LabelledRows
 
 
@@ -126,16 +126,9 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         self.verbose = verbose
         self.callback = callback
 
-    def _train(
-        self,
-        X: NDArray[np.float64],
-        y_index: NDArray[np.int64],
-        weight: NDArray[np.float64] | None,
-        attacker: Attacker,
-        random_state: np.random.RandomState,
-    ) -> TreeEnsemble:
+    def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
         model = fit_additive(
-            LabelledRows.weighted(X, y_index, weight),
+            LabelledRows.weighted(*rows),
             len(self.classes_),
             attacker,
             is_held=self._is_held,

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.gini_score import GiniScore
-from certiforest.training.grower import Frontier, Ground, GrownTrees, Thrift, grow_trees
+from certiforest.training.grower import Discount, Frontier, GrownTrees, GrowthData, grow_trees
 from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import WorstCase, as_box
@@ -146,7 +146,7 @@ def boost_trees(
         As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    ground = Ground.of(rows.X, attacker, closes=has_spread)
+    data = GrowthData.of(rows.X, attacker, closes=has_spread)
     score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True, is_held=is_held)
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
@@ -157,8 +157,8 @@ def boost_trees(
         case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges, is_held)
         losses.append(WorstLoss(case, part.weight, is_exponential))
     train = losses[0]
-    closed = _closed_shares(ground)
-    varies = ground.bins.n_bins > 1
+    closed = _closed_shares(data)
+    varies = data.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
     # Deep trees: measured to help two classes only. Where costs add up they leave the attacker too few trees to turn.
     is_scarce = scarcity > SCARCE and n_classes == 2 and not adds_up
@@ -178,9 +178,9 @@ def boost_trees(
     while len(boosted.trees) < n_estimators:
         tree, weight = len(boosted.trees), train.row_weights()
         grown = grow_trees(
-            ground, _root(tree, weight), score, _draw_features(ground, tree, share, fewest, rng),
+            data, _root(tree, weight), score, _draw_features(data, tree, share, fewest, rng),
             max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
-            thrift=Thrift(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
+            discount=Discount(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
         )  # fmt: skip
         if grown.feature[0] < 0:
             if share == 1.0:
@@ -204,9 +204,9 @@ def boost_trees(
     return boosted
 
 
-def _closed_shares(ground: Ground) -> NDArray[np.float64]:
+def _closed_shares(data: GrowthData) -> NDArray[np.float64]:
     """Return which share of each feature's range a claim in its middle closes to other trees, shape (n_features,)."""
-    closed, width = 2 * np.maximum(ground.ledger.claims.distance_high, 0.0), ground.bins.widths()
+    closed, width = 2 * np.maximum(data.ledger.claims.distance_high, 0.0), data.bins.widths()
     return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
 
 
@@ -220,14 +220,16 @@ def _automatic_depth(is_scarce: bool, n_rows: float) -> int:
     return max(LEAST_DEPTH, int(n_halvings - 2 if is_scarce else n_halvings / 2))
 
 
-def _draw_features(ground: Ground, tree: int, share: float, fewest: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _draw_features(
+    data: GrowthData, tree: int, share: float, fewest: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
     """Draw a share of the features on which thresholds are open to a tree, but at least so many of them.
 
     Returns the tree's line of an array of shape (tree + 1, n_features).
     """
-    bins = ground.bins
+    bins = data.bins
     is_open = np.empty(len(bins.n_bins), np.bool_)
-    mark_open_features(ground.ledger.claims, tree, bins, is_open)
+    mark_open_features(data.ledger.claims, tree, bins, is_open)
     drawn = rng.permutation(np.flatnonzero(is_open))
     allowed = np.zeros((tree + 1, len(is_open)), bool)
     allowed[tree, drawn[: max(fewest, int(np.ceil(share * len(drawn))))]] = True

@@ -14,7 +14,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
-from certiforest.training.estimator import SummingClassifier
+from certiforest.training.estimator import GivenRows, SummingClassifier
 from certiforest.training.sums import LabelledRows
 
 LOSSES = ("log_loss", "exponential")
@@ -43,17 +43,9 @@ class BoostingClassifier(SummingClassifier):
         """Return what `boost_trees` is told about large spread."""
         return {}
 
-    def _train(
-        self,
-        X: NDArray[np.float64],
-        y_index: NDArray[np.int64],
-        weight: NDArray[np.float64] | None,
-        attacker: Attacker,
-        random_state: np.random.RandomState,
-    ) -> TreeEnsemble:
+    def _train(self, given: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
         """Put rows aside if asked for, and boost on the others."""
-        rows = LabelledRows.weighted(X, y_index, weight)
-        validation = None
+        rows, validation = LabelledRows.weighted(*given), None
         if self.n_iter_no_change is not None:
             train, aside = self._put_aside(rows.y_index, random_state)
             rows, validation = rows.take(train), rows.take(aside)
@@ -68,7 +60,7 @@ class BoostingClassifier(SummingClassifier):
             max_depth=self._depth(),
             learning_rate=None if self.learning_rate == "auto" else float(self.learning_rate),
             is_exponential=self.loss == "exponential",
-            max_features=self._share_of_features(X.shape[1]),
+            max_features=self._share_of_features(given.X.shape[1]),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
             l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
             n_steps=N_STEPS,
@@ -79,12 +71,12 @@ class BoostingClassifier(SummingClassifier):
             progress=self._report_progress,
             **self._spread_options(),
         )
-        ensemble = boosted.ensemble(X.shape[1], self.classes_, self._names)
+        ensemble = boosted.ensemble(given.X.shape[1], self.classes_, self._names)
         self.n_estimators_ = ensemble.n_trees
         self.learning_rate_ = boosted.learning_rate
         self.train_loss_ = np.array(boosted.train_loss)
         self.validation_loss_ = np.array(boosted.validation_loss)
-        self.feature_importances_ = boosted.importances(X.shape[1])
+        self.feature_importances_ = boosted.importances(given.X.shape[1])
         return ensemble
 
     @property

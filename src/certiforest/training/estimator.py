@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,14 @@ from certiforest.training.checks import check_attacker, check_finite, check_lear
 
 class ConstantWarning(UserWarning):
     """A model says always the same class, because the attacker leaves no more."""
+
+
+class GivenRows(NamedTuple):
+    """Rows, class indices and weights as `fit` got them; without weights all rows count alike, and some may be 0."""
+
+    X: NDArray[np.float64]
+    y_index: NDArray[np.int64]
+    weight: NDArray[np.float64] | None
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):
@@ -84,9 +92,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
                 "Expected attacked to name at least one class, got none; without an attacker,"
                 f" {self.WITHOUT_ATTACKER} is the better choice."
             )
-        weight = self._weigh(X, y, sample_weight)
-        random_state = check_random_state(self.random_state)
-        ensemble = self._train(X, y_index.astype(np.int64), weight, attacker, random_state)
+        rows = GivenRows(X, y_index.astype(np.int64), self._weigh(X, y, sample_weight))
+        ensemble = self._train(rows, attacker, check_random_state(self.random_state))
         if not np.isnan(X).any():
             ensemble = ensemble.of_numbers
         if self.PROMISES_SPREAD and not has_large_spread(ensemble, attacker):
@@ -104,14 +111,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         """Check parameters that need no data, except those that describe the attacker."""
         raise NotImplementedError
 
-    def _train(
-        self,
-        X: NDArray[np.float64],
-        y_index: NDArray[np.int64],
-        weight: NDArray[np.float64] | None,
-        attacker: Attacker,
-        random_state: np.random.RandomState,
-    ) -> TreeEnsemble:
+    def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
         """Return an ensemble of the classes ``classes_``, with names of features if there are any.
 
         All its splits have a side for missing values.

@@ -25,7 +25,7 @@ from certiforest.training.checks import (
     combine_weights,
     count_share,
 )
-from certiforest.training.estimator import RobustClassifier
+from certiforest.training.estimator import GivenRows, RobustClassifier
 from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
 
@@ -200,15 +200,9 @@ class LargeSpreadForestClassifier(RobustClassifier):
         X = self._check_rows(X)
         return self.ensemble_.votes(X) / self.ensemble_.n_trees
 
-    def _train(
-        self,
-        X: NDArray[np.float64],
-        y_index: NDArray[np.int64],
-        weight: NDArray[np.float64] | None,
-        attacker: Attacker,
-        random_state: np.random.RandomState,
-    ) -> TreeEnsemble:
+    def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
         """Train by the chosen method and set ``n_iter_``."""
+        X, y_index, weight = rows
         if self.method == "grow":
             self.n_iter_ = min(self.n_rounds, self.n_estimators)
             return grow_forest(

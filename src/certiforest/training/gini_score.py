@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.training import grower_kernels as kernels
-from certiforest.training.grower import Found, Frontier, Ground
+from certiforest.training.grower import Found, Frontier, GrowthData
 from certiforest.training.split_kernels import mark_worse_sides, search_gini
 
 
@@ -51,19 +51,19 @@ class GiniScore:
         return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
 
     def search(
-        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
         block: slice, out: Found,
     ) -> None:  # fmt: skip
         """Search the entries of a block."""
         search_gini(
-            ground.bins, ground.centre, ground.reach, ground.ledger.claims,
+            data.bins, data.centre, data.reach, data.ledger.claims,
             frontier.row, frontier.weight, frontier.start, frontier.tree, totals, self.class_index,
             node, feature, block.start, block.stop, self.min_samples_leaf, self.moves_by_class,
             self.is_held, out,
         )  # fmt: skip
 
     def near_sides(
-        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
         threshold: NDArray, missing_side: NDArray[np.int8],
     ) -> NDArray[np.int8]:  # fmt: skip
         """Send near rows to both sides, or those of each class to the side that suits it less; held ones stay."""
@@ -72,7 +72,7 @@ class GiniScore:
             return np.tile(side, (len(split), 1))
         goes_left = np.empty((len(split), self.n_classes), np.bool_)
         mark_worse_sides(
-            ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
+            data.bins.code, data.centre, data.reach, frontier.row, frontier.weight, frontier.start,
             self.class_index, split, feature, threshold, missing_side, totals, self.is_held, goes_left,
         )  # fmt: skip
         side = np.where(goes_left, kernels.LEFT, kernels.RIGHT)

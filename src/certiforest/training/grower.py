@@ -53,7 +53,7 @@ class Frontier(NamedTuple):
     weight: NDArray[np.float64]
 
 
-class Ground(NamedTuple):
+class GrowthData(NamedTuple):
     """What all trees of one training share: the data they grow on and the thresholds they hold.
 
     Attributes
@@ -72,7 +72,7 @@ class Ground(NamedTuple):
     ledger: ThresholdLedger
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> Ground:
+    def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> GrowthData:
         """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely."""
         bins, n_features = bin_features(X), X.shape[1]
         with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
@@ -84,7 +84,7 @@ class Ground(NamedTuple):
         return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
 
 
-class Thrift(NamedTuple):
+class Discount(NamedTuple):
     """How a gain counts on a feature on which the tree holds no threshold yet.
 
     Attributes
@@ -140,13 +140,13 @@ class SplitScore(Protocol):
         """Return what each node says as a leaf, and whether it need not be split further; (n_nodes,) each."""
 
     def search(
-        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
         block: slice, out: Found,
     ) -> None:  # fmt: skip
         """Write the best open split of each entry (node, feature) of a block of entries."""
 
     def near_sides(
-        self, ground: Ground, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
         threshold: NDArray, missing_side: NDArray[np.int8],
     ) -> NDArray[np.int8]:  # fmt: skip
         """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
@@ -216,7 +216,7 @@ class GrownTrees(NamedTuple):
 
 
 def grow_trees(
-    ground: Ground,
+    data: GrowthData,
     roots: Frontier,
     score: SplitScore,
     allowed: NDArray[np.bool_],
@@ -225,7 +225,7 @@ def grow_trees(
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
-    thrift: Thrift | None = None,
+    discount: Discount | None = None,
 ) -> GrownTrees:
     """Grow some trees together, level by level.
 
@@ -234,7 +234,7 @@ def grow_trees(
 
     Parameters
     ----------
-    ground : Ground
+    data : GrowthData
         Its ledger gains the thresholds of the trees.
     roots : Frontier
         One node per tree.
@@ -246,7 +246,7 @@ def grow_trees(
     rng : Generator
     n_jobs : int or None
         Threads; the result does not depend on it.
-    thrift : Thrift, optional
+    discount : Discount, optional
         How much is asked of a feature on which the tree holds no threshold yet.
     """
     levels: list[GrownTrees] = []
@@ -255,13 +255,13 @@ def grow_trees(
         for depth in itertools.count():
             totals = score.totals(frontier)
             leaf, is_done = score.leaves(frontier, totals)
-            search = functools.partial(_search, ground, frontier, totals, score, pool)
+            search = functools.partial(_search, data, frontier, totals, score, pool)
             is_open = ~is_done & (depth < max_depth)
             feature = np.full(len(leaf), -1, np.int32)
             best = Found.of(len(leaf))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(ground, frontier, chunk, order, max_features, search, thrift, feature, best)
+                _split_nodes(data, frontier, chunk, order, max_features, search, discount, feature, best)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
@@ -274,7 +274,7 @@ def grow_trees(
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            frontier = _route(ground, frontier, totals, score, split, feature[split], best.at(split), children)
+            frontier = _route(data, frontier, totals, score, split, feature[split], best.at(split), children)
             weight_left, weight_right = (
                 np.diff(np.append(0.0, frontier.weight.cumsum())[frontier.start]).reshape(-1, 2).T
             )
@@ -284,8 +284,8 @@ def grow_trees(
 
 
 def _split_nodes(
-    ground: Ground, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], Found], thrift: Thrift | None, out_feature: NDArray, out: Found,
+    data: GrowthData, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
+    search: Callable[[NDArray, NDArray], Found], discount: Discount | None, out_feature: NDArray, out: Found,
 ) -> None:  # fmt: skip
     """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
     # Nodes to which the features drawn first offer nothing look at all the others.
@@ -298,12 +298,12 @@ def _split_nodes(
             line, _ = np.nonzero(asked)
             found.put(asked, search(pending[line], feature[asked]))
             tree, threshold, gain = frontier.tree[pending], found.threshold, found.gain
-            if thrift is not None:
-                kernels.discount_new(ground.ledger.claims, tree, feature, threshold, asked, *thrift, gain)
+            if discount is not None:
+                kernels.discount_new(data.ledger.claims, tree, feature, threshold, asked, *discount, gain)
             choice = np.full(len(pending), kernels.NOT_YET)
             while (choice == kernels.NOT_YET).any():
-                ground.ledger.reserve(1)
-                kernels.claim_best(ground.ledger.claims, tree, feature, threshold, gain, choice)
+                data.ledger.reserve(1)
+                kernels.claim_best(data.ledger.claims, tree, feature, threshold, gain, choice)
             won = np.flatnonzero(choice >= 0)
             out_feature[pending[won]] = feature[won, choice[won]]
             out.put(pending[won], found.at((won, choice[won])))
@@ -313,13 +313,13 @@ def _split_nodes(
 
 
 def _search(
-    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
+    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
     node: NDArray, feature: NDArray,
 ) -> Found:  # fmt: skip
     """Return the best splits of entries (node, feature), searched in threads."""
     found = Found.of(len(node))
     blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
-    search = functools.partial(score.search, ground, frontier, totals, node, feature)
+    search = functools.partial(score.search, data, frontier, totals, node, feature)
     list(pool.map(lambda block: search(block, found), blocks))
     return found
 
@@ -334,7 +334,7 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
 
 
 def _route(
-    ground: Ground, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
+    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
     best: Found, children: NDArray,
 ) -> Frontier:  # fmt: skip
     """Return the children of the nodes that split as the next level."""
@@ -342,9 +342,9 @@ def _route(
     row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
     start = np.empty(2 * len(split) + 1, np.int64)
     _, threshold, missing_side = best
-    near_side = score.near_sides(ground, frontier, totals, split, feature, threshold, missing_side)
+    near_side = score.near_sides(data, frontier, totals, split, feature, threshold, missing_side)
     kernels.route(
-        ground.bins.code, ground.centre, ground.reach, frontier.row, frontier.weight, frontier.start,
+        data.bins.code, data.centre, data.reach, frontier.row, frontier.weight, frontier.start,
         score.class_index, split, feature, threshold, near_side, missing_side, row, weight, start,
     )  # fmt: skip
     tree = np.repeat(frontier.tree[split], 2)

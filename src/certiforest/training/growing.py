@@ -20,8 +20,9 @@ from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.binning import Bins
 from certiforest.training.gini_score import GiniScore
-from certiforest.training.grower import Frontier, Ground, GrownTrees, grow_trees
+from certiforest.training.grower import Frontier, GrownTrees, GrowthData, grow_trees
 from certiforest.training.margin import Margins
+from certiforest.training.sums import LabelledRows
 from certiforest.training.worst_case import WorstCase, as_box
 
 N_RELABEL_SWEEPS = 2
@@ -99,20 +100,18 @@ def grow_forest(
         If thresholds ran out so that trees stayed much smaller than asked for.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    if not weight.all():
-        X, y_index, weight = X[weight > 0], y_index[weight > 0], weight[weight > 0]
-    n_classes, ground = len(classes), Ground.of(X, attacker)
+    X, y_index, weight = LabelledRows.weighted(X, y_index, sample_weight)
+    n_classes, data = len(classes), GrowthData.of(X, attacker)
     score = GiniScore(y_index, n_classes, min_samples_leaf, is_held=is_held)
     case = WorstCase(X, score.class_index, n_classes, as_box(attacker), is_held=is_held)
     margins = Margins(case, n_classes)
-    allowed = _deal_features(ground, n_estimators, rng)
+    allowed = _deal_features(data, n_estimators, rng)
     steepness = focus / n_estimators
     rounds = []
     for trees in np.array_split(np.arange(n_estimators, dtype=np.int32), min(n_rounds, n_estimators)):
         roots = _roots(trees, weight * _trim(margins.weights(steepness), weight), bootstrap, rng)
         grown = grow_trees(
-            ground, roots, score, allowed, max_depth=np.iinfo(np.int32).max if max_depth is None else max_depth,
+            data, roots, score, allowed, max_depth=np.iinfo(np.int32).max if max_depth is None else max_depth,
             max_features=max_features, rng=rng, n_jobs=n_jobs,
         )  # fmt: skip
         margins.add(grown)
@@ -130,7 +129,7 @@ def grow_forest(
     )  # fmt: skip
 
 
-def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _deal_features(data: GrowthData, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Deal each feature to as many trees as fit on it; return who may use what, shape (n_trees, n_features).
 
     Trees fit on a feature if each can hold a threshold more than ``2 * eps`` from those of the others. Cards are
@@ -138,7 +137,7 @@ def _deal_features(ground: Ground, n_trees: int, rng: np.random.Generator) -> ND
 
         feature 5 (room for 2): trees 0 1      feature 2 (room for 3): trees 2 3 0      feature 7 ...
     """
-    n_fitting = _trees_that_fit(ground.bins, ground.ledger.claims.distance_high, n_trees)
+    n_fitting = _trees_that_fit(data.bins, data.ledger.claims.distance_high, n_trees)
     order = rng.permutation(np.flatnonzero(n_fitting))
     feature = np.repeat(order, n_fitting[order])
     allowed = np.zeros((n_trees, len(n_fitting)), bool)

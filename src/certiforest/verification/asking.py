@@ -9,8 +9,9 @@ from typing import Any
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import largest_certifiable_eps, spread_against
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import is_number, is_number_of_threads, shown
+from certiforest.ensemble.numbers import is_number, is_number_of_threads
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.words import shown
 
 
 def check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:

@@ -44,43 +44,26 @@ class Local:
     def __init__(self, prepared: Prepared, x: NDArray[np.float64], attacker: Attacker) -> None:
         ensemble, ranks = prepared.ensemble, prepared.ranks
         self.prepared, self.x, self.attacker = prepared, x, attacker
-        reach = prepared.reach if attacker is prepared.attacker else prepared.reach_of(attacker)
+        allowance = prepared.allowance if attacker is prepared.attacker else prepared.allowance_of(attacker)
         is_box = attacker.norm == math.inf or not attacker.can_move
-        norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), reach.limit + reach.slack)
-        pricing = reach.unit, norm, limit
-        n_nodes = ensemble.n_nodes
-        scratch = (
-            np.empty(n_nodes + 1, np.int64),
-            np.empty(n_nodes + 1),
-            np.empty(n_nodes + 1, np.int64),
-            np.empty(n_nodes + 1, np.int64),
+        norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), allowance.limit + allowance.slack)
+        ((_, trees, (row,)),) = prepared.runs(x[None], attacker)
+        leaf, turn_start, turn, first_leaf, _ = leaves_kernels.list_local_leaves(
+            trees, row, allowance.budgets, allowance.unit, norm, limit, leaves_kernels.new_room(trees)
         )
-        ((_, trees, (row,)),) = prepared.parts(x[None], attacker)
-        leaf, turn = np.empty(8 * ensemble.n_trees, np.int64), np.empty(64 * ensemble.n_trees, np.int64)
-        while True:
-            end = np.empty(len(leaf), np.int64)
-            n_leaves, n_turns = leaves_kernels.list_leaves(
-                trees, row, reach.budgets, *pricing, *scratch, leaf, end, turn
-            )
-            if n_leaves <= len(leaf) and n_turns <= len(turn):
-                break
-            leaf, turn = np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
-        leaf, turn = leaf[:n_leaves], turn[:n_turns]
-        turn_start = np.append(0, end[:n_leaves])
-        first_leaf = np.searchsorted(leaf, ensemble.tree_start)
-        unit = reach.unit
+        unit = allowance.unit
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature
             unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
         self._values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
         self._menus = prepared.menus(x, attacker)
-        self.cells = kernels.list_cells(self._values, turn, ranks, reach.budgets, unit, norm, self._menus, cut_of)
+        self.cells = kernels.list_cells(self._values, turn, ranks, allowance.budgets, unit, norm, self._menus, cut_of)
         variable_of = np.empty(len(self._values), np.int64)
-        self.leaves = leaves_kernels.list_rules(
+        self.leaves = leaves_kernels.list_conditions(
             leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of
         )
         self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
         self.budget = 0 if is_box else BUDGET
-        if reach.slack == math.inf:
+        if allowance.slack == math.inf:
             self._price_exactly()
 
     def row(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -94,8 +77,8 @@ class Local:
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
         cells, choice = self.cells, np.clip(self.cells.own, low, high)
-        is_told = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
-        for v in np.flatnonzero((choice != cells.own) & is_told).tolist():  # prices of cells are no more than bounds
+        can_jump = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
+        for v in np.flatnonzero((choice != cells.own) & can_jump).tolist():  # prices of cells are no more than bounds
             choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
 

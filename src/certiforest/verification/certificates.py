@@ -16,20 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.verdicts import STABLE, UNDECIDED, UNSTABLE, Method, Verdict
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
+from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import feature_name, finite_or_none
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["STABLE", "UNDECIDED", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
+__all__ = ["STABLE", "UNKNOWN", "UNSTABLE", "Certificates", "Method", "Verdict", "about_now"]
 
 #: What certificates to be put together must have in common.
 COMMON = ("attacker", "attacked", "margin", "model_sha256", "classes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Certificates:
+class Certificates(Tallied):
     """What `certify` proved, one entry per row.
 
     Attributes
@@ -229,10 +230,8 @@ class Certificates:
     @property
     def by_class(self) -> list[dict[str, Any]]:
         """Rows, accuracy and robust accuracy of each class, as plain data; needs labels."""
-        from certiforest.report.findings import list_classes
-
         self._check_labels()
-        return list_classes(self)
+        return self.tally.verdicts["by_class"]
 
     def findings(self, **names: Any) -> dict[str, Any]:
         """Return all that a report shows as plain data, ready for JSON; ``names`` as in `report`."""
@@ -296,14 +295,9 @@ class Certificates:
         return None if self.radius is None else self.radius == self.radius_upper
 
     @property
-    def correct(self) -> NDArray[np.bool_]:
-        """Whether each row is predicted right, shape (n,); needs labels."""
-        self._check_labels()
-        return self.prediction == self.label
-
-    def _check_labels(self) -> None:
-        if self.label is None:
-            raise ValueError("Expected labels, got none: pass y to certify to compare predictions with it.")
+    def tally(self) -> Tally:
+        """How many rows of each class came out how."""
+        return Tally.of(self)
 
     @property
     def verdict(self) -> NDArray[np.object_]:
@@ -314,43 +308,19 @@ class Certificates:
     @property
     def _verdict_codes(self) -> NDArray[np.int64]:
         code = 2 * ~self.correct + (self.stable == UNSTABLE)
-        return np.where(self.stable == UNDECIDED, Verdict.UNKNOWN.value, code)
-
-    @property
-    def counts(self) -> dict[Verdict, int]:
-        """How many rows got each verdict; needs labels."""
-        counts = np.bincount(self._verdict_codes, minlength=len(Verdict))
-        return {verdict: int(counts[verdict]) for verdict in Verdict}
-
-    @property
-    def accuracy(self) -> float:
-        """Share of rows predicted right; needs labels."""
-        return _share(self.correct)
-
-    @property
-    def robust_accuracy(self) -> float:
-        """Share of rows that are proved robust; needs labels."""
-        return self.robust_accuracy_bounds[0]
+        return np.where(self.stable == UNKNOWN, Verdict.UNKNOWN.value, code)
 
     @property
     def recall(self) -> dict[Any, float]:
         """By label, the share of its rows that are predicted right; needs labels."""
-        return self._share_by_label(self.correct)
+        self._check_labels()
+        return self.tally.recall
 
     @property
     def robust_recall(self) -> dict[Any, float]:
         """By label, the share of its rows that are proved robust; needs labels."""
-        return self._share_by_label(self.correct & (self.stable == STABLE))
-
-    def _share_by_label(self, mask: NDArray[np.bool_]) -> dict[Any, float]:
-        label = np.asarray(self.label)
-        return {known: _share(mask[label == known]) for known in np.unique(label).tolist()}
-
-    @property
-    def robust_accuracy_bounds(self) -> tuple[float, float]:
-        """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
-        correct = self.correct
-        return _share(correct & (self.stable == STABLE)), _share(correct & (self.stable != UNSTABLE))
+        self._check_labels()
+        return self.tally.robust_recall
 
 
 def about_now(time_limit: float, total_time_limit: float) -> dict[str, Any]:
@@ -379,7 +349,3 @@ def _equal(a: Any, b: Any) -> bool:
     if a.dtype == object:
         return a.shape == b.shape and all(map(_equal, a, b))
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-
-
-def _share(mask: NDArray[np.bool_]) -> float:
-    return float(mask.mean()) if mask.size else float("nan")

@@ -32,19 +32,25 @@ class Clock:
         self, per_row: float, in_all: float = math.inf, is_stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self._per_row, self._end, self._is_stopped = per_row, time.monotonic() + in_all, is_stopped
-        self._row_end = math.inf
+        self._start, self._row_end = 0.0, math.inf
 
-    def start(self, *, at_least: float = 0.0) -> Clock:
-        """Return the clock of one question, which starts now."""
-        row = Clock(self._per_row, is_stopped=self._is_stopped)
-        row._end, row._row_end = self._end, _seconds_at_work() + max(self._per_row, at_least)
+    def start(self, *, at_least: float = 0.0, spent: float = 0.0) -> Clock:
+        """Return the clock of one question, of whose seconds some are spent; at least so many are left."""
+        row, now = Clock(self._per_row, is_stopped=self._is_stopped), _seconds_at_work()
+        row._end, row._start = self._end, now - spent
+        row._row_end = max(row._start + self._per_row, now + at_least)
         return row
 
-    def part(self, share: float) -> Clock:
+    def share(self, share: float) -> Clock:
         """Return a clock for a share of what is left."""
-        part = self.start()
-        part._row_end = _seconds_at_work() + share * self.left
-        return part
+        clock = self.start()
+        clock._row_end = _seconds_at_work() + share * self.left
+        return clock
+
+    @property
+    def spent(self) -> float:
+        """Seconds that a question has taken so far."""
+        return _seconds_at_work() - self._start
 
     @property
     def left(self) -> float:

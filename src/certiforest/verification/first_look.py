@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from certiforest.verification import search
 from certiforest.verification import search_kernels as statuses
 from certiforest.verification.cells_kernels import BUDGET
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.clock import Clock
-from certiforest.verification.first_look_kernels import Setting, look_at_rows
+from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.prices import exact_budget, is_surely_within
 
 # Rows are looked at in blocks of this size, with so many sweeps for each at most.
-N_ROWS, FEW_SWEEPS = 32, 32
+N_ROWS, LOOK_SWEEPS = 32, 32
 
 
 class FirstLook:
@@ -38,17 +38,17 @@ class FirstLook:
         """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
         if self._setting is None:
             return
-        for part, trees, _ in self._prepared.parts(X):
-            start, stop, _ = part.indices(len(X))
+        for run, trees, _ in self._prepared.runs(X):
+            start, stop, _ = run.indices(len(X))
             for first in range(start, stop, N_ROWS):
                 if clock.is_up:
                     return
                 block = slice(first, min(first + N_ROWS, stop))
                 x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
                 attack = np.full(x.shape, np.nan)
-                look_at_rows(trees, x, y, self._setting, min(FEW_SWEEPS, search.MOST_SWEEPS), status, attack)
+                look_at_rows(trees, x, y, self._setting, min(LOOK_SWEEPS, search.MOST_SWEEPS), status, attack)
                 is_open = (status == statuses.OPEN) | (status == statuses.ATTACKED)
-                stable = np.where(is_open, UNDECIDED, STABLE).astype(np.int8)
+                stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
                 for i in np.flatnonzero(status == statuses.ATTACKED):
                     if self._works(x[i], y[i], attack[i]):
                         stable[i] = UNSTABLE
@@ -65,13 +65,13 @@ class FirstLook:
         return prepared.price(x, z) <= exact_budget(prepared.attacker)
 
 
-def _setting(prepared: Prepared) -> Setting | None:
-    reach, norm = prepared.reach, prepared.attacker.norm
-    is_plain = prepared.ensemble.n_classes == 2 and norm > 0 and reach.slack < math.inf
+def _setting(prepared: Prepared) -> LookSetting | None:
+    allowance, norm = prepared.allowance, prepared.attacker.norm
+    is_plain = prepared.ensemble.n_classes == 2 and norm > 0 and allowance.slack < math.inf
     if not is_plain or prepared.has_menus:
         return None
-    limits = (-1, math.inf) if prepared.is_box else (int(norm), reach.limit + reach.slack)
-    leads, needs = zip(*(prepared.leads.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    limits = (-1, math.inf) if prepared.is_box else (int(norm), allowance.limit + allowance.slack)
+    worths, needs = zip(*(prepared.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
     menus = prepared.menus(np.empty(0), prepared.attacker)
-    worth = np.array(leads), np.array(needs, np.int64)
-    return Setting(reach.budgets, reach.unit, *limits, prepared.ranks, menus, *worth, 0 if prepared.is_box else BUDGET)
+    worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if prepared.is_box else BUDGET
+    return LookSetting(allowance.budgets, allowance.unit, *limits, prepared.ranks, menus, worth, need, budget)

@@ -49,12 +49,10 @@ def can_buy(fronts: Fronts, limit: float, need: float, cost_slack: float, gain_s
     # Fronts that can gain most come first; steps along their hulls, most gain per cost first.
     turn = np.argsort(-fronts.gain[fronts.start[1:] - 1], kind="stable")
     step_cost, step_gain = np.empty(n_leaves), np.empty(n_leaves)
-    step_front, step_leaf = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    n_steps = kernels.list_steps(*fronts, np.empty(n_leaves, np.int64), step_cost, step_gain, step_front, step_leaf)
+    step_front, scratch = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
+    n_steps = kernels.list_steps(*fronts, scratch, step_cost, step_gain, step_front)
     order = kernels.sort_steps(step_cost[:n_steps], step_gain[:n_steps])
-    bought = np.empty(n_fronts, np.int64)
-    _, gained = kernels.buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit, need, bought)
-    if gained >= need:
+    if kernels.buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit, need) >= need:
         return True
     position_of = np.empty(n_fronts, np.int64)
     position_of[turn] = np.arange(n_fronts)

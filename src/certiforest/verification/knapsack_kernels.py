@@ -113,7 +113,7 @@ def extend_states(
 
 
 @kernel
-def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front, out_leaf):
+def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front):
     """Write the steps along the upper hull of each front; return how many there are."""
     n = 0
     for front in range(front_start.shape[0] - 1):
@@ -124,7 +124,6 @@ def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front, 
             out_cost[n] = cost[corner] - last_cost
             out_gain[n] = gain[corner] - last_gain
             out_front[n] = front
-            out_leaf[n] = corner
             last_cost, last_gain = cost[corner], gain[corner]
             n += 1
     return n
@@ -152,22 +151,17 @@ def most_gain(step_cost, step_gain, order, budget):
 
 
 @kernel
-def buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit, need, out_leaf):
-    """Take the steps in order, as far as they are within the limit, until the gain is what is needed.
-
-    ``out_leaf`` (n_fronts,) receives the leaf reached on each front, -1 for none. Return cost and gain.
-    """
-    out_leaf[:] = -1
-    is_closed = np.zeros(out_leaf.shape[0], np.bool_)  # a step of this front was left out, so must be those behind it
+def buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit, need):
+    """Take the steps in order, as far as they are within the limit, until the gain is what is needed; return it."""
+    is_closed = np.zeros(n_fronts, np.bool_)  # a step of this front was left out, so must be those behind it
     total_cost = total_gain = 0.0
     for k in order:
         front = step_front[k]
         if is_closed[front] or total_cost + step_cost[k] > limit:
             is_closed[front] = True
             continue
-        out_leaf[front] = step_leaf[k]
         total_cost += step_cost[k]
         total_gain += step_gain[k]
         if total_gain >= need:
             break
-    return total_cost, total_gain
+    return total_gain

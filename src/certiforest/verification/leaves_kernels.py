@@ -17,15 +17,15 @@ class Leaves(NamedTuple):
     variable into segments, between which it tells no difference: those of place ``s`` in the scopes are numbered from
     ``first_segment[s]`` on, and ``g`` holds the cells ``begin[g]`` to ``end[g]``. Tables have a number for each.
 
-    Leaf ``k`` has the rules ``first_rule[k]`` to ``first_rule[k + 1]``, sorted by place: a variable is in a segment
-    from ``low`` to ``high``, or, where rules of one place follow one another, in one of any of them; anywhere if there
-    is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
+    Leaf ``k`` has the conditions ``first_condition[k]`` to ``first_condition[k + 1]``, sorted by place: a variable is
+    in a segment from ``low`` to ``high``, or, where conditions of one place follow one another, in one of any of them;
+    anywhere if there is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
     """
 
     tree: ndarray
     first: ndarray
     node: ndarray
-    first_rule: ndarray
+    first_condition: ndarray
     place: ndarray
     low: ndarray
     high: ndarray
@@ -38,19 +38,63 @@ class Leaves(NamedTuple):
     first_tester: ndarray
 
 
+class Room(NamedTuple):
+    """Scratch for `list_local_leaves`, with room for any path of a tree and for some leaves and turns."""
+
+    stack: ndarray
+    stack_cost: ndarray
+    stack_turns: ndarray
+    path: ndarray
+    leaf: ndarray
+    turn_end: ndarray
+    turn: ndarray
+
+
 @kernel
-def list_leaves(
-    trees, x, budgets, unit, norm, limit, stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn
-):
+def new_room(trees):
+    """Return scratch for the rows of an ensemble."""
+    size, n_leaves = trees.right.shape[0] + 1, 8 * (trees.tree_start.shape[0] - 1)
+    return Room(
+        np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
+        np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64), np.empty(8 * n_leaves, np.int64),
+    )  # fmt: skip
+
+
+@kernel
+def list_local_leaves(trees, x, budgets, unit, norm, limit, room):
     """List the leaves that cost at most ``limit``, tree by tree, the row's own leaf first.
 
     The turns of a leaf are the splits on its path that the attacker can turn there, each as ``2 * split + side``, side
-    1 for right. Turns of the k-th leaf end at ``out_turn_end[k]`` and begin where those of the leaf before end. Return
-    how many leaves and turns there are; those beyond the length of the outputs are counted, not written.
+    1 for right.
+
+    Returns
+    -------
+    leaf, turn_start, turn : arrays of int64
+        Those of leaf ``k`` are ``turn[turn_start[k] : turn_start[k + 1]]``.
+    first_leaf : array of int64, shape (n_trees + 1,)
+        Where the leaves of a tree begin.
+    room : Room
+        For the next row: as it was, or larger if there was too little.
+    """
+    n_leaves, n_turns = fill_room(trees, x, budgets, unit, norm, limit, room)
+    if n_leaves > room.leaf.shape[0] or n_turns > room.turn.shape[0]:
+        leaf, turn_end, turn = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
+        room = Room(room.stack, room.stack_cost, room.stack_turns, room.path, leaf, turn_end, turn)
+        fill_room(trees, x, budgets, unit, norm, limit, room)
+    leaf, turn_start = room.leaf[:n_leaves], np.zeros(n_leaves + 1, np.int64)
+    turn_start[1:] = room.turn_end[:n_leaves]
+    first_leaf = np.searchsorted(leaf, trees.tree_start)
+    return leaf, turn_start, room.turn[:n_turns], first_leaf, room
+
+
+@kernel
+def fill_room(trees, x, budgets, unit, norm, limit, room):
+    """Write leaves and turns, see `list_local_leaves`, as far as there is room; return how many there are.
 
     ``path`` holds the turns above the current node. A side that waits on the stack remembers how many of them are
     its own (``stack_turns``): what is visited before it only changes turns further down.
     """
+    stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn = room
     n_leaves = 0
     n_turns = 0
     for tree in range(trees.tree_start.shape[0] - 1):
@@ -96,10 +140,10 @@ def list_leaves(
 
 
 @kernel
-def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of):
+def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of):
     """Return the `Leaves` of a local problem but those that allow nothing, which holes and menus make possible.
 
-    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_leaves`, ``cut_of`` from `list_cells`.
+    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``cut_of`` from `list_cells`.
     ``variable_of``, one entry for every feature and group, is scratch.
     """
     n_variables = cells.feature.shape[0]
@@ -112,16 +156,16 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
             n_trees += 1
             n_leaves += size
     tree, first = np.empty(n_trees, np.int64), np.empty(n_trees + 1, np.int64)
-    node, first_rule = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
+    node, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
     n_turns = turn.shape[0]
-    most = n_turns * (1 + ranks.most)  # every hole makes two rules of one
+    most = n_turns * (1 + ranks.most)  # every hole makes two conditions of one
     place, low, high = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
     place_of = np.full(n_variables, -1, np.int64)
     first_tester = np.zeros(n_variables + 1, np.int64)
     lowest, highest = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
     hole_of = np.full(cells.top.shape[0] + 1, -1, np.int64)  # hole_of[c] == source: cell c is a hole of this leaf
-    n_scopes = n_rules = k = i = 0
+    n_scopes = n_conditions = k = i = 0
     for t in range(first_leaf.shape[0] - 1):
         if first_leaf[t + 1] - first_leaf[t] < 2:
             continue
@@ -134,7 +178,7 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
                 first_tester[v + 1] += 1
                 n_scopes += 1
         for source in range(first_leaf[t], first_leaf[t + 1]):
-            node[k], first_rule[k] = leaf[source], n_rules
+            node[k], first_condition[k] = leaf[source], n_conditions
             for s in range(first_scope[i], n_scopes):
                 lowest[scope[s]], highest[scope[s]] = cells.first[scope[s]], cells.first[scope[s] + 1] - 1
             has_holes = False
@@ -163,26 +207,26 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
                     has_holes |= forbid(bottom, end, v, cells, lowest, highest, hole_of, source)
             is_possible = True
             for s in range(first_scope[i], n_scopes):
-                v, before, begin = scope[s], n_rules, lowest[scope[s]]
+                v, before, begin = scope[s], n_conditions, lowest[scope[s]]
                 for c in range(lowest[v] if has_holes else highest[v] + 1, highest[v] + 1):
                     if hole_of[c] == source:
                         if begin < c:
-                            place[n_rules], low[n_rules], high[n_rules] = s, begin, c - 1
-                            n_rules += 1
+                            place[n_conditions], low[n_conditions], high[n_conditions] = s, begin, c - 1
+                            n_conditions += 1
                         begin = c + 1
                 is_whole = begin == cells.first[v] and highest[v] == cells.first[v + 1] - 1
                 if begin <= highest[v] and not is_whole:
-                    place[n_rules], low[n_rules], high[n_rules] = s, begin, highest[v]
-                    n_rules += 1
-                is_possible &= is_whole or n_rules > before
+                    place[n_conditions], low[n_conditions], high[n_conditions] = s, begin, highest[v]
+                    n_conditions += 1
+                is_possible &= is_whole or n_conditions > before
             if is_possible:
                 k += 1
             else:
-                n_rules = first_rule[k]
+                n_conditions = first_condition[k]
         i += 1
-    first[n_trees], first_scope[n_trees], first_rule[k] = k, n_scopes, n_rules
+    first[n_trees], first_scope[n_trees], first_condition[k] = k, n_scopes, n_conditions
     first_segment, begin_of, end_of = cut_segments(
-        cells, first, first_rule, place[:n_rules], low, high, first_scope, scope[:n_scopes]
+        cells, first, first_condition, place[:n_conditions], low, high, first_scope, scope[:n_scopes]
     )
     first_tester = np.cumsum(first_tester)
     filled = first_tester[:-1].copy()
@@ -192,7 +236,7 @@ def list_rules(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variabl
             tester[filled[scope[s]]] = i
             filled[scope[s]] += 1
     return Leaves(
-        tree, first, node[:k], first_rule[: k + 1], place[:n_rules], low[:n_rules], high[:n_rules],
+        tree, first, node[:k], first_condition[: k + 1], place[:n_conditions], low[:n_conditions], high[:n_conditions],
         first_scope, scope[:n_scopes], first_segment, begin_of, end_of, tester, first_tester,
     )  # fmt: skip
 
@@ -213,8 +257,8 @@ def forbid(begin, stop, v, cells, lowest, highest, hole_of, source):
 
 
 @kernel
-def cut_segments(cells, first, first_rule, place, low, high, first_scope, scope):
-    """Cut the cells of each tree's variables into segments, and let rules speak of these instead of cells."""
+def cut_segments(cells, first, first_condition, place, low, high, first_scope, scope):
+    """Cut the cells of each tree's variables into segments, and let conditions speak of these instead of cells."""
     n_cells = cells.top.shape[0]
     starts = np.full(n_cells + 1, -1, np.int64)  # starts[c] == s: a segment of place s starts at cell c
     number = np.empty(n_cells + 1, np.int64)  # number[c]: the segment of the current place that cell c is in
@@ -223,12 +267,12 @@ def cut_segments(cells, first, first_rule, place, low, high, first_scope, scope)
     begin, end = np.empty(most, np.int64), np.empty(most, np.int64)
     n = 0
     for t in range(first.shape[0] - 1):
-        rules = first_rule[first[t]], first_rule[first[t + 1]]
+        conditions = first_condition[first[t]], first_condition[first[t + 1]]
         for s in range(first_scope[t], first_scope[t + 1]):
             v = scope[s]
             first_segment[s] = n
             starts[cells.first[v]] = s
-            for i in range(rules[0], rules[1]):
+            for i in range(conditions[0], conditions[1]):
                 if place[i] == s:
                     starts[low[i]] = s
                     if high[i] + 1 < cells.first[v + 1]:
@@ -239,7 +283,7 @@ def cut_segments(cells, first, first_rule, place, low, high, first_scope, scope)
                     n += 1
                 number[c] = n - 1
                 end[n - 1] = c
-            for i in range(rules[0], rules[1]):
+            for i in range(conditions[0], conditions[1]):
                 if place[i] == s:
                     # A place is visited once, so that cells are not mistaken for segments.
                     low[i], high[i] = number[low[i]], number[high[i]]

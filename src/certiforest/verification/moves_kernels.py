@@ -1,4 +1,4 @@
-"""Moves: cells that give a rival the lead it needs, found one variable at a time.
+"""Moves: cells that give a rival what it needs, found one variable at a time.
 
 Cells are chosen on the local problem alone; whether they are an attack is for the ensemble to say.
 """
@@ -13,7 +13,7 @@ from certiforest.compiled import kernel
 @kernel
 def allows(leaves, k, choice):
     """Tell whether a leaf allows the chosen cells."""
-    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+    i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
     while i < end:
         s = leaves.place[i]
         c = choice[leaves.scope[s]]
@@ -30,25 +30,25 @@ def allows(leaves, k, choice):
 def weigh_moves(cells, leaves, contest, tables, gain):
     """Write what the rival gains if one variable leaves its chosen cell for another one of the box.
 
-    ``gain`` is (n_cells,). Return the rival's lead where the chosen cells are.
+    ``gain`` is (n_cells,). Return what the leaves that allow the chosen cells are worth.
     """
     choice, place, total = tables.choice, leaves.place, np.int64(0)
     gain[:] = 0
     for t in range(leaves.tree.shape[0]):
-        home = contest.lead[leaves.first[t]]
+        home = contest.worth[leaves.first[t]]
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            home = min(home, contest.lead[k])  # where the chosen cells cost too much, no leaf may allow them
+            home = min(home, contest.worth[k])  # where the chosen cells cost too much, no leaf may allow them
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if allows(leaves, k, choice):
-                home = contest.lead[k]
+                home = contest.worth[k]
                 break
         total += home
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if contest.lead[k] == home:
+            if contest.worth[k] == home:
                 continue
-            # A leaf is one move away if the chosen cells break its rules in one place only.
+            # A leaf is one move away if the chosen cells break its conditions in one place only.
             broken, n_broken = -1, 0
-            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
             while i < end and n_broken < 2:
                 first, s = i, place[i]
                 c = choice[leaves.scope[s]]
@@ -67,26 +67,26 @@ def weigh_moves(cells, leaves, contest, tables, gain):
                     break
                 begin, last = leaves.begin[leaves.low[i]], leaves.end[leaves.high[i]]
                 for c in range(max(begin, tables.low[v]), min(last, tables.high[v]) + 1):
-                    gain[c] += contest.lead[k] - home
+                    gain[c] += contest.worth[k] - home
     return total
 
 
 @kernel
 def weigh_variable(leaves, contest, tables, v, gain):
     """Write to ``gain`` what the rival gains if one variable leaves its chosen cell for another one of the box."""
-    choice, place, scope, lead = tables.choice, leaves.place, leaves.scope, contest.lead
+    choice, place, scope, worth = tables.choice, leaves.place, leaves.scope, contest.worth
     low, high = tables.low[v], tables.high[v]
     gain[low : high + 1] = 0
     for j in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
         first, last = leaves.first[leaves.tester[j]], leaves.first[leaves.tester[j] + 1]
-        least = lead[first]
+        least = worth[first]
         for k in range(first, last):
-            least = min(least, lead[k])
+            least = min(least, worth[k])
         for k in range(first, last):
             # Where no leaf allows the cells, the worst one stands for it.
-            if lead[k] == least:
+            if worth[k] == least:
                 continue
-            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
             mine, fits = end, True
             while i < end and fits:
                 s = place[i]
@@ -98,13 +98,13 @@ def weigh_variable(leaves, contest, tables, v, gain):
                     fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
                     i += 1
             if fits and mine == end:
-                gain[low : high + 1] += lead[k] - least
+                gain[low : high + 1] += worth[k] - least
             elif fits:
                 for i in range(mine, end):
                     if place[i] != place[mine]:
                         break
                     for c in range(max(leaves.begin[leaves.low[i]], low), min(leaves.end[leaves.high[i]], high) + 1):
-                        gain[c] += lead[k] - least
+                        gain[c] += worth[k] - least
     here = gain[choice[v]]
     for c in range(low, high + 1):
         gain[c] -= here
@@ -112,20 +112,20 @@ def weigh_variable(leaves, contest, tables, v, gain):
 
 @kernel
 def best_target(cells, contest, tables, v, gain, spent_so_far):
-    """Return the cell that a variable had best go to within the budget, and what that is worth for its price."""
+    """Return the cell that a variable had best go to within the budget, and what that gains for its price."""
     target, most, here = tables.choice[v], 0.0, cells.price[tables.choice[v]]
     for c in range(tables.low[v], tables.high[v] + 1):
         more = cells.price[c] - here
         if gain[c] > 0 and spent_so_far + more <= contest.budget:
-            worth = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
-            if worth > most:
-                target, most = c, worth
+            rate = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
+            if rate > most:
+                target, most = c, rate
     return target, most
 
 
 @kernel
 def climb(cells, leaves, contest, tables, most_rounds):
-    """Improve the chosen cells, within box and budget; return the rival's lead.
+    """Improve the chosen cells, within box and budget; return what leaves are worth there.
 
     In a round every variable is weighed, and then they move, the best first; those whose trees others have moved are
     weighed again. Moves that cost more than the budget allows are taken back first, those that lose least for what they
@@ -137,7 +137,7 @@ def climb(cells, leaves, contest, tables, most_rounds):
     target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
     is_touched, last = np.empty(leaves.tree.shape[0], np.bool_), np.int64(-(2**62))
     for n_rounds in range(most_rounds):
-        lead = weigh_moves(cells, leaves, contest, tables, gain)
+        total = weigh_moves(cells, leaves, contest, tables, gain)
         spent_so_far = 0
         for v in range(n_variables):
             spent_so_far += cells.price[choice[v]]
@@ -159,14 +159,14 @@ def climb(cells, leaves, contest, tables, most_rounds):
             target[v], value[v] = best_target(cells, contest, tables, v, gain, spent_so_far)
             promised += gain[target[v]] if value[v] > 0.0 else 0
         if last > -(2**62):
-            promised = min(promised, float(lead - last))
-        if lead >= contest.need or promised * (most_rounds - n_rounds) < contest.need - lead:
-            return lead
-        last = lead
+            promised = min(promised, float(total - last))
+        if total >= contest.need or promised * (most_rounds - n_rounds) < contest.need - total:
+            return total
+        last = total
         is_touched[:] = False
         is_done = True
         for v in np.argsort(-value):
-            if value[v] == 0.0 or lead >= contest.need:
+            if value[v] == 0.0 or total >= contest.need:
                 break
             testers = leaves.tester[leaves.first_tester[v] : leaves.first_tester[v + 1]]
             is_new = False
@@ -174,17 +174,17 @@ def climb(cells, leaves, contest, tables, most_rounds):
                 is_new |= is_touched[t]
             if is_new:
                 weigh_variable(leaves, contest, tables, v, gain)
-            c, worth = best_target(cells, contest, tables, v, gain, spent_so_far)
-            if worth == 0.0:
+            c, rate = best_target(cells, contest, tables, v, gain, spent_so_far)
+            if rate == 0.0:
                 continue
             for t in testers:
                 is_touched[t] = True
             spent_so_far += cells.price[c] - cells.price[choice[v]]
-            lead += gain[c]
+            total += gain[c]
             choice[v] = c
             is_done = False
         if is_done:
-            return lead
+            return total
     return weigh_moves(cells, leaves, contest, tables, gain)
 
 
@@ -208,7 +208,7 @@ def fits_one_move(cells, contest, tables, least, total):
 
 @kernel
 def best_move(cells, leaves, contest, tables, least, total):
-    """Return the rival's largest lead after at most one move within the budget, and choose the cells for it."""
+    """Return the most that leaves are worth after at most one move within the budget, and choose the cells for it."""
     choice, gain = tables.choice, np.empty(cells.top.shape[0], np.int64)
     for v in range(choice.shape[0]):
         choice[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])

@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import shown
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
-from certiforest.verification.leads import Leads
 from certiforest.verification.prices import exact_budget, price_move
 from certiforest.verification.ranks import rank_thresholds
+from certiforest.verification.worths import Worths
+from certiforest.words import shown
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
 
 
-class Reach(NamedTuple):
-    """How far an attacker comes: what each feature may spend, and all of them together.
+class Allowance(NamedTuple):
+    """What an attacker may spend on each feature, and on all of them together.
 
     Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
     ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups, and those that rules speak of,
@@ -70,8 +71,8 @@ class Prepared:
         For `reach_kernels.claim`; empty if trees can be looked at one by one without asking whether they meet.
     is_box : bool
         Whether features do not share a budget: L-inf, or no move at all.
-    reach : Reach
-    leads : Leads
+    allowance : Allowance
+    worths : Worths
     """
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
@@ -87,8 +88,8 @@ class Prepared:
             )
         if np.isin(self._listed, ensemble.categorical).any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
-        self._change, self._blank = attacker.told_costs(ensemble)
-        self._has_told = bool((np.minimum(self._change, self._blank) < math.inf).any())
+        self._change, self._blank = attacker.jump_costs(ensemble)
+        self._has_jumps = bool((np.minimum(self._change, self._blank) < math.inf).any())
         self._categories: dict[int, list[float]] = {}
         for f in np.flatnonzero(self._change < math.inf).tolist():
             if f in ensemble.feature[ensemble.number_splits]:
@@ -117,21 +118,21 @@ class Prepared:
             of_node, trees = whole[self.trees.feature], self.trees
             above, first = (np.where(of_node, np.ceil(value), value) for value in (trees.above, trees.first))
             self.trees = self.trees._replace(above=above, first=first)
-        self._whole = np.flatnonzero(whole)
+        self._is_whole = whole
         is_apart = self.has_large_spread and not self.has_menus
-        self.unclaimed = np.full(0 if is_apart else n_features + self._has_told, -1)
+        self.unclaimed = np.full(0 if is_apart else n_features + self._has_jumps, -1)
         self.unclaimed[self._listed] = -2
         self.unclaimed[n_features:] = -2
         self.is_box = attacker.norm == math.inf or not attacker.can_move
-        self.reach = self.reach_of(attacker)
+        self.allowance = self.allowance_of(attacker)
         nobody = np.zeros(n_features, bool)
         self._no_menus = Menus(
             np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64), nobody, 0, self.fill
         )
-        self.leads = Leads(self.ensemble)
+        self.worths = Worths(self.ensemble)
 
-    def reach_of(self, attacker: Attacker) -> Reach:
-        """Return how far an attacker comes: this one with another budget."""
+    def allowance_of(self, attacker: Attacker) -> Allowance:
+        """Return what an attacker may spend: this one with another budget."""
         n_features = self.ensemble.n_features
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
@@ -149,22 +150,22 @@ class Prepared:
             slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
             if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 slack = math.inf
-        return Reach(budgets, unit, attacker.eps if counts else 1.0, slack)
+        return Allowance(budgets, unit, attacker.eps if counts else 1.0, slack)
 
     @property
     def has_menus(self) -> bool:
         """Whether some variables do not move like numbers alone, so that screens are bounds only."""
-        return len(self._listed) > 0 or self._has_told
+        return len(self._listed) > 0 or self._has_jumps
 
     def _with_free(self, budgets: Budgets, unit: NDArray[np.float64]) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets and units with those of the feature that costs nothing to move: see `tree_kernels.settle`."""
-        if not self._has_told:
+        if not self._has_jumps:
             return budgets, unit
         endless = np.full((2, 1), math.inf)
         high, low = np.hstack([budgets.high, endless]), np.hstack([budgets.low, np.zeros((2, 1))])
         return Budgets.of(high, low), np.hstack([unit, endless])
 
-    def parts(
+    def runs(
         self, X: NDArray[np.float64], attacker: Attacker | None = None
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
@@ -172,12 +173,12 @@ class Prepared:
         Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
         """
         rows, free = X, None
-        if self._has_told:
+        if self._has_jumps:
             rows = np.hstack([X, np.zeros((len(X), 1))])
             free = self._change < math.inf, self._blank < math.inf
             free = free if attacker is None else self.affordable(attacker)
-        for part, trees in self.ensemble.settled(self.trees, X, free):
-            yield part, trees, rows[part]
+        for run, trees in self.ensemble.settled(self.trees, X, free):
+            yield run, trees, rows[run]
 
     def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return where an attacker can change the category, and where it can blank or fill, (n_features,) each."""
@@ -185,15 +186,15 @@ class Prepared:
         most = math.inf if counts else attacker.eps if attacker.can_move else 0.0
         return (self._change <= most) & (self._change < math.inf), (self._blank <= most) & (self._blank < math.inf)
 
-    def endless_reach(self) -> tuple[Budgets, NDArray[np.float64]]:
+    def endless_allowance(self) -> tuple[Budgets, NDArray[np.float64]]:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
         return self._with_free(Budgets.of(np.where(may_move, math.inf, -1.0)), unit)
 
-    def told_moves(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the columns that can be changed otherwise than by moving a number, and what that costs, one by one."""
+    def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the columns in which values can jump (see `Attacker.can_jump`), and what that costs, one by one."""
         pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self._blank)]
         return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self._blank[pairs[1]]])
 
@@ -221,7 +222,7 @@ class Prepared:
         """
         if not self.has_menus:
             return x
-        x = np.where(np.isnan(x), math.inf, x) if self._has_told else x
+        x = np.where(np.isnan(x), math.inf, x) if self._has_jumps else x
         return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
 
     def row(
@@ -290,12 +291,11 @@ class Prepared:
                     f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
                     f" {first + row}. Encode the column again or take the group back."
                 )
-        fraction = X[:, self._whole] > np.floor(X[:, self._whole])
-        if fraction.any():
-            row, place = np.argwhere(fraction)[0]
+        row, f = find_fraction(X, self._is_whole) if self._is_whole.any() else (-1, -1)
+        if row >= 0:
             raise RowError(
-                f"Expected whole numbers in integer columns, got {X[row, self._whole[place]]} in row {first + row},"
-                f" feature {self._whole[place]}. Round the row or take the column from integer."
+                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
+                " Round the row or take the column from integer."
             )
 
     @cached_property

@@ -16,7 +16,7 @@ from certiforest.attack.attacker import UP
 from certiforest.attack.columns import AttackerError
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import STABLE, UNDECIDED
+from certiforest.verification.certificates import STABLE, UNKNOWN
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.prices import ceil_root
@@ -74,12 +74,12 @@ class Crossings(NamedTuple):
 
 
 def bound_radii(
-    rule: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
+    screen: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
     """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
     attacker = prepared.attacker
     works = np.empty(len(X), bool)
-    rule.composed_radii(X, out_lower, works)
+    screen.composed_radii(X, out_lower, works)
     is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.has_menus
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
@@ -93,7 +93,7 @@ def bound_radii(
     out_lower[never] = 0.0 if is_far else math.inf
 
 
-def measure(
+def find_radius(
     roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock, *, keep_proof: bool = False
 ) -> Radius:
     """Return the radius of a row, which is known not to be below one number, nor above another."""
@@ -134,7 +134,7 @@ class RadiusSearch:
             self._look(self.upper)
         while self.lower < self.upper < math.inf:
             below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
-            if not self._try(below, self._clock.part(MOST_TIME)):
+            if not self._try(below, self._clock.share(MOST_TIME)):
                 if self._hopeless > self.lower:
                     self._try(self._hopeless, self._clock)
                 raise OutOfTime
@@ -157,12 +157,12 @@ class RadiusSearch:
     def _try(self, eps: float, clock: Clock) -> bool:
         """Find out whether there is an attack within a budget; tell whether there was time to."""
         local = self._local(eps)
-        finding = self._roads.decide_on(local, clock)
-        if finding.attack is not None:
-            self._descend(local, finding.attack)
-        elif finding.stable == STABLE:
+        answer = self._roads.decide_on(local, clock)
+        if answer.attack is not None:
+            self._descend(local, answer.attack)
+        elif answer.stable == STABLE:
             self._raise_lower(eps)
-        return finding.stable != UNDECIDED
+        return answer.stable != UNKNOWN
 
     def _look(self, eps: float) -> None:
         """Look for an attack within a budget, and for cheaper ones."""
@@ -292,9 +292,9 @@ class RadiusSearch:
         start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
         end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
         # A move of some cost is one from 0.
-        told, cost = self._roads.prepared.told_moves()
-        feature, unit = np.append(feature, told), np.append(unit, np.ones(len(told)))
-        start, end = np.append(start, np.zeros(len(told))), np.append(end, cost)
+        jumping, cost = self._roads.prepared.jumps()
+        feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))
+        start, end = np.append(start, np.zeros(len(jumping))), np.append(end, cost)
         with np.errstate(over="ignore"):
             return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
 

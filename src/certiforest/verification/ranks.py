@@ -36,16 +36,16 @@ def rank_thresholds(
             variable[split[here]] = n_features + g
             after[:, here], upto[:, here] = [[place - 1], [place]], [[place], [place + 1]]
     nodes, starts, ends = [split], [after], [upto]
-    is_told = (may_change | may_blank)[ensemble.feature] & (ensemble.feature >= 0)
-    for node in np.flatnonzero(is_told & np.isnan(ensemble.threshold)).tolist():
+    can_jump = (may_change | may_blank)[ensemble.feature] & (ensemble.feature >= 0)
+    for node in np.flatnonzero(can_jump & np.isnan(ensemble.threshold)).tolist():
         members = np.empty(0)
         if ensemble.subset is not None and ensemble.subsets is not None and ensemble.subset[node] >= 0:
             members = ensemble.subsets[ensemble.subset[node]]
         nodes.append(np.full(len(members) + 1, node))
         starts.append(np.hstack([none, [members, np.nextafter(members, math.inf)]]))
         ends.append(np.hstack([[np.nextafter(members, -math.inf), members], top]))
-    if is_told.any() and ensemble.missing_left is not None:
-        beyond = np.flatnonzero(is_told & ~ensemble.missing_left)
+    if can_jump.any() and ensemble.missing_left is not None:
+        beyond = np.flatnonzero(can_jump & ~ensemble.missing_left)
         nodes, starts = [*nodes, beyond], [*starts, np.repeat(top, len(beyond), axis=1)]
         ends.append(np.full((2, len(beyond)), math.nan))
     of_node = np.concatenate(nodes)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Method
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.search import Glance, Search, cuts_of
 from certiforest.verification.tables_kernels import Contest
 
 
-class Finding(NamedTuple):
+class Answer(NamedTuple):
     """What is known about a row against one budget.
 
     ``attack`` is a row in reach that is predicted otherwise; ``proof`` says why there is none, if it was to be kept
@@ -30,9 +30,9 @@ class Finding(NamedTuple):
     """
 
     stable: int
+    method: Method
     attack: NDArray[np.float64] | None = None
     proof: dict[str, Any] | None = None
-    method: Method = Method.BOUNDED
 
 
 class Roads:
@@ -51,24 +51,24 @@ class Roads:
         if margin > 0:
             # No lead is larger than twice the largest sum: a larger margin says no more.
             margin = min(margin, 4 * self.ensemble.largest_sum)
-            self._margin = math.floor(Fraction(margin) / prepared.leads.unit)
+            self._margin = math.floor(Fraction(margin) / prepared.worths.unit)
 
-    def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Finding:
+    def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Answer:
         """Find out whether a row is stable."""
         local = Local(self.prepared, x, self.attacker)
         if self._margin is None:
             return self.decide_on(local, clock, keep_proof=keep_proof)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
         y = self.prepared.predict(x)
-        if any(self._lead(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
-            return Finding(UNDECIDED)
-        finding = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
-        if finding.stable != UNSTABLE:
-            return finding
-        finding = self._decide(local, clock, self._margin + 1, keep_proof=False)
-        return finding if finding.stable == UNSTABLE else Finding(UNDECIDED, method=finding.method)
+        if any(self._worth(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
+            return Answer(UNKNOWN, Method.COMPOSED)
+        answer = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
+        if answer.stable != UNSTABLE:
+            return answer
+        answer = self._decide(local, clock, self._margin + 1, keep_proof=False)
+        return answer if answer.stable == UNSTABLE else Answer(UNKNOWN, answer.method)
 
-    def decide_on(self, local: Local, clock: Clock, *, keep_proof: bool = False) -> Finding:
+    def decide_on(self, local: Local, clock: Clock, *, keep_proof: bool = False) -> Answer:
         """Find out whether a row is stable against any attacker; no margin is kept."""
         return self._decide(local, clock, None, keep_proof=keep_proof)
 
@@ -90,11 +90,11 @@ class Roads:
             local = Local(self.prepared, x, self.attacker.with_eps(below))
         return self._decide(local, clock, None, keep_proof=True).proof
 
-    def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Finding:
-        """Find out whether some rival can reach a lead (None: be predicted)."""
+    def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:
+        """Find out whether leaves can be worth so much to some rival (None: enough to be predicted)."""
         y = self.prepared.predict(local.x)
-        parts, is_open, n_boxes = [], False, 0
-        for rival in self._rivals(local.x, y):
+        rivals, proofs, is_open, n_boxes = self._rivals(local.x, y), [], False, 0
+        for rival in rivals:
             contest, unit, is_attack = self._contest(local, y, rival, need)
             search = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:
@@ -105,28 +105,31 @@ class Roads:
             finally:
                 n_boxes = max(n_boxes, search.n_boxes)
             if z is not None:
-                return Finding(UNSTABLE, _with_a_value(z, local.x, is_attack), method=_road(n_boxes))
-            parts.append({"rival": rival, **search.proof})
+                return Answer(UNSTABLE, _road(n_boxes), _with_a_value(z, local.x, is_attack))
+            if search.proof is not None:
+                proofs.append({"rival": rival, **search.proof})
         if is_open:
-            return Finding(UNDECIDED, method=Method.SOLVED)
-        proof = {"cuts": cuts_of(local, parts), "rivals": parts} if keep_proof else None
-        return Finding(STABLE, proof=proof, method=_road(n_boxes))
+            return Answer(UNKNOWN, Method.SOLVED)
+        is_proved = keep_proof and len(proofs) == len(rivals)
+        proof = {"cuts": cuts_of(local, proofs), "rivals": proofs} if is_proved else None
+        return Answer(STABLE, _road(n_boxes), proof=proof)
 
     def _contest(
         self, local: Local, y: int, rival: int, need: int | None
     ) -> tuple[Contest, Fraction, Callable[[NDArray[np.float64]], bool]]:
-        """Return what `Search` is to know about a rival that is to reach a lead (None: to be predicted)."""
-        lead, least, unit = self.prepared.leads.contest(local.leaves.node, local.fixed, y, rival, need)
+        """Return what `Search` is to know about a rival, to whom leaves are to be worth so much."""
+        worth, least, unit = self.prepared.worths.contest(local.leaves.node, local.fixed, y, rival, need)
 
         def is_attack(z: NDArray[np.float64]) -> bool:
-            return self.prepared.predict(z) != y if need is None else self._lead(z, y, rival) >= need
+            return self.prepared.predict(z) != y if need is None else self._worth(z, y, rival) >= need
 
-        return Contest(lead, least, local.budget), unit, is_attack
+        return Contest(worth, least, local.budget), unit, is_attack
 
-    def _lead(self, z: NDArray[np.float64], y: int, rival: int) -> int:
+    def _worth(self, z: NDArray[np.float64], y: int, rival: int) -> int:
+        """Return what the leaves of a row are worth to a rival, all together."""
         trees = self.prepared.trees
         leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
-        return self.prepared.leads.lead(self.ensemble.leaf[leaves], y, rival)
+        return self.prepared.worths.total(self.ensemble.leaf[leaves], y, rival)
 
     def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
         """Return the classes other than ``y``, those with most votes or the largest sum first."""

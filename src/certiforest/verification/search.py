@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
-from certiforest.verification.clock import Clock
+from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prices import exact_budget
 from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
-MOST_SWEEPS, FEW_SWEEPS = 400, 8
+MOST_SWEEPS, GLANCE_SWEEPS = 400, 8
 
 
-class Box(NamedTuple):
+class CellBox(NamedTuple):
     """A box of cells that waits for its turn: first and last cell of each variable.
 
     ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
@@ -46,17 +46,18 @@ class Search:
     local : Local
     contest : Contest
     unit : Fraction
-        What a lead of one is worth in the contest.
+        What a worth of one is in scores.
     is_attack : callable
         Tells whether a row gives the rival what it needs.
     keep_proof : bool, default=False
 
     Attributes
     ----------
-    proof : dict
-        After a search that found no attack and was to keep a proof: why there is none.
+    proof : dict or None
+        After a search that found no attack and was to keep a proof: why there is none, None if that was not written
+        down in time.
     n_boxes : int
-        How many boxes were examined.
+        How many boxes were examined to find out; more may have been to write a proof.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Search:
         self._local, self._contest, self._unit = local, contest, unit
         self._is_attack, self._keep_proof = is_attack, keep_proof
         self._budget = exact_budget(local.attacker)
-        self.proof: dict[str, Any] = {}
+        self.proof: dict[str, Any] | None = {}
         self.n_boxes = 0
 
     def run(self, clock: Clock) -> NDArray[np.float64] | None:
@@ -84,19 +85,27 @@ class Search:
         """
         cells, leaves = self._local.cells, self._local.leaves
         tables = new_tables(cells, leaves)
-        waiting = [Box(tables.low.copy(), tables.high.copy(), _start_from(tables), self.proof)]
-        while waiting:
-            if self.n_boxes > 0:
-                clock.check()
+        # Boxes that may hold an attack come first, then those that are known to hold none, if a proof is to say why.
+        root = self.proof = {}
+        open_boxes = [CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), root)]
+        settled: list[CellBox] = []
+        while open_boxes or settled:
+            if self.n_boxes > 0 and clock.is_up:
+                if open_boxes:
+                    raise OutOfTime
+                self.proof = None
+                break
+            waiting = open_boxes or settled
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
-            self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
+            if waiting is open_boxes:
+                self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._write_tables(tables, box.proof)
             if status == kernels.ENUMERATED and self._keep_proof:
-                waiting += self._by_moved(box)
+                settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
             if status == kernels.ATTACKED:
@@ -108,7 +117,7 @@ class Search:
             start = _start_from(tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
-                waiting += sides
+                settled += sides
             box = box._replace(low=tables.low.copy(), high=tables.high.copy())
             variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if variable >= 0:
@@ -122,17 +131,17 @@ class Search:
     def _works(self, z: NDArray[np.float64]) -> bool:
         return self._is_attack(z) and self._local.is_affordable(z)
 
-    def _halves(self, box: Box, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[Box, Box]:
+    def _halves(self, box: CellBox, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[CellBox, CellBox]:
         """Cut a box after a cell of a variable."""
         last, first = box.high.copy(), box.low.copy()
         last[variable], first[variable] = cut, cut + 1
-        low, high = Box(box.low, last, start, {}), Box(first, box.high, start, {})
+        low, high = CellBox(box.low, last, start, {}), CellBox(first, box.high, start, {})
         cells = self._local.cells
         where = [int(cells.feature[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
         return low, high
 
-    def _tightened(self, box: Box, tables: Tables, start: tuple[NDArray, ...]) -> tuple[Box, list[Box]]:
+    def _tightened(self, box: CellBox, tables: Tables, start: tuple[NDArray, ...]) -> tuple[CellBox, list[CellBox]]:
         """Return what is left of a box after `tighten`, and the sides that were taken from it."""
         sides = []
         for v in np.flatnonzero((tables.low > box.low) | (tables.high < box.high)).tolist():
@@ -144,7 +153,7 @@ class Search:
                 sides.append(side)
         return box, sides
 
-    def _by_moved(self, box: Box) -> list[Box]:
+    def _by_moved(self, box: CellBox) -> list[CellBox]:
         """Divide a box in which one variable at most can move, by which one does.
 
         In the part that is left no variable moves, and the bound without tables is exact.
@@ -219,7 +228,7 @@ class Glance:
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
         contest = self._contest._replace(budget=budget)
-        status = kernels.examine_box(cells, self.local.leaves, contest, tables, FEW_SWEEPS, True)
+        status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, True)
         self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)
         if status != kernels.ATTACKED:
             return None

@@ -15,8 +15,8 @@ from certiforest.verification.tables_kernels import (
     least_entry,
     least_in_box,
     least_prices,
+    leaves_in_reach,
     overshoot,
-    reach_in,
     set_lambda,
     shares,
     sweep,
@@ -29,7 +29,7 @@ NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
-FEW_SWEEPS, PATIENCE = 8, 0.02
+PATIENT_SWEEPS, PATIENCE = 8, 0.02
 
 
 @kernel
@@ -43,20 +43,20 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
-    n_variables, n_rules = tables.low.shape[0], leaves.place.shape[0]
+    n_variables, n_conditions = tables.low.shape[0], leaves.place.shape[0]
     least = np.empty(n_variables, np.int64)
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
-    reach = reach_in(cells, leaves, contest, tables)
+    in_reach = leaves_in_reach(cells, leaves, contest, tables)
     bound, gain, span = np.int64(0), 0.0, 1.0
     for t in range(leaves.tree.shape[0]):
-        own = smallest = largest = contest.lead[leaves.first[t]]
+        own = smallest = largest = contest.worth[leaves.first[t]]
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, contest.lead[k]), max(largest, contest.lead[k])
-            if reach[k]:
-                best = max(best, contest.lead[k])
+            smallest, largest = min(smallest, contest.worth[k]), max(largest, contest.worth[k])
+            if in_reach[k]:
+                best = max(best, contest.worth[k])
         if best == -(2**62):
             return UNREACHABLE
         bound += best
@@ -68,8 +68,8 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
-    worth, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
-    peak, share = np.empty(n_segments + n_scopes + n_rules), np.empty(n_scopes)
+    bracket, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
+    peak, share = np.empty(n_segments + n_scopes + n_conditions), np.empty(n_scopes)
     before = tables.table.copy()
     shares(leaves, tables, share)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
@@ -81,11 +81,11 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, contest.lead, tables, reach, share, span, worth, peak, rest)
+        sweep(leaves, contest.worth, tables, in_reach, share, span, bracket, peak, rest)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
-        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, reach) < contest.need:
+        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, in_reach) < contest.need:
             return PROVED
         if n_sweeps == next_climb:
             next_climb *= 4
@@ -93,23 +93,23 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
                 return ATTACKED
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
-        if n_sweeps % FEW_SWEEPS == 0:
-            if mark - lowest < FEW_SWEEPS * PATIENCE * (lowest - contest.need):
+        if n_sweeps % PATIENT_SWEEPS == 0:
+            if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - contest.need):
                 break
             mark = lowest
     if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
         return ATTACKED
-    tighten(leaves, contest, tables, whole_bound(cells, leaves, contest, tables, reach), reach)
+    tighten(leaves, contest, tables, whole_bound(cells, leaves, contest, tables, in_reach), in_reach)
     return OPEN
 
 
 @kernel
-def tighten(leaves, contest, tables, bound, reach):
+def tighten(leaves, contest, tables, bound, in_reach):
     """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need."""
     if bound == NO_BOUND:
         tables.loss[:] = 0
         return
-    find_losses(leaves, contest, tables, reach)
+    find_losses(leaves, contest, tables, in_reach)
     for v in range(tables.low.shape[0]):
         while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < contest.need:
             tables.low[v] += 1
@@ -118,32 +118,32 @@ def tighten(leaves, contest, tables, bound, reach):
 
 
 @kernel
-def find_losses(leaves, contest, tables, reach):
+def find_losses(leaves, contest, tables, in_reach):
     """Write to ``loss``, for each cell of the box, how much the whole bound falls if its variable is held there.
 
     That is what the sum of tables and each tree lose there against their best, as the tables stand.
     """
-    worth = np.empty(tables.whole.shape[0], np.int64)
+    here = np.empty(tables.whole.shape[0], np.int64)  # what the best leaf that allows a segment is worth
     for v in range(tables.low.shape[0]):
         best = tables.sum[tables.low[v]]
         for c in range(tables.low[v], tables.high[v] + 1):
             best = max(best, tables.sum[c])
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.loss[c] = best - tables.sum[c]
-    place, low, high = rules = leaves.place, leaves.low, leaves.high
+    place, low, high = conditions = leaves.place, leaves.low, leaves.high
     whole, n_scopes = tables.whole, leaves.scope.shape[0]
     least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes, np.int64)
     for t in range(leaves.tree.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, whole, scopes, least)
-        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a rule there is worth
-        worth[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
+        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a condition there is worth
+        here[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
         most = NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if not reach[k]:
+            if not in_reach[k]:
                 continue
-            i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
-            value = contest.lead[k] - least_entries(rules, whole, (i, end), least, total)
+            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
+            value = contest.worth[k] - least_entries(conditions, whole, (i, end), least, total)
             if value > most:
                 most = value
             for s in scopes:
@@ -152,17 +152,17 @@ def find_losses(leaves, contest, tables, reach):
                         free[s] = value
                     continue
                 start = i
-                entry, i = least_entry(rules, whole, i, end)
+                entry, i = least_entry(conditions, whole, i, end)
                 for j in range(start, i):
                     for g in range(low[j], high[j] + 1):
-                        if value + entry > worth[g]:
-                            worth[g] = value + entry
+                        if value + entry > here[g]:
+                            here[g] = value + entry
         for s in scopes:
             v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
                 if whole[g] == OUTSIDE:
                     continue
-                lost = most - (max(worth[g], free[s] + least[s]) - whole[g])
+                lost = most - (max(here[g], free[s] + least[s]) - whole[g])
                 for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
                     tables.loss[c] += lost
 
@@ -176,7 +176,7 @@ def find_split(cells, leaves, contest, tables):
     dear cell as in a cheap one is what the bound buys in parts: the difference of prices, at lambda, is lost on either
     side.
     """
-    hope = find_hopes(leaves, contest, tables, reach_in(cells, leaves, contest, tables))
+    hope = find_hopes(leaves, contest, tables, leaves_in_reach(cells, leaves, contest, tables))
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
         low, high = tables.low[v], tables.high[v]
@@ -198,7 +198,7 @@ def find_split(cells, leaves, contest, tables):
 
 
 @kernel
-def find_hopes(leaves, contest, tables, reach):
+def find_hopes(leaves, contest, tables, in_reach):
     """Return, for each cell (n_cells,), what is hoped for beyond a cut after it, seen from the chosen cells."""
     whole, choice = tables.whole, tables.choice
     hope, least = np.zeros(tables.sum.shape[0]), np.empty(leaves.scope.shape[0], np.int64)
@@ -208,17 +208,17 @@ def find_hopes(leaves, contest, tables, reach):
             if tables.sum[c] > tables.sum[best]:
                 best = c
         hope[min(choice[v], best) : max(choice[v], best)] += tables.sum[best] - tables.sum[choice[v]]
-    rules = leaves.place, leaves.low, leaves.high
+    conditions = leaves.place, leaves.low, leaves.high
     for t in range(leaves.tree.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, whole, scopes, least)
         best, most, here = -1, NOTHING, NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if here == NOTHING and allows(leaves, k, choice):
-                here = contest.lead[k]
-            if reach[k]:
-                ends = leaves.first_rule[k], leaves.first_rule[k + 1]
-                value = contest.lead[k] - least_entries(rules, whole, ends, least, total)
+                here = contest.worth[k]
+            if in_reach[k]:
+                ends = leaves.first_condition[k], leaves.first_condition[k + 1]
+                value = contest.worth[k] - least_entries(conditions, whole, ends, least, total)
                 if value > most:
                     best, most = k, value
         for s in scopes:
@@ -228,7 +228,7 @@ def find_hopes(leaves, contest, tables, reach):
             here -= whole[g]
         if best < 0 or here < NOTHING // 2 or most <= here:
             continue
-        i, end = leaves.first_rule[best], leaves.first_rule[best + 1]
+        i, end = leaves.first_condition[best], leaves.first_condition[best + 1]
         while i < end:
             s = leaves.place[i]
             c, nearest, distance = choice[leaves.scope[s]], 0, np.int64(2**61)

@@ -16,7 +16,7 @@ from certiforest.attack.attacker import Attacker, Budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.knapsack import Fronts, can_buy
 from certiforest.verification.prepared import Prepared
@@ -25,7 +25,7 @@ from certiforest.verification.votes_kernels import BORDERLINE
 
 
 class Sums:
-    """The rule of scores that add up, for one prepared ensemble.
+    """The screen for scores that add up, for one prepared ensemble.
 
     Parameters
     ----------
@@ -48,65 +48,69 @@ class Sums:
             self._scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
         self._scaled_span = np.ldexp(self._span, shift)
         self._scaled_margin = max(math.ldexp(self._margin, shift), 5e-324) if margin > 0 else 0.0
-        self._slack = prepared.reach.slack
+        self._slack = prepared.allowance.slack
         if self._slack > 0:
             self._slack += 8.0 * ensemble.n_nodes * 2.0**-53  # steps along hulls are added up, too
 
-    def screen(
+    def decide(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
-    ) -> None:
-        """Write the predicted class index and 1, 0 or -1 (stable, unstable, undecided) for each row.
+    ) -> NDArray[np.float64]:
+        """Write the predicted class index and 1, 0 or -1 (stable, unstable, unknown) for each row.
 
-        All trees speak for every row, so that their order plays no role.
+        Return the seconds that each row has spent: half of its own at most. All trees speak for every row, so that
+        their order plays no role.
         """
-        prepared, reach = self._prepared, self._prepared.reach
-        prices = reach.unit, int(0 if prepared.is_box else prepared.attacker.norm), reach.limit, self._slack
+        prepared, allowance = self._prepared, self._prepared.allowance
+        prices = allowance.unit, int(0 if prepared.is_box else prepared.attacker.norm), allowance.limit, self._slack
         scores = *self._scaled, self._scaled_margin, self._scaled_span
-        for part, trees, rows in prepared.parts(X, prepared.attacker):
-            results = prepared.unclaimed, out_prediction[part], out_stable[part]
+        for run, trees, rows in prepared.runs(X, prepared.attacker):
+            results = prepared.unclaimed, out_prediction[run], out_stable[run]
             if prepared.is_box:
-                box = reach.budgets, *self._scores, self._margin, self._span
+                box = allowance.budgets, *self._scores, self._margin, self._span
                 kernels.decide_within_box(trees, rows, *box, *results)
             else:
-                kernels.decide_by_price(trees, rows, reach.budgets, *prices, *scores, *results)
+                kernels.decide_by_price(trees, rows, allowance.budgets, *prices, *scores, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
-        leaves = _Leaves(prepared) if borderline.size else None
+        leaves, spent = _Leaves(prepared) if borderline.size else None, np.zeros(len(X))
         for i in borderline:
             assert leaves is not None
-            out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, clock.start())
+            half = clock.start().share(0.5)
+            out_stable[i] = self._look_closer(X[i], int(out_prediction[i]), leaves, half)
+            spent[i] = half.spent
+        return spent
 
     def _look_closer(self, x: NDArray[np.float64], y: int, leaves: _Leaves, clock: Clock) -> int:
         """Decide a row at which no trees meet as a knapsack problem in floats, if rounding cannot matter."""
-        reach, slack = self._prepared.reach, self._slack
+        allowance, slack = self._prepared.allowance, self._slack
         band = self._scaled.slack + self._scaled_margin
         if slack == math.inf:
-            return UNDECIDED
+            return UNKNOWN
         attacker = self._prepared.attacker
-        leaves.list(x, reach.budgets, reach.unit, int(attacker.norm), reach.limit + slack, attacker)
+        leaves.list(x, allowance.budgets, allowance.unit, int(attacker.norm), allowance.limit + slack, attacker)
         leads = [(rival, leaves.lead(self._scaled.value, y, rival)) for rival in range(self._ensemble.n_classes)]
         leads = [(rival, lead) for rival, lead in leads if rival != y]
         if self._margin > 0 and min(lead for _, lead in leads) <= band:
-            return UNDECIDED
+            return UNKNOWN
         is_open = False
         for rival, lead in leads:
             fronts = leaves.fronts(self._scaled.value, y, rival)
             try:
-                if not can_buy(fronts, reach.limit + slack, lead - band, slack, band, clock):
+                if not can_buy(fronts, allowance.limit + slack, lead - band, slack, band, clock):
                     continue
-                if can_buy(fronts, reach.limit - slack, lead + band, slack, band, clock):
+                if can_buy(fronts, allowance.limit - slack, lead + band, slack, band, clock):
                     return UNSTABLE
             except OutOfTime:  # another rival may be easier
                 pass
             is_open = True
-        return UNDECIDED if is_open else STABLE
+        return UNKNOWN if is_open else STABLE
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf; see `Votes.composed_radii`."""
         ensemble, leaves = self._ensemble, _Leaves(self._prepared)
-        reach = self._prepared.endless_reach()
+        allowance = self._prepared.endless_allowance()
         prediction = ensemble.class_index(X)
         for i, y in enumerate(prediction.tolist()):
-            leaves.list(X[i], *reach, -1, math.inf)
+            leaves.list(X[i], *allowance, -1, math.inf)
             out_radius[i], out_works[i] = math.inf, False
             for rival in range(ensemble.n_classes):
                 cost = leaves.cheapest_break(self._scores, y, rival) if rival != y else math.inf
@@ -131,8 +135,8 @@ class _Leaves:
     def list(
         self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float, attacker: Attacker | None = None
     ) -> None:
-        """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.parts`."""
-        ((_, self._trees, (self._row,)),) = self._prepared.parts(x[None], attacker)
+        """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.runs`."""
+        ((_, self._trees, (self._row,)),) = self._prepared.runs(x[None], attacker)
         kernels.list_row(
             self._trees, self._row, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
         )
@@ -145,10 +149,9 @@ class _Leaves:
     def fronts(self, value: NDArray[np.float64], y: int, rival: int) -> Fronts:
         """Return what the leaves offer to a rival."""
         n, n_trees = self._start[-1], self._ensemble.n_trees
-        node, cost, gain = np.empty(n, np.int64), np.empty(n), np.empty(n)
-        start, tree = np.empty(n_trees + 1, np.int64), np.empty(n_trees, np.int64)
+        cost, gain, start = np.empty(n), np.empty(n), np.empty(n_trees + 1, np.int64)
         n_fronts = kernels.list_fronts(
-            value, self._ensemble.leaf, self._node, self._cost, self._start, y, rival, node, cost, gain, start, tree
+            value, self._ensemble.leaf, self._node, self._cost, self._start, y, rival, cost, gain, start
         )
         n = start[n_fronts]
         return Fronts(cost[:n], gain[:n], start[: n_fronts + 1])

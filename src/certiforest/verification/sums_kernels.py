@@ -191,11 +191,11 @@ def list_row(trees, x, budgets, unit, norm, limit, stack, stack_cost, out_leaf, 
 
 
 @kernel
-def list_fronts(value, leaf, node, cost, start, y, rival, out_node, out_cost, out_gain, out_start, out_tree):
+def list_fronts(value, leaf, node, cost, start, y, rival, out_cost, out_gain, out_start):
     """Keep, of the leaves listed for each tree, those that gain more for the rival than every cheaper one.
 
     ``node``, ``cost`` and ``start`` come from `list_row`; ``leaf`` (n_nodes,) holds score rows. Trees that have nothing
-    to offer get no front. Return the number of fronts; ``out_tree`` tells their trees.
+    to offer get no front. Return the number of fronts.
     """
     n = n_fronts = 0
     for tree in range(start.shape[0] - 1):
@@ -211,30 +211,26 @@ def list_fronts(value, leaf, node, cost, start, y, rival, out_node, out_cost, ou
             if gain > best:
                 if n > out_start[n_fronts] and cost[k] == out_cost[n - 1]:
                     n -= 1  # the same cost, and more gain
-                out_node[n], out_cost[n], out_gain[n] = node[k], cost[k], gain
+                out_cost[n], out_gain[n] = cost[k], gain
                 best = gain
                 n += 1
-        if n > out_start[n_fronts]:
-            out_tree[n_fronts] = tree
-            n_fronts += 1
+        n_fronts += n > out_start[n_fronts]
     out_start[n_fronts] = n
     return n_fronts
 
 
 @kernel
-def weigh_rival(
-    cost, gain, front_start, limit, need, slack, band, scratch, step_cost, step_gain, step_front, step_leaf
-):
+def weigh_rival(cost, gain, front_start, limit, need, slack, band, scratch, step_cost, step_gain, step_front):
     """Tell whether a rival can gain what it needs within the limit: STABLE, UNSTABLE or, if unclear, BORDERLINE.
 
     ``slack`` bounds errors of costs, ``band`` those of gains. The arrays after them are scratch, one entry per leaf.
     """
-    n = list_steps(cost, gain, front_start, scratch, step_cost, step_gain, step_front, step_leaf)
+    n = list_steps(cost, gain, front_start, scratch, step_cost, step_gain, step_front)
     order = sort_steps(step_cost[:n], step_gain[:n])
     if most_gain(step_cost, step_gain, order, limit + 2.0 * slack) < need - 2.0 * band:
         return STABLE
-    bought = np.empty(front_start.shape[0] - 1, np.int64)
-    _, gained = buy_greedily(step_cost, step_gain, step_front, step_leaf, order, limit - slack, need + band, bought)
+    n_fronts = front_start.shape[0] - 1
+    gained = buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit - slack, need + band)
     return UNSTABLE if gained >= need + band else BORDERLINE
 
 
@@ -263,16 +259,13 @@ def decide_by_price(
     lead = np.empty(n_rivals)
     safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
     owner = unclaimed.copy()
-    front_node = np.empty(n_nodes, np.int64)
     front_cost = np.empty(n_nodes)
     front_gain = np.empty(n_nodes)
     front_start = np.empty(n_trees + 1, np.int64)
-    front_tree = np.empty(n_trees, np.int64)
     scratch = np.empty(n_nodes, np.int64)
     step_cost = np.empty(n_nodes)
     step_gain = np.empty(n_nodes)
     step_front = np.empty(n_nodes, np.int64)
-    step_leaf = np.empty(n_nodes, np.int64)
     band = gain_slack + margin
     for i in range(X.shape[0]):
         x = X[i]
@@ -320,12 +313,11 @@ def decide_by_price(
                 out_stable[i] = UNKNOWN
                 break
             n_fronts = list_fronts(
-                value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k],
-                front_node, front_cost, front_gain, front_start, front_tree,
-            )  # fmt: skip
+                value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], front_cost, front_gain, front_start
+            )
             answer = weigh_rival(
                 front_cost, front_gain, front_start[: n_fronts + 1], limit, lead[k], slack, band,
-                scratch, step_cost, step_gain, step_front, step_leaf,
+                scratch, step_cost, step_gain, step_front,
             )  # fmt: skip
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE

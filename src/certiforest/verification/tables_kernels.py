@@ -1,9 +1,9 @@
 """Tables: numbers that prove a box of cells, found by message passing in floats, checked in whole numbers.
 
 For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no row in a box of cells
-gives a rival a lead of more than ::
+has leaves that are worth more to a rival than ::
 
-    lambda * budget  +  sum over trees      max over leaves  [lead - sum over variables  min over allowed cells  m]
+    lambda * budget  +  sum over trees      max over leaves  [worth - sum over variables  min over allowed cells  m]
                      +  sum over variables  max over cells   [sum over trees m - lambda * price]
 
 because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. A sweep
@@ -31,11 +31,12 @@ NO_BOUND = np.int64(2**62)
 class Contest(NamedTuple):
     """What the leaves of a local problem (see `Leaves`) do for one rival of the predicted class.
 
-    ``lead`` (n_leaves,) int64 is what a leaf adds to the rival's lead, rounded up; the rival is predicted only if the
-    leads of all trees add up to ``need`` or more. ``budget`` is what prices may add up to, 0 for L-inf.
+    ``worth`` (n_leaves,) int64 is what a leaf is worth to the rival, rounded up (see `worths.Worths`); the rival is
+    predicted only if the leaves of all trees are worth ``need`` or more. ``budget`` is what prices may add up to, 0 for
+    L-inf.
     """
 
-    lead: ndarray
+    worth: ndarray
     need: int
     budget: int
 
@@ -87,9 +88,9 @@ def least_prices(cells, tables, budget, out):
 
 @kernel
 def allowed_price(cells, leaves, tables, s, i, end):
-    """Return the least price of a variable in the box where rules from ``i`` on allow it; -1 if nowhere.
+    """Return the least price of a variable in the box where conditions from ``i`` on allow it; -1 if nowhere.
 
-    Also the first rule of another place.
+    Also the first condition of another place.
     """
     v = leaves.scope[s]
     own = cells.own[v]
@@ -114,7 +115,7 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
     ``least`` and ``total`` come from `least_prices`.
     """
-    i, end = leaves.first_rule[k], leaves.first_rule[k + 1]
+    i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
     while i < end:
         s = leaves.place[i]
         price, i = allowed_price(cells, leaves, tables, s, i, end)
@@ -125,14 +126,14 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
 
 @kernel
-def reach_in(cells, leaves, contest, tables):
+def leaves_in_reach(cells, leaves, contest, tables):
     """Return which leaves are in reach within the box, see `is_in_reach`."""
     least = np.empty(tables.low.shape[0], np.int64)
     total = least_prices(cells, tables, contest.budget, least)
-    reach = np.empty(leaves.node.shape[0], np.bool_)
-    for k in range(reach.shape[0]):
-        reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
-    return reach
+    in_reach = np.empty(leaves.node.shape[0], np.bool_)
+    for k in range(in_reach.shape[0]):
+        in_reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
+    return in_reach
 
 
 @kernel
@@ -160,18 +161,18 @@ def shares(leaves, tables, out):
 
 
 @kernel
-def sweep(leaves, lead, tables, reach, share, span, worth, peak, rest):
+def sweep(leaves, worth, tables, in_reach, share, span, bracket, peak, rest):
     """Set the tables of one tree after the other so that the bound is smallest while those of the others stay.
 
-    ``reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`. ``worth`` (n_leaves,), ``peak``
-    (n_segments + n_scopes + n_rules,) and ``rest`` (n_segments + n_scopes,) are scratch: ``peak`` holds the largest
-    theta without this tree's part by segment, variable and rule, ``rest`` what the best leaf that allows a segment is
-    worth without that variable's part.
+    ``in_reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`. The others are scratch:
+    ``bracket`` (n_leaves,) holds what a leaf is worth with the largest theta it allows, ``peak`` (n_segments + n_scopes
+    + n_conditions,) the largest theta without this tree's part by segment, variable and condition, and ``rest``
+    (n_segments + n_scopes,) the bracket of the best leaf that allows a segment, without that variable's part.
     """
     # Comparisons instead of max(), and arrays under names of their own: this is where the time goes.
     theta, table, scope, place = tables.theta, tables.table, leaves.scope, leaves.place
     begin, end, low, high = leaves.begin, leaves.end, leaves.low, leaves.high
-    first_segment, first_rule = leaves.first_segment, leaves.first_rule
+    first_segment, first_condition = leaves.first_segment, leaves.first_condition
     n_segments, n_scopes = begin.shape[0], scope.shape[0]
     for t in range(leaves.tree.shape[0]):
         first_scope, end_scope = leaves.first_scope[t], leaves.first_scope[t + 1]
@@ -193,10 +194,10 @@ def sweep(leaves, lead, tables, reach, share, span, worth, peak, rest):
             everywhere += best
         most = -math.inf
         for k in range(first_leaf, end_leaf):
-            if not reach[k]:
+            if not in_reach[k]:
                 continue
-            value = lead[k] + everywhere
-            i, last = first_rule[k], first_rule[k + 1]
+            value = worth[k] + everywhere
+            i, last = first_condition[k], first_condition[k + 1]
             while i < last:
                 first, s = i, place[i]
                 best = -math.inf
@@ -207,23 +208,23 @@ def sweep(leaves, lead, tables, reach, share, span, worth, peak, rest):
                     i += 1
                 peak[n_segments + n_scopes + first] = best
                 value += best - peak[n_segments + s]
-            worth[k] = value
+            bracket[k] = value
             if value > most:
                 most = value
         for k in range(first_leaf, end_leaf):
-            if not reach[k]:
+            if not in_reach[k]:
                 continue
-            i, last = first_rule[k], first_rule[k + 1]
+            i, last = first_condition[k], first_condition[k + 1]
             for s in range(first_scope, end_scope):
                 if i < last and place[i] == s:
-                    value = worth[k] - peak[n_segments + n_scopes + i]
+                    value = bracket[k] - peak[n_segments + n_scopes + i]
                     while i < last and place[i] == s:
                         for g in range(low[i], high[i] + 1):
                             if value > rest[g]:
                                 rest[g] = value
                         i += 1
                 else:
-                    value = worth[k] - peak[n_segments + s]
+                    value = bracket[k] - peak[n_segments + s]
                     if value > rest[n_segments + s]:
                         rest[n_segments + s] = value
         for s in range(first_scope, end_scope):
@@ -303,11 +304,11 @@ def float_bound(contest, tables):
 
 
 @kernel
-def whole_bound(cells, leaves, contest, tables, reach):
+def whole_bound(cells, leaves, contest, tables, in_reach):
     """Round the tables to whole numbers and return the bound that they give, `NO_BOUND` if they are too large.
 
     Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
-    tables and leads together.
+    tables and worths together.
     """
     size = 0.0
     for s in range(leaves.scope.shape[0]):
@@ -319,7 +320,7 @@ def whole_bound(cells, leaves, contest, tables, reach):
     for t in range(leaves.tree.shape[0]):
         largest = 0.0
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            largest = max(largest, abs(contest.lead[k]))
+            largest = max(largest, abs(contest.worth[k]))
         size += largest
     if not size < 2.0**60:
         return NO_BOUND
@@ -338,7 +339,7 @@ def whole_bound(cells, leaves, contest, tables, reach):
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.sum[c] = -shifted_product(price, cells.price[c], shift)
     least = np.empty(leaves.scope.shape[0], np.int64)
-    rules, first_rule = (leaves.place, leaves.low, leaves.high), leaves.first_rule
+    conditions, first_condition = (leaves.place, leaves.low, leaves.high), leaves.first_condition
     for t in range(leaves.tree.shape[0]):
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             v = leaves.scope[s]
@@ -352,9 +353,11 @@ def whole_bound(cells, leaves, contest, tables, reach):
         total = least_in_box(leaves.first_segment, tables.whole, scopes, least)
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if reach[k]:
-                taken = least_entries(rules, tables.whole, (first_rule[k], first_rule[k + 1]), least, total)
-                best = max(best, contest.lead[k] - taken)
+            if in_reach[k]:
+                taken = least_entries(
+                    conditions, tables.whole, (first_condition[k], first_condition[k + 1]), least, total
+                )
+                best = max(best, contest.worth[k] - taken)
         bound += best
     for v in range(tables.low.shape[0]):
         best = tables.sum[tables.low[v]]
@@ -384,12 +387,12 @@ def least_in_box(first_segment, whole, scopes, out):
 
 
 @kernel
-def least_entry(rules, whole, i, end):
-    """Return the smallest number of a table where the rules of one place, from ``i`` on, allow it.
+def least_entry(conditions, whole, i, end):
+    """Return the smallest number of a table where the conditions of one place, from ``i`` on, allow it.
 
-    ``rules`` are the arrays ``place``, ``low`` and ``high`` of `Leaves`. Also return the first rule of another place.
+    ``conditions`` are the arrays ``place``, ``low`` and ``high`` of `Leaves`. Also return the first of another place.
     """
-    place, low, high = rules
+    place, low, high = conditions
     s, best = place[i], OUTSIDE
     while i < end and place[i] == s:
         for g in range(low[i], high[i] + 1):
@@ -400,16 +403,16 @@ def least_entry(rules, whole, i, end):
 
 
 @kernel
-def least_entries(rules, whole, ends, least, total):
+def least_entries(conditions, whole, ends, least, total):
     """Return what the tables of a tree take from a leaf at least: the smallest number of every variable it tests.
 
-    ``ends`` are the first rule of the leaf and of the next one; ``least`` and ``total`` come from `least_in_box` and
-    hold where the leaf has no rule.
+    ``ends`` are the first condition of the leaf and of the next one; ``least`` and ``total`` come from `least_in_box`
+    and hold where the leaf has no condition.
     """
     i, end = ends
     while i < end:
-        s = rules[0][i]
-        entry, i = least_entry(rules, whole, i, end)
+        s = conditions[0][i]
+        entry, i = least_entry(conditions, whole, i, end)
         total += entry - least[s]
     return total
 
@@ -417,7 +420,7 @@ def least_entries(rules, whole, ends, least, total):
 @kernel
 def coarsen(cells, leaves, contest, tables):
     """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
-    reach = reach_in(cells, leaves, contest, tables)
+    in_reach = leaves_in_reach(cells, leaves, contest, tables)
     table = tables.table.copy()
     largest = 1.0
     for e in range(table.shape[0]):
@@ -425,6 +428,6 @@ def coarsen(cells, leaves, contest, tables):
     for shift in range(int(math.log2(largest)), -1, -1):
         for e in range(table.shape[0]):
             tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
-        if whole_bound(cells, leaves, contest, tables, reach) < contest.need:
+        if whole_bound(cells, leaves, contest, tables, in_reach) < contest.need:
             return shift
     return 0

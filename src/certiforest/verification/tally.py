@@ -1,15 +1,21 @@
-"""Tally: how many rows of each class came out how. Tallies of blocks add up to that of all rows."""
+"""Tally: how many rows of each class came out how. Tallies of blocks add up to that of all rows.
+
+Every count and share of rows, in Python, reports and tables, is read off a tally.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.verification.certificates import STABLE, UNDECIDED, UNSTABLE, Certificates, Verdict
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Verdict
 from certiforest.words import finite_or_none
+
+if TYPE_CHECKING:
+    from certiforest.verification.certificates import Certificates
 
 WRONG, RIGHT = 0, 1
 
@@ -33,15 +39,15 @@ class Tally:
     @classmethod
     def of(cls, found: Certificates) -> Tally:
         """Count rows."""
-        assert found.classes is not None
         has_labels = found.label is not None
-        order = np.argsort(found.classes)
         label = found.prediction if found.label is None else found.label
-        place = order[np.searchsorted(found.classes, label, sorter=order)]
+        classes = np.unique(label) if found.classes is None else found.classes
+        order = np.argsort(classes)
+        place = order[np.searchsorted(classes, label, sorter=order)]
         right = found.correct if has_labels else np.zeros(len(found), bool)
-        shape = len(found.classes), 3, 2
+        shape = len(classes), 3, 2
         cell = np.ravel_multi_index((place, found.stable % 3, right.astype(np.int64)), shape)
-        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), found.classes, has_labels)
+        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), classes, has_labels)
 
     def __add__(self, other: Tally) -> Tally:
         """Count the rows of both."""
@@ -49,7 +55,8 @@ class Tally:
 
     def count(self, stable: int, right: int | None = None) -> Any:
         """Return how many rows came out so; those predicted right and wrong together if it is not said."""
-        return self.table[:, stable].sum() if right is None else self.table[:, stable, right].sum()
+        count = self.table[:, stable].sum() if right is None else self.table[:, stable, right].sum()
+        return int(count) if isinstance(count, np.integer) else count
 
     @property
     def n_rows(self) -> Any:
@@ -64,7 +71,7 @@ class Tally:
             Verdict.FRAGILE: self.count(UNSTABLE, RIGHT),
             Verdict.VULNERABLE: self.count(STABLE, WRONG),
             Verdict.BROKEN: self.count(UNSTABLE, WRONG),
-            Verdict.UNKNOWN: self.count(UNDECIDED),
+            Verdict.UNKNOWN: self.count(UNKNOWN),
         }
 
     @property
@@ -75,7 +82,7 @@ class Tally:
     @property
     def robust_accuracy_bounds(self) -> tuple[Any, Any]:
         """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
-        robust, unknown = self.count(STABLE, RIGHT), self.count(UNDECIDED, RIGHT)
+        robust, unknown = self.count(STABLE, RIGHT), self.count(UNKNOWN, RIGHT)
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
 
     @property
@@ -104,7 +111,7 @@ class Tally:
         """Rows that are stable, unstable and unknown, for JSON."""
         return {
             name: int(self.count(stable))
-            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNDECIDED))
+            for name, stable in (("stable", STABLE), ("unstable", UNSTABLE), ("unknown", UNKNOWN))
         }
 
     @property
@@ -122,6 +129,51 @@ class Tally:
             "robust_accuracy_bounds": [finite_or_none(share) for share in self.robust_accuracy_bounds],
             "by_class": by_class,
         }
+
+
+class Tallied:
+    """What certificates say of all rows, whether they are in hand or to come (`dask_rows`)."""
+
+    prediction: Any
+    label: Any
+
+    @property
+    def tally(self) -> Tally:
+        """How many rows of each class came out how."""
+        raise NotImplementedError
+
+    def _check_labels(self) -> None:
+        if getattr(self, "label", None) is None:
+            raise ValueError("Expected labels, got none: pass y to certify to compare predictions with it.")
+
+    @property
+    def correct(self) -> Any:
+        """Whether each row is predicted right, shape (n,); needs labels."""
+        self._check_labels()
+        return self.prediction == self.label
+
+    @property
+    def counts(self) -> dict[Verdict, Any]:
+        """How many rows got each verdict; needs labels."""
+        self._check_labels()
+        return self.tally.counts
+
+    @property
+    def accuracy(self) -> Any:
+        """Share of rows predicted right; needs labels."""
+        self._check_labels()
+        return self.tally.accuracy
+
+    @property
+    def robust_accuracy(self) -> Any:
+        """Share of rows that are proved robust; needs labels."""
+        return self.robust_accuracy_bounds[0]
+
+    @property
+    def robust_accuracy_bounds(self) -> tuple[Any, Any]:
+        """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
+        self._check_labels()
+        return self.tally.robust_accuracy_bounds
 
 
 def _share(part: Any, whole: Any) -> Any:

@@ -15,7 +15,7 @@ from certiforest.verification.prepared import Prepared
 
 
 class Votes:
-    """The rule of trees that vote, for one prepared ensemble.
+    """The screen for trees that vote, for one prepared ensemble.
 
     Parameters
     ----------
@@ -25,24 +25,25 @@ class Votes:
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
 
-    def screen(
+    def decide(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
-    ) -> None:
-        """Write the predicted class index and 1, 0, -1 or BORDERLINE for each row.
+    ) -> NDArray[np.float64]:
+        """Write the predicted class index and 1, 0, -1 or BORDERLINE for each row; return the seconds each has spent.
 
-        That is stable, unstable, undecided, or undecided because of rounding alone.
+        That is stable, unstable, unknown, or unknown because of rounding alone. No row spends seconds of its own here.
         """
         prepared = self._prepared
-        reach, ensemble = prepared.reach, prepared.ensemble
-        for part, trees, rows in prepared.parts(X, prepared.attacker):
-            found = out_prediction[part], out_stable[part]
+        allowance, ensemble = prepared.allowance, prepared.ensemble
+        for run, trees, rows in prepared.runs(X, prepared.attacker):
+            found = out_prediction[run], out_stable[run]
             results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, *found
             if prepared.is_box:
-                kernels.decide_within_box(trees, rows, reach.budgets, *results)
+                kernels.decide_within_box(trees, rows, allowance.budgets, *results)
             else:
-                pricing = reach.unit, int(prepared.attacker.norm), reach.limit, reach.slack
-                kernels.decide_by_price(trees, rows, reach.budgets, *pricing, *results)
+                pricing = allowance.unit, int(prepared.attacker.norm), allowance.limit, allowance.slack
+                kernels.decide_by_price(trees, rows, allowance.budgets, *pricing, *results)
         order.improve()
+        return np.zeros(len(X))
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf, each tree taken on its own.
@@ -51,9 +52,9 @@ class Votes:
         all trees work together.
         """
         prepared = self._prepared
-        reach = *prepared.endless_reach(), prepared.ensemble.n_classes
-        for part, trees, rows in prepared.parts(X):
-            kernels.composed_radii(trees, rows, *reach, out_radius[part], out_works[part])
+        allowance = *prepared.endless_allowance(), prepared.ensemble.n_classes
+        for run, trees, rows in prepared.runs(X):
+            kernels.composed_radii(trees, rows, *allowance, out_radius[run], out_works[run])
 
 
 class VisitOrder:

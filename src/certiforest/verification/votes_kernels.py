@@ -228,15 +228,15 @@ def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
     least = math.inf
     for rival in range(cost.shape[1]):
         if rival != y:
-            lead = votes_to_gain(votes, y, rival)
-            total = cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target)
+            need = votes_to_gain(votes, y, rival)
+            total = cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_target)
             least = min(least, total)
     return least
 
 
 @kernel
-def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_target):
-    """Return the least cost at which ``rival`` gains ``lead`` votes on ``y``, inf if it cannot.
+def cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_target):
+    """Return the least cost at which ``rival`` gains ``need`` votes on ``y``, inf if it cannot.
 
     ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, inf if that is impossible, and
     ``vote`` (n_trees,) what it votes now. Costs combine by their maximum if ``is_max``, else by their sum. If the
@@ -249,20 +249,20 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_t
         own = np.flatnonzero(vote == y)
         order = own[np.argsort(cost[own, rival])]
         total = cost[order[0], rival]
-        for k in range(1, (lead + 1) // 2):
+        for k in range(1, (need + 1) // 2):
             price = cost[order[k], rival]
             total = max(total, price) if is_max else total + price
         if total < least:
             for tree in range(n_trees):
                 out_target[tree] = -1
-            for k in range((lead + 1) // 2):
+            for k in range((need + 1) // 2):
                 out_target[order[k]] = rival
         return total
 
     # Moving a tree from y to the rival gains 2, from y elsewhere 1, from elsewhere to the rival 1. best[g] is the
     # least cost of a gain of g or more with the trees so far, choice[tree, g] the gain taken from the tree for it.
     best[0] = 0.0
-    best[1 : lead + 1] = math.inf
+    best[1 : need + 1] = math.inf
     for tree in range(n_trees):
         one = two = math.inf
         if vote[tree] == y:
@@ -272,7 +272,7 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_t
                     one = cost[tree, c]
         elif vote[tree] != rival:
             one = cost[tree, rival]
-        for gain in range(lead, 0, -1):
+        for gain in range(need, 0, -1):
             choice[tree, gain] = 0
             total = max(best[gain - 1], one) if is_max else best[gain - 1] + one
             if total < best[gain]:
@@ -282,8 +282,8 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_t
             if total < best[gain]:
                 best[gain] = total
                 choice[tree, gain] = 2
-    if best[lead] < least:
-        gain = lead
+    if best[need] < least:
+        gain = need
         for tree in range(n_trees - 1, -1, -1):
             out_target[tree] = -1
             taken = choice[tree, gain] if gain > 0 else 0
@@ -294,7 +294,7 @@ def cheapest_gain(cost, vote, y, rival, lead, is_max, least, best, choice, out_t
                     if c != y and (out_target[tree] < 0 or cost[tree, c] < cost[tree, out_target[tree]]):
                         out_target[tree] = c
             gain = max(gain - taken, 0)
-    return best[lead]
+    return best[need]
 
 
 @kernel

@@ -38,16 +38,7 @@ SUFFIXES = {
 
 
 def read_table(
-    path: str | os.PathLike[str],
-    target: str | int | None = None,
-    *,
-    drop: Sequence[str | int] = (),
-    kind: str | None = None,
-    header: bool | None = None,
-    n_features: int | None = None,
-    first_index: int | None = None,
-    missing: bool = False,
-    texts: TextColumns | None = None,
+    path: str | os.PathLike[str], target: str | int | None = None, *, missing: bool = False, **options: Any
 ) -> Table:
     """Read all rows and labels of a file; the parameters are those of `read_blocks`.
 
@@ -56,9 +47,7 @@ def read_table(
     TableError
         If the file or a column is missing, or holds anything but finite numbers.
     """
-    options: dict[str, Any] = {"drop": drop, "kind": kind, "header": header, "missing": missing, "texts": texts}
-    blocks = read_blocks(path, target, n_features=n_features, first_index=first_index, **options)
-    parts = [read() for read in blocks]
+    parts = [read() for read in read_blocks(path, target, missing=missing, **options)]
     if not sum(map(len, parts)):
         raise TableError(f"Expected rows, got none in {path}.")
     table = replace(parts[0], X=np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X)

@@ -1,4 +1,4 @@
-"""Proof of a translation: rows on thresholds and one step beside them, on which both models must say the same.
+"""Agreement of a translation with its model: they must say the same on thresholds and one step beside them.
 
 Where values may be missing, they are in some of the rows; where splits test for categories, known and unknown ones are.
 
@@ -47,7 +47,7 @@ def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArra
     if not len(splits) or not len(chosen):
         return rows
     split = rng.permutation(np.resize(rng.permutation(splits), len(chosen)))
-    _lead(ensemble, rows, chosen, split)
+    _guide(ensemble, rows, chosen, split)
     v, now = ensemble.threshold[split], rows[chosen, ensemble.feature[split]]
     v32 = v.astype(np.float32)
     with np.errstate(over="ignore"):
@@ -102,7 +102,7 @@ def _values(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
     return known if unseen == "refused" else np.append(known, known[-1] + 1)
 
 
-def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:
+def _guide(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:
     """Move the chosen rows as little as it takes to reach their splits; categories stay as they are."""
     parent = np.full(ensemble.n_nodes, -1)
     inner = np.flatnonzero(ensemble.feature >= 0)
@@ -127,7 +127,7 @@ def _lead(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, sp
         node = above
 
 
-def prove(
+def check_agreement(
     ensemble: TreeEnsemble,
     name: str,
     predict: Callable[[NDArray[np.float64]], Any],
