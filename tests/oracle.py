@@ -100,7 +100,8 @@ def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
         return stay
     low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
     if f in (case.codes or {}):
-        others = [code for code in case.codes[f] if low <= code <= high and code != x]
+        first, last = (case.blanks or {}).get(f, (INF, INF))
+        others = [v for v in case.codes[f] if low <= v <= high and v != x and not first <= v <= last]
         values = stay + [(code, told_price(case, case.categories[f])) for code in others]
     elif math.isnan(x):
         start = min(max(0.0, low), high)

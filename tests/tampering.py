@@ -113,7 +113,9 @@ def _with_raw(text: str) -> str:
 def _moved(case: Case, rng: random.Random) -> list[float]:
     if case.codes is not None:
         return [
-            rng.choice([*case.codes[f], v, math.nan]) if f in case.codes and case.domain is None else v
+            rng.choice([*case.codes[f], v, v if f in case.required else math.nan])
+            if f in case.codes and case.domain is None
+            else v
             for f, v in enumerate(case.x)
         ]
     cuts = [v for tree in case.trees for _, v in splits(tree)] or [0.0]

@@ -217,8 +217,9 @@ class Model:
             expect(f >= 0 or (f == -1 and 0 <= leaf < n_values), "leaves with a class or a row of scores")
             is_start = f < 0 and not waiting
         expect(not waiting, "whole trees, not a last tree that is cut short")
-        self.categories = set(self.codes)
-        expect(self.categories.isdisjoint(self.cuts), "thresholds or sets of values for a feature, not both")
+        expect(len(self.roots) * len(self.classes) <= MOST_STEPS, f"trees times classes to be up to {MOST_STEPS}")
+        self.categories, self.numbers = set(self.codes), set(self.cuts)
+        expect(self.categories.isdisjoint(self.numbers), "thresholds or sets of values for a feature, not both")
 
     def _read_columns(self, model: dict[str, Any]) -> None:
         """Find out which columns are never missing, which numbers count as missing, and what categories there are."""
@@ -318,15 +319,15 @@ class Attacker:
     def _add(self, kind: str, columns: list[int], options: dict[str, Any]) -> None:
         """Put together what header and model say about some columns."""
         model, rules = self.model, options.get("rules")
-        is_plain = kind in ("numbers", "frozen") and not options.get("integer")
+        is_plain = kind not in ("one_hot", "ruled") and not options.get("integer")
         is_sound = is_plain or model.blanks.keys().isdisjoint(columns)
-        expect(is_sound, "no numbers that count as missing where columns are integer, one-hot, categories or ruled")
+        expect(is_sound, "no numbers that count as missing where columns are integer, one-hot or ruled")
         if rules is not None:
             expect(self.norm == 1, "norm 1 where there are rules")
             options["rules"] = rules = [read(rule, ADD if "add" in rule else BECOME, "a rule") for rule in rules]
         if kind == "one_hot":  # another place is a move of 1 in their scale, unless there are rules
             scale, group = options.get("scale", 1.0), model.n_features + len(self.groups)
-            places = [*map(float, range(len(columns)))]
+            places = {*map(float, range(len(columns)))}
             is_sound = rules is None or ("scale" not in options and all(rule.get("become") in places for rule in rules))
             expect(is_sound, "one scale for one-hot columns, or rules that lead to places of columns")
             self.columns[group] = Column(values=places, change=1 / Fraction(scale) if scale else None, rules=rules)
@@ -334,7 +335,7 @@ class Attacker:
             self.groups.append(columns)
             return
         if kind == "categories":
-            expect(model.cuts.keys().isdisjoint(columns), "categories of columns that the model takes for categories")
+            expect(model.numbers.isdisjoint(columns), "categories of columns that the model takes for categories")
             options["change"] = Fraction(options.pop("cost"))
         for f in columns:
             is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
@@ -351,9 +352,8 @@ class Attacker:
             never = {*model.required, *self.place_in} if model.takes_missing else range(len(row))
             expect(all(row[f] is not None for f in never), f"no value to be missing in {name} where none may be")
         values = [inf if x is None else x for x in row]
-        for f, column in self.columns.items():
-            if f < len(row) and values[f] < inf and not column.allows(values[f]):
-                expect(False, f"{name} inside the domain, whole where it must be, and null for blanks")
+        numbers = (column.allows(values[f]) for f, column in self.columns.items() if f < len(row) and values[f] < inf)
+        expect(all(numbers), f"{name} inside the domain, whole where it must be, and null for blanks")
         for group in self.groups:
             hot = [values[f] for f in group]
             expect(sorted(hot) == [0.0] * (len(group) - 1) + [1.0], f"{name} to be one-hot where it must be")
@@ -441,14 +441,14 @@ class Reach(dict):
     def _by_rules(self, x: float, rules: list[dict[str, Any]]) -> dict[float, Cost]:
         """Return the values that rules lead to, and the least cost of each."""
         found: dict[float, Cost] = {}
-        waiting = [(Fraction(0), x)]
+        waiting, steps = [(Fraction(0), x)], 100 + sum(1 + len(rule.get("values", ())) for rule in rules)
         while waiting:
             cost, value = heapq.heappop(waiting)
             share = self._share(cost.numerator, cost.denominator)
             if value in found or share is None:
                 continue
             found[value] = share
-            self.charge(100 + len(rules))
+            self.charge(steps)
             for rule in rules:
                 if "add" in rule:
                     low, high = (end if v is None else v for v, end in ((rule["low"], -inf), (rule["high"], LARGEST)))
@@ -648,14 +648,16 @@ class Audit:
         header = read(header, HEADER, "the header of a certificate")
         if header["model_sha256"] != model.sha256:
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
-        labels = [*map(type, header["classes"])], header["classes"]
-        expect(labels == ([*map(type, model.classes)], model.classes), "the model's classes in the header")
+        classes = [*map(type, header["classes"])], header["classes"]
+        expect(classes == ([*map(type, model.classes)], model.classes), "the model's classes in the header")
         self.model, self.attacker, self.attacked = model, Attacker(header["attacker"], model), header["attacked"]
         self.margin = Fraction(header["margin"]) * model.unit
         self.form, has_radius = ROW | (RADIUS if header["radius"] else {}), header["radius"]
         expect(not self.margin or not (model.is_vote or has_radius), "margin 0, or above for sums without radii")
         expect(not (has_radius and "rules" in self.attacker.words), "no radii where there are rules")
-        expect(all(is_among(label, model.classes) for label in self.attacked or ()), "classes of the model in attacked")
+        labels = self.attacked or []
+        is_known = {*map(type, labels)} <= {type(model.classes[0])} and set(labels) <= set(model.classes)
+        expect(is_known, "attacked to hold classes of the model")
         names = ("stable", "unstable", "open", "not proved", "refuted")
         self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
