@@ -63,45 +63,46 @@ def sha_of(document: dict) -> str:
 
 def header_of(case: Case, document: dict, margin: float = 0.0, radius: bool = True) -> dict:
     attacker = {
-        "norm": "inf" if case.norm == INF else case.norm, "eps": case.eps, "scale": case.scale, "frozen": case.frozen,
-        "domain": None if case.domain is None else list(case.domain),
+        "norm": "inf" if case.norm == INF else case.norm, "eps": case.eps, "missing": case.missing,
+        "columns": columns_of(case),
     }  # fmt: skip
-    if case.rules is not None:
-        attacker = rules_of(case)
-    if case.scale_up is not None:
-        attacker["scale"] = {"down": case.scale, "up": case.scale_up}
-    if case.direction is not None:
-        ways = case.direction.items()
-        attacker["direction"] = {way: [f for f, w in ways if w == way] for way in ("up", "down", "both")}
-    if case.integer is not None:
-        attacker["integer"] = case.integer
-    if case.groups is not None and case.rules is None:
-        attacker["groups"] = case.groups
-    if case.categories is not None:
-        attacker["categories"] = [list(pair) for pair in case.categories.items()]
-    if case.missing is not None:
-        attacker["missing"] = case.missing
     return {
         "format": "certiforest certificate", "version": 1, "model_sha256": sha_of(document), "attacker": attacker,
         "classes": document["classes"], "margin": margin, "radius": radius, "about": {"made by": "hand"},
     }  # fmt: skip
 
 
-def rules_of(case: Case) -> dict:
-    """Write rules as the header of a certificate has them."""
-    attacks = []
-    for key, rules in case.rules.items():
-        written = []
-        for is_numerical, pre, post, cost in rules:
-            start = [str(v) if abs(v) == INF else v if key >= 0 else f"c{int(v)}" for v in pre]
-            end = post if key >= 0 else f"c{int(post)}"
-            written.append({"pre": start, "post": end, "cost": cost, "is_numerical": is_numerical})
-        attacks.append({"column": key if key >= 0 else f"group {-1 - key}", "rules": written})
-    groups = [
-        {"name": f"group {g}", "columns": [[f"c{i}", f] for i, f in enumerate(group)]}
-        for g, group in enumerate(case.groups or [])
-    ]
-    return {"budget": case.eps, "attacks": attacks, "groups": groups}
+def columns_of(case: Case) -> list[dict]:
+    """Write what a case says about columns as the header of a certificate has it, one by one, groups last."""
+    found = []
+    for f in (f for f in range(case.n_features) if oracle.group_of(case, f) is None):
+        low, high = (None, None) if case.domain is None else (case.domain[0][f], case.domain[1][f])
+        ends = {"low": None if low == -INF else low, "high": None if high == INF else high}
+        down = 1.0 if case.scale is None else case.scale[f]
+        up, way = down if case.scale_up is None else case.scale_up[f], (case.direction or {}).get(f)
+        if f in (case.frozen or ()) or (case.rules is not None and f not in case.rules):
+            found.append({"frozen": [f]})
+        elif case.rules is not None:
+            found.append({"ruled": [f], "rules": [rule_of(*rule) for rule in case.rules[f]]})
+        elif f in (case.categories or {}):
+            found.append({"categories": [f], "cost": case.categories[f], **ends})
+        else:
+            moves = {"down": 0 if way == "up" else down, "up": 0 if way == "down" else up}
+            found.append({"numbers": [f], **moves, **ends, "integer": f in (case.integer or ())})
+    for g, group in enumerate(case.groups or []):
+        scale = 1.0 if case.scale is None else case.scale[group[0]]
+        if case.rules is None:
+            found.append({"one_hot": group, "scale": 0 if group[0] in (case.frozen or ()) else scale})
+        else:
+            found.append({"one_hot": group, "rules": [rule_of(*rule) for rule in case.rules.get(-1 - g, [])]})
+    return found
+
+
+def rule_of(is_numerical: bool, pre: list[float], post: float, cost: float) -> dict:
+    if not is_numerical:
+        return {"values": pre, "become": post, "cost": cost}
+    low, high = (None if abs(v) == INF else v for v in pre)
+    return {"low": low, "high": high, "add": post, "cost": cost}
 
 
 def file_of(header: dict, rows: list[dict]) -> bytes:

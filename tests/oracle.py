@@ -38,6 +38,7 @@ class Case:
     scale_up: list[float] | None = None  # where it differs from that of moves down, which is in scale
     # by feature, or by -1 - g for group g: (is_numerical, pre, post, cost); the budget is eps, and norm is 1
     rules: dict[int, list[tuple[bool, list[float], float, float]]] | None = None
+    free: tuple[int, ...] = ()  # where there are rules: columns that move without, as numbers or categories
     codes: dict[int, list[float]] | None = None  # of columns of categories: all values that there are
     names: dict[int, list] | None = None  # of these, if the model lists them: text for 0, 1, 2, ..., or the codes
     required: tuple[int, ...] = ()  # columns that are never missing
@@ -99,7 +100,8 @@ def reachable_values(case: Case, f: int) -> list[tuple[float, Fraction]]:
         return stay
     low, high = (-INF, INF) if case.domain is None else (case.domain[0][f], case.domain[1][f])
     if f in (case.codes or {}):
-        others = [code for code in case.codes[f] if low <= code <= high and code != x]
+        first, last = (case.blanks or {}).get(f, (INF, INF))
+        others = [v for v in case.codes[f] if low <= v <= high and v != x and not first <= v <= last]
         values = stay + [(code, told_price(case, case.categories[f])) for code in others]
     elif math.isnan(x):
         start = min(max(0.0, low), high)
@@ -202,10 +204,15 @@ def price_by_rules(case: Case, z: list[float]) -> Fraction | None:
     return None if left else sum(prices, Fraction(0))
 
 
+def without_rules(case: Case) -> Case:
+    """Return the same attacker without rules, whose columns then stay."""
+    return replace(case, rules=None, frozen=[f for f in range(case.n_features) if f not in case.free])
+
+
 def choices(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
     """For each variable, what it can do: new values by feature, and what that costs."""
     if case.rules is not None:
-        return choices_by_rules(case)
+        return [*(choices(without_rules(case)) if case.free else []), *choices_by_rules(case)]
     used = {f for tree in case.trees for f, _ in splits(tree)}
     found = []
     for f in sorted(used):
@@ -225,7 +232,13 @@ def choices(case: Case) -> list[list[tuple[dict[int, float], Fraction]]]:
 def price_of_row(case: Case, z: list[float]) -> Fraction | None:
     """The price of another row, None if no attacker could get there, whatever the budget."""
     if case.rules is not None:
-        return price_by_rules(case, z)
+        ruled = {f for key in case.rules for f in ([key] if key >= 0 else case.groups[-1 - key])}
+        others = [x if f in ruled else value for f, (x, value) in enumerate(zip(case.x, z, strict=True))]
+        moved = [value if f in ruled else x for f, (x, value) in enumerate(zip(case.x, z, strict=True))]
+        if not case.free:
+            return price_by_rules(case, z)
+        prices = price_of_row(without_rules(case), others), price_by_rules(case, moved)
+        return None if None in prices else sum(prices)
     prices = []
     for f, (x, value) in enumerate(zip(case.x, z, strict=True)):
         group, is_moved = group_of(case, f), value != x and not (math.isnan(x) and math.isnan(value))

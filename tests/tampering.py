@@ -113,7 +113,9 @@ def _with_raw(text: str) -> str:
 def _moved(case: Case, rng: random.Random) -> list[float]:
     if case.codes is not None:
         return [
-            rng.choice([*case.codes[f], v, math.nan]) if f in case.codes and case.domain is None else v
+            rng.choice([*case.codes[f], v, v if f in case.required else math.nan])
+            if f in case.codes and case.domain is None
+            else v
             for f, v in enumerate(case.x)
         ]
     cuts = [v for tree in case.trees for _, v in splits(tree)] or [0.0]
@@ -243,6 +245,48 @@ def alter_radius(c: Certificate, rng: random.Random) -> None:
         row["radius_proof"] = rng.choice([proof_by_cells(case, own), find_proof(case, own)[0]])
 
 
+def claim_radius(c: Certificate, rng: random.Random) -> None:
+    """Say a radius, asked for or not, with a proof that is as good as it gets."""
+    row = rng.choice(c.rows)
+    case = replace(c.case, x=row["row"])
+    own = oracle.predict(case, case.x)
+    c.header["radius"] = True
+    row |= {"radius": rng.choice(["inf", c.case.eps, 0.5, 2.0]), "radius_upper": "inf"}
+    row["radius_proof"] = rng.choice([plain_proof(case, own), proof_by_cells(case, own), row.get("proof")])
+
+
+def alter_aside(c: Certificate, rng: random.Random) -> None:
+    """Change what a model says about missing values and categories."""
+    document, n = c.document, c.case.n_features
+    f, node = rng.randrange(n), rng.randrange(len(document["feature"]))
+    document.setdefault("missing_left", [0] * len(document["feature"]))
+    document["version"] = 2
+    near = [v for v in [*c.case.x, *document["threshold"], 0.0] if v is not None and not math.isnan(v)]
+    ends = sorted([rng.choice(near), _near(rng.choice(near), rng)])
+    kind = rng.randrange(6)
+    if kind == 0:
+        where = rng.choice([f, f, f, n, -1])
+        document["blanks"] = [*(document.get("blanks") or []), [where, *rng.choice([ends, ends, ends[::-1]])]]
+    elif kind == 1:
+        document["required"] = rng.choice([[f], [f, f], [n], [-1], list(range(n))])
+    elif kind == 2:
+        document["missing_left"][node] = rng.choice([0, 1, 1, 2])
+    elif kind == 3 and document.get("subsets"):
+        document["subsets"][rng.randrange(len(document["subsets"]))] = rng.choice([[], [0.0], [0.5, 1.0], [7], [-3.0]])
+    elif kind == 4:
+        listed = rng.choice([[], ["a"], ["a", "b", "c"], [0.0, 0.5], [3.0], [True]])
+        document["categories"] = [*(document.get("categories") or []), [rng.choice([f, f, n]), listed, None]]
+    else:
+        row = rng.choice(c.rows)
+        row["row"] = [None if g == f else v for g, v in enumerate(row["row"])]
+        c.header["attacker"]["missing"] = rng.choice([None, 0.5, c.case.eps])
+    if rng.random() < 0.5:
+        row = rng.choice(c.rows)
+        row |= {"stable": 1, "proof": plain_proof(c.case, row["prediction"])}
+        row.pop("witness", None)
+    c.is_named = True
+
+
 def alter_row(c: Certificate, rng: random.Random) -> None:
     row = rng.choice(c.rows)
     x = list(row["row"])
@@ -285,73 +329,58 @@ def alter_model(c: Certificate, rng: random.Random) -> None:
     c.is_named = rng.random() < 0.8
 
 
-def alter_rules(attacker: dict, n: int, rng: random.Random) -> None:
-    budget, attacks = attacker["budget"], [attack for attack in attacker["attacks"] if attack["rules"]]
-    if not attacks or rng.random() < 0.3:
-        attacker["budget"] = rng.choice(
-            [math.nextafter(budget, INF), math.nextafter(budget, 0), 2 * budget, budget + 1]
-        )
-        return
-    attack = rng.choice(attacks)
-    rule, kind = rng.choice(attack["rules"]), rng.randrange(6)
-    if kind == 0:
-        rule["cost"] = rng.choice([rule["cost"] / 2, rule["cost"] * 2, 0, -1, True, "1"])
-    elif kind == 1:
-        rule["post"] = rng.choice([0.5, -0.5, 0, "c0", "c1", None, -rule["post"] if rule["is_numerical"] else 1.0])
-    elif kind == 2:
-        rule["pre"] = rng.choice([["-inf", "inf"], [0, 1], [], ["c0"], ["c0", "c1", "c2"], [1, 0], "inf", [None, None]])
-    elif kind == 3:
-        rule["is_numerical"] = rng.choice([True, False, 1])
-    elif kind == 4:
-        attack["column"] = rng.choice([0, n - 1, n, -1, "group 0", "group 9", True, None])
-    else:
-        attacker["attacks"].remove(attack)
-
-
 def alter_header(c: Certificate, rng: random.Random) -> None:
     attacker, n = c.header["attacker"], c.case.n_features
-    if "budget" in attacker:
-        return alter_rules(attacker, n, rng)
-    eps = attacker["eps"]
-    kind = rng.randrange(16 if c.case.codes is not None else 12)
-    if kind >= 14:
-        costs = [1.0, eps, math.nextafter(eps, INF), 0, -1, True, "inf", 1e308, 5e-324, [1.0]]
-        attacker["missing"] = rng.choice([None, *costs])
-    elif kind >= 12:
-        pairs = [[[0, 1.0]], [[0, eps]], [[n - 1, 0.5]], [[0, 0]], [[n, 1]], [[0, 1], [0, 2]], [[0.0, 1]], {"0": 1}]
-        attacker["categories"] = rng.choice([None, [], *pairs, [[f, eps] for f in range(n)]])
-    elif kind == 8:
-        ways = ["up", "down", "both", "sideways", 1, {"up": [0]}, {"down": [0]}, {"up": [0], "down": [0]}, {"up": [n]}]
-        attacker["direction"] = rng.choice([None, *ways, {"up": list(range(n))}, {"down": [rng.randrange(n)]}])
-    elif kind == 9:
-        attacker["integer"] = rng.choice([None, [], [0], [n - 1], [n], [-1], list(range(n)), [0.0], 0])
-    elif kind == 10:
-        groups = [[], [[]], [[0]], [[0, 1]], [[n - 2, n - 1]], [[0, 0]], [[0, 1], [1, 2]], [[0, n]], list(range(n))]
-        attacker["groups"] = rng.choice([None, *groups, [list(range(n))], [[0, -1]]])
-    elif kind == 11:
-        up = rng.choice([0.5, 1, 2, [rng.choice([0.5, 1.0, 1.7]) for _ in range(n)], 0, -1, None, [1.0] * (n + 1)])
-        attacker["scale"] = rng.choice([{"down": 1, "up": up}, {"down": up, "up": 1}, {"up": up}, [up, up]])
-    elif kind <= 1:
+    eps, said, kind = attacker["eps"], attacker.get("columns") or [], rng.randrange(12)
+    if kind <= 1:
         attacker["eps"] = rng.choice([math.nextafter(eps, INF), math.nextafter(eps, 0), 2 * eps, eps / 2, eps + 1, 0])
     elif kind == 2:
         attacker["norm"] = rng.choice([0, 1, 2, 3, 100, 101, "inf", -1, True])
     elif kind == 3:
-        attacker["scale"] = rng.choice(
-            [None, 2, 0.5, [rng.choice([0.5, 1.0, 1.7]) for _ in range(n)], 0, -1, [1.0] * (n + 1)]
-        )
+        attacker["missing"] = rng.choice([None, 1.0, eps, math.nextafter(eps, INF), 0, -1, True, "inf", 1e308, 5e-324])
     elif kind == 4:
-        attacker["frozen"] = rng.choice([None, [], [0], [n - 1], [n], [-1], list(range(n)), [True]])
-    elif kind == 5:
-        low, high = [v - rng.choice([0, 0.125, 5]) for v in c.case.x], [v + rng.choice([0, 0.125, 5]) for v in c.case.x]
-        attacker["domain"] = rng.choice(
-            [None, [low, high], [None, high], [low, None], ["-inf", "inf"], [-9, 9], [low, low]]
-        )
-    elif kind == 6:
         c.header["margin"] = rng.choice([0, 0.25, 1e-3, -1.0, 1e308, 5e-324])
         c.header["radius"] = rng.choice([True, False])
-    else:
+    elif kind == 5:
         key = rng.choice([*c.header, "newer"])
         c.header[key] = rng.choice([0, 2, "0" * 64, None])
+    elif kind == 6 or not said:  # say more, of columns that are spoken of, or no more
+        if rng.random() < 0.5 and said:
+            said.pop(rng.randrange(len(said)))
+        columns = rng.choice([[0], [n - 1], [0, 0], [n], [-1], [], list(range(n)), [0.0], [True], 0])
+        more = [{"numbers": columns}, {"frozen": columns}, {"categories": columns, "cost": 1.0}, {"one_hot": columns}]
+        more += [{"ruled": columns, "rules": [{"add": 0.5, "cost": 1}]}, {"down": 1.0}, {}, {"newer": columns}]
+        attacker["columns"] = [*said, rng.choice(more)]
+    elif kind == 7:
+        said.pop(rng.randrange(len(said)))
+    elif kind == 8:  # the same columns are something else
+        place = rng.randrange(len(said))
+        columns = next((said[place][word] for word in audit.COLUMNS if word in said[place]), [0])
+        other = [{"frozen": columns}, {"numbers": columns}, {"categories": columns, "cost": eps}, {"one_hot": columns}]
+        said[place] = rng.choice([*other, {"ruled": columns, "rules": []}, {"one_hot": columns, "scale": 0}])
+    else:
+        alter_columns(rng.choice(said), n, c.case, rng)
+
+
+def alter_columns(said: dict, n: int, case: Case, rng: random.Random) -> None:
+    """Change what is said about some columns."""
+    key, sizes = rng.choice(list(said)), [0, 0.5, 1, 1.7, 2, -1, None, 1e308, 5e-324, "1", True]
+    if key in audit.COLUMNS:
+        said[key] = rng.choice([[0], [n - 1], [n], [-1], [0, 0], list(range(n)), said[key][::-1], said[key][:-1]])
+    elif key in ("low", "high"):
+        ends = [v + rng.choice([-5, -0.125, 0, 0.125, 5]) for v in case.x] + [None, "inf", 1e308]
+        said[key] = rng.choice(ends)
+    elif key == "integer":
+        said[key] = rng.choice([True, False, None, 1])
+    elif key == "rules" and said["rules"]:
+        rule = rng.choice(said["rules"])
+        word = rng.choice(list(rule))
+        rule[word] = rng.choice([0, 0.5, -0.5, 1, 2.0, -1, None, [], [0], [0, 1, 2], "inf", True])
+    else:
+        said[key] = rng.choice(sizes)
+    if rng.random() < 0.1:
+        words = ["down", "up", "low", "high", "integer", "scale", "cost", "rules", "newer"]
+        said[rng.choice(words)] = rng.choice(sizes)
 
 
 def put_oddity(c: Certificate, rng: random.Random) -> None:
@@ -373,7 +402,7 @@ def put_oddity(c: Certificate, rng: random.Random) -> None:
 
 ALTERATIONS = [
     flip_verdict, claim_stability, claim_instability, alter_proof, alter_proof, alter_witness, alter_radius, alter_row,
-    swap_rows, alter_model, alter_header, put_oddity, put_oddity,
+    swap_rows, alter_model, alter_header, alter_header, put_oddity, put_oddity, claim_radius, alter_aside, alter_aside,
 ]  # fmt: skip
 
 
@@ -420,7 +449,8 @@ def cases_of(model: bytes, certificate: bytes):
 
     trees = [tree(node) for node in nodes]
     listed = {entry[0]: entry[1] for entry in document.get("categories") or ()}
-    told = dict(attacker.get("categories") or ())
+    who = _attacker(attacker, n)
+    told = who["categories"]
     codes: dict[int, list[float]] = {f: [] for f in told}
     for f, rule in (split for one in trees for split in splits(one) if isinstance(split[1], frozenset)):
         codes.setdefault(f, []).extend(rule)
@@ -429,72 +459,71 @@ def cases_of(model: bytes, certificate: bytes):
         codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0]
         if listed.get(f):  # floats stand for themselves
             codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
-    aside = {
-        "required": tuple(document.get("required") or ()),
-        "codes": codes, "categories": {f: float(cost) for f, cost in told.items()},
+    who |= {
+        "required": tuple(document.get("required") or ()), "codes": codes,
         "missing": attacker.get("missing") if document.get("missing_left") else None,
         "blanks": {f: (first, last) for f, first, last in document.get("blanks") or ()},
+        "base": [float(b) for b in document["base"]] if document["combine"] == "sum" else None,
     }  # fmt: skip
-    if "budget" in attacker:
-        yield from _cases_by_rules(document, header, lines, trees)
-        return
-    scale, domain = attacker.get("scale"), attacker.get("domain")
-    sides = None if domain is None else tuple(
-        [end if v in (None, "inf", "-inf") else float(v) for v in (side if isinstance(side, list) else [side])]
-        * (n // len(side) if isinstance(side, list) else n)
-        for side, end in zip(domain, (-1.7e308, 1.7e308), strict=True)
-    )  # fmt: skip
-    base = [float(b) for b in document["base"]] if document["combine"] == "sum" else None
-    scales = scale if isinstance(scale, dict) else {"down": scale, "up": None}
-    down, up = (
-        None if s is None else [float(v) for v in (s if isinstance(s, list) else [s] * n)]
-        for s in (scales.get("down"), scales.get("up"))
-    )
-    if up is not None and down is None:
-        down = [1.0] * n
-    if isinstance(scale, dict) and up is None:
-        up = [1.0] * n
-    ways = attacker.get("direction")
-    ways = {ways: range(n)} if isinstance(ways, str) else ways or {}
-    direction = {f: way for way, columns in ways.items() for f in columns or ()} or None
+    norm, stuck = INF if attacker["norm"] == "inf" else attacker["norm"], who.pop("stuck")
     for line in lines[1:-1]:
-        yield document["classes"], header["margin"], line, Case(
-            trees, n, len(document["classes"]), _read(line["row"]),
-            INF if attacker["norm"] == "inf" else attacker["norm"], float(attacker["eps"]),
-            down, attacker.get("frozen"), sides, base, direction, attacker.get("integer"), attacker.get("groups"), up,
-            **aside,
-        )  # fmt: skip
+        row = _read(line["row"])
+        case = Case(trees, n, len(document["classes"]), row, norm, float(attacker["eps"]), **who)
+        ends = [list(end) for end in case.domain]
+        for f in stuck:  # a number that moves neither way, though it may be blanked
+            if not math.isnan(row[f]):
+                ends[0][f] = ends[1][f] = row[f]
+        yield document["classes"], header["margin"], line, replace(case, domain=(ends[0], ends[1]))
+
+
+def _attacker(attacker: dict, n: int) -> dict:
+    """Return what the header says about columns as a case has it."""
+    found: dict = {"down": [1.0] * n, "up": [1.0] * n, "low": [-oracle.LARGEST] * n, "high": [oracle.LARGEST] * n}
+    frozen, groups, integer, categories, rules = set(), [], [], {}, {}
+    for said in attacker.get("columns") or ():
+        kind = next(word for word in audit.COLUMNS if word in said)
+        columns = said[kind]
+        for key in ("down", "up", "low", "high"):
+            for f in columns if said.get(key) is not None else ():
+                found[key][f] = float(said[key])
+        integer += columns if said.get("integer") else []
+        categories |= {f: float(said["cost"]) for f in columns} if kind == "categories" else {}
+        frozen |= set(columns) if kind == "frozen" or (kind == "one_hot" and said.get("scale") == 0) else set()
+        if kind == "one_hot":
+            groups.append(columns)
+            for f in columns if said.get("scale") else ():
+                found["down"][f] = found["up"][f] = float(said["scale"])
+        if said.get("rules") is not None:
+            keys = [-len(groups)] if kind == "one_hot" else columns
+            rules |= {key: [_rule(rule) for rule in said["rules"]] for key in keys}
+    ways = {f: (found["down"][f] > 0, found["up"][f] > 0) for f in range(n)}
+    direction = {f: "up" if up else "down" for f, (down, up) in ways.items() if down != up}
+    ruled = {f for key in rules for f in (groups[-1 - key] if key < 0 else [key])}
+    return {
+        "scale": [v or 1.0 for v in found["down"]], "scale_up": [v or 1.0 for v in found["up"]],
+        "domain": (found["low"], found["high"]), "direction": direction, "integer": integer, "groups": groups,
+        "frozen": sorted(frozen | ruled), "categories": categories, "rules": rules or None,
+        "free": tuple(set(range(n)) - frozen - ruled), "stuck": [f for f, way in ways.items() if way == (False, False)],
+    }  # fmt: skip
+
+
+def _rule(rule: dict) -> tuple[bool, list[float], float, float]:
+    if "add" not in rule:
+        return False, [float(v) for v in rule["values"]], float(rule["become"]), float(rule["cost"])
+    ends = [end if rule.get(key) is None else float(rule[key]) for key, end in (("low", -INF), ("high", INF))]
+    return True, ends, float(rule["add"]), float(rule["cost"])
 
 
 def _read(row):
     return [math.nan if v is None else float(v) for v in row]
 
 
-def _cases_by_rules(document, header, lines, trees):
-    attacker, n = header["attacker"], document["n_features"]
-    names = [group["name"] for group in attacker.get("groups") or ()]
-    places = [[category for category, _ in group["columns"]] for group in attacker.get("groups") or ()]
-    rules = {}
-    for attack in attacker["attacks"]:
-        g = names.index(attack["column"]) if isinstance(attack["column"], str) else None
-        at = (lambda v: float(v)) if g is None else (lambda v, g=g: float(places[g].index(v)))
-        rules[attack["column"] if g is None else -1 - g] = [
-            (
-                rule["is_numerical"], [at(v) for v in rule["pre"] if g is None or v in places[g]], at(rule["post"]),
-                rule["cost"],
-            )
-            for rule in attack["rules"]
-        ]  # fmt: skip
-    base = [float(b) for b in document["base"]] if document["combine"] == "sum" else None
-    groups = [[f for _, f in group["columns"]] for group in attacker.get("groups") or ()]
-    for line in lines[1:-1]:
-        x = [float(v) for v in line["row"]]
-        case = Case(trees, n, len(document["classes"]), x, 1, float(attacker["budget"]), base=base)
-        yield document["classes"], header["margin"], line, replace(case, groups=groups, rules=rules)
-
-
 def find_falsehood(labels: list, margin: float, line: dict, case: Case) -> str | None:
     """Return what is false about a row, if anything is."""
+    for f, x in enumerate(case.x):
+        low, high = (case.blanks or {}).get(f, (INF, INF))
+        if low <= x <= high or (math.isnan(x) and f in case.required):
+            return "that the model takes such a row"
     own = oracle.predict(case, case.x)
     if type(line["prediction"]) is not type(labels[own]) or line["prediction"] != labels[own]:
         return "the prediction"

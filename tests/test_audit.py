@@ -189,13 +189,13 @@ def test_a_row_can_be_doubted_for_every_statement():
     assert "unstable rows only" in doubt_about(witness=STUMPS.x)
     assert "stable rows only" in doubt_about(stable=-1)
     assert "one part of the proof for each rival" in doubt_about(proof={"cuts": [], "rivals": []})
-    assert "a witness as long as the row" in doubt_about(stable=0, proof=None, witness=None)
+    assert "2 features in a witness" in doubt_about(stable=0, proof=None, witness=None)
     assert "predicted otherwise" in doubt_about(stable=0, proof=None, witness=STUMPS.x)
     assert "attacker's reach" in doubt_about(stable=0, proof=None, witness=[0.3, 0.5000000000000001])
     assert "a larger one" in doubt_about(radius=0.25, radius_upper=0.2)
     assert "the proof to be an object" in doubt_about(radius="inf", radius_upper="inf", radius_proof=None)
     assert "class 1 wins" in doubt_about(radius="inf", radius_upper="inf", radius_proof=plain_proof(STUMPS, 0))
-    assert "a witness as long as the row" in doubt_about(radius_witness=None)
+    assert "2 features in a witness" in doubt_about(radius_witness=None)
 
 
 def test_a_row_that_nothing_is_said_about_is_open():
@@ -204,6 +204,15 @@ def test_a_row_that_nothing_is_said_about_is_open():
     found = run_audit(document, file_of(header, [row]))
     assert found.counts["open"] == 1
     assert not found.doubts
+
+
+def test_a_single_class_has_no_rival():
+    case = Case([[1.0]], 1, 1, [0.5], INF, 0.5, base=[0.0])
+    document = document_of(case)
+    row = {"row": case.x, "prediction": 0, "stable": 1, "method": "", "proof": {"cuts": [], "rivals": []}}
+    assert is_confirmed(document, header_of(case, document, 0.5, radius=False), row)
+    row |= {"stable": 0, "proof": None, "witness": [0.75]}
+    assert not is_confirmed(document, header_of(case, document, 0.5, radius=False), row)
 
 
 def test_the_budget_is_kept_to_the_float():
@@ -271,7 +280,7 @@ def test_it_runs_alone_in_an_empty_folder(files, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "empty", timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "Attacker: norm inf, eps 0.125.",
+        "Attacker: norm inf, eps 0.125. The header says more: down, integer, numbers, up.",
         "Rows: 3 stable, 0 unstable, 0 open, 0 not proved, 0 refuted.",
         "Every statement is confirmed.",
     ]
@@ -307,7 +316,7 @@ def bad_inputs():
     yield "another model", other, good, "do not belong together"
     yield "cut short", model, b"".join(lines[:-1]), "cut short"
     yield "cut within a line", model, good[:-30], "JSON text"
-    yield "newer certificate", model, good.replace(b'"version": 1', b'"version": 2'), "not a newer"
+    yield "newer certificate", model, good.replace(b'"version": 1', b'"version": 2'), "whole number from 1 to 1"
     yield "newer attacker", model, good.replace(b'"norm"', b'"mood": "up", "norm"'), "newer format"
     yield "newer row", model, good.replace(b'"method"', b'"mood": 1, "method"'), "newer format"
     yield "newer header", model, good.replace(b'"about"', b'"aboot"'), "newer format"
@@ -332,11 +341,14 @@ def bad_inputs():
     )
     yield "a boolean", model, good.replace(b'"eps": 0.125', b'"eps": true'), "finite"
     yield "a huge number", model, good.replace(b'"eps": 0.125', b'"eps": ' + b"9" * 5000), "digits"
-    yield "a negative eps", model, good.replace(b'"eps": 0.125', b'"eps": -0.125'), "eps >= 0"
+    yield "a negative eps", model, good.replace(b'"eps": 0.125', b'"eps": -0.125'), ">= 0"
     yield "1e400 as norm", model, good.replace(b'"norm": "inf"', b'"norm": 1e400'), "norm"
+    yield "a column twice", model, good.replace(b'"numbers": [1]', b'"numbers": [0]'), "each once"
+    yield "no such column", model, good.replace(b'"numbers": [1]', b'"numbers": [2]'), "columns that there are"
+    yield "columns of a newer kind", model, good.replace(b'"numbers": [1]', b'"moods": [1]'), "newer format"
     yield "true as norm", model, good.replace(b'"norm": "inf"', b'"norm": true'), "norm"
     yield "a short row", model, good.replace(b'"row": [0.25, 0.375]', b'"row": [0.25]'), "2 features"
-    yield "a row out of the domain", model, good.replace(b'"domain": null', b'"domain": [0.3, 1]'), "domain"
+    yield "a row out of the domain", model, good.replace(b'"low": null', b'"low": 0.3'), "domain"
     yield "nesting", model, lines[0] + b"[" * 100_000 + b"\n", "nests too deep"
     yield "a nesting model", b'{"a":' * 100_000, good, "nests too deep"
 
@@ -365,6 +377,91 @@ def test_a_directory_and_a_missing_file_get_one_sentence(files, tmp_path, place,
         assert (out, err.count("\n")) == ("", 1)
 
 
+def refused(header, document=None, row=None):
+    """Return the sentence by which a file about `STUMPS`, or what became of them, is refused."""
+    document = document or document_of(STUMPS)
+    case_header = header_of(STUMPS, document, radius=header.pop("radius", False))
+    case_header["attacker"] |= header
+    row = row or {"row": STUMPS.x, "prediction": 0, "stable": -1, "method": ""}
+    with pytest.raises(audit.Refusal) as refusal:
+        run_audit(document, file_of(case_header, [row]))
+    return str(refusal.value)
+
+
+RULED = {"ruled": [0], "rules": [{"add": 0.5, "cost": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"norm": 1, "columns": [RULED], "radius": True}, "no radii where there are rules"),
+        ({"norm": 2, "columns": [RULED]}, "norm 1 where there are rules"),
+        ({"columns": [{"frozen": [0]}, {"numbers": [0]}]}, "each once"),
+        ({"columns": [{"one_hot": [0, 0]}]}, "each once"),
+        ({"columns": [{"categories": [0], "cost": 1}]}, "that the model takes for categories"),
+        ({"columns": [{"numbers": [0], "scale": 1}]}, "newer format"),
+        ({"columns": [{"down": 1}]}, "columns that are numbers"),
+        ({"columns": [{"one_hot": [0, 1]}]}, "one-hot"),
+        ({"norm": 1, "columns": [{"one_hot": [0, 1], "rules": [{"add": 1, "cost": 1}]}]}, "lead to places"),
+        ({"norm": 1, "columns": [{"one_hot": [0, 1], "rules": [{"become": 2, "values": [0], "cost": 1}]}]}, "places"),
+        ({"norm": 1, "columns": [{"one_hot": [0, 1], "rules": [], "scale": 1}]}, "one scale for one-hot columns, or"),
+        ({"columns": [{"numbers": [0], "integer": True}]}, "whole where it must be"),
+        ({"columns": [{"numbers": [0], "down": -1}]}, ">= 0"),
+        ({"norm": 0, "eps": 1.5}, "eps to be whole"),
+    ],
+)
+def test_attackers_that_could_mean_two_things_or_nothing_are_refused(header, words):
+    assert words in refused(dict(header))
+
+
+@pytest.mark.parametrize(
+    ("model", "header", "x", "words"),
+    [
+        ({"blanks": [[0, 0.2, 0.3]]}, {}, [0.25, 0.375], "null for blanks"),
+        ({"blanks": [[0, 0.2, 0.3]]}, {"columns": [{"frozen": [0]}]}, [0.25, 0.375], "null for blanks"),
+        ({"blanks": [[2, 0.2, 0.3]]}, {}, [0.25, 0.375], "columns that there are"),
+        ({"blanks": [[-1, 0.2, 0.3]]}, {}, [0.25, 0.375], "columns that there are"),
+        ({"blanks": [[0, 5, 4]]}, {}, [0.25, 0.375], "ranges"),
+        ({"blanks": [[0, 4, 5], [0, 6, 7]]}, {}, [0.25, 0.375], "each once"),
+        ({"blanks": [[0, 4, 5]], "missing_left": None}, {}, [0.25, 0.375], "missing_left"),
+        ({"blanks": [[1, 1, 1]]}, {"columns": [{"one_hot": [0, 1]}]}, [1.0, 0.0], "no numbers that count as missing"),
+        ({"blanks": [[0, 4, 5]]}, {"columns": [RULED], "norm": 1}, [0.25, 0.375], "no numbers that count as missing"),
+        ({"required": [0]}, {}, [None, 0.375], "no value to be missing"),
+        ({"required": [7]}, {}, [0.25, 0.375], "columns that there are"),
+        ({"missing_left": None}, {}, [None, 0.375], "no value to be missing"),
+        ({}, {"columns": [{"one_hot": [0, 1]}]}, [None, 1.0], "no value to be missing"),
+    ],
+)
+def test_rows_that_the_model_does_not_take_are_refused(model, header, x, words):
+    document = document_of(STUMPS)
+    document |= {"version": 2, "missing_left": [0] * len(document["feature"])} | model
+    row = {"row": x, "prediction": 0, "stable": -1, "method": ""}
+    assert words in refused(dict(header), document, row)
+
+
+def test_a_set_that_many_splits_share_is_held_once():
+    n = 3000
+    document = document_of(replace(STUMPS, trees=[0]))
+    document |= {
+        "version": 2, "feature": [0, -1, -1] * n, "leaf": [-1, 0, 1] * n, "threshold": [None, 0, 0] * n,
+        "subset": [0, -1, -1] * n, "subsets": [[float(v) for v in range(n)]],
+    }  # fmt: skip
+    tracemalloc.start()
+    audit.Model(document)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_rules_do_not_take_all_memory(monkeypatch):
+    monkeypatch.setattr(audit, "MOST_WAYS", 10_000)
+    rules = [{"add": 1.0 + i / 1024, "cost": 1e-9} for i in range(2000)]
+    document = document_of(STUMPS)
+    header = header_of(STUMPS, document, radius=False)
+    header["attacker"] |= {"norm": 1, "eps": 1e9, "columns": [{"ruled": [0], "rules": rules}]}
+    row = {"row": STUMPS.x, "prediction": 0, "stable": 1, "method": "", "proof": plain_proof(STUMPS, 0)}
+    assert "ways by rules" in run_audit(document, file_of(header, [row])).doubts[0]
+
+
 def test_a_proof_that_takes_too_long_is_given_up(monkeypatch):
     case = replace(STUMPS, eps=10.0, norm=INF)
     document = document_of(case)
@@ -374,17 +471,19 @@ def test_a_proof_that_takes_too_long_is_given_up(monkeypatch):
     assert "10 steps" in found.doubts[0]
 
 
-def test_splits_may_lie_deep_but_not_too_deep():
+@pytest.mark.parametrize("depth", [400, 100_000])
+def test_splits_may_lie_as_deep_as_python_reads(depth):
     case = replace(STUMPS, eps=0.0)
     document = document_of(case)
-    for depth, words in ((audit.DEEPEST_SPLIT, None), (audit.DEEPEST_SPLIT + 1, "inside one another")):
-        node: dict = {}
-        for i in range(depth):
-            node = {"split": [0, 1.0 + i], "low": node, "high": {}}
-        row = {"row": case.x, "prediction": 0, "stable": 1, "method": ""}
-        row["proof"] = {"cuts": [], "rivals": [{"rival": 1, **node}]}
-        found = run_audit(document, file_of(header_of(case, document, radius=False), [row]))
-        assert (words in found.doubts[0]) if words else not found.doubts
+    row = {"row": case.x, "prediction": 0, "stable": 1, "method": "", "proof": {"cuts": [], "rivals": ["deep"]}}
+    deep = '{"split": [0, 1.0], "high": {}, "low": ' * depth + "{}" + "}" * depth
+    certificate = file_of(header_of(case, document, radius=False), [row])
+    certificate = certificate.replace(b'"deep"', deep.replace("{", '{"rival": 1, ', 1).encode())
+    if depth < 1000:
+        assert not run_audit(document, certificate).doubts
+    else:
+        with pytest.raises(audit.Refusal, match="nests too deep"):
+            run_audit(document, certificate)
 
 
 def test_lines_have_a_longest_length(monkeypatch):

@@ -8,13 +8,10 @@ It needs Python's standard library only, shares no code with the programs that m
 that it can compute. The files and the bound are described in docs/file_format.md, docs/certificate_format.md and
 docs/proofs.md. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
 
-All that decides is arithmetic on whole numbers and fractions. Leads are whole numbers of ``1 / model.unit``. The values
-of a feature are float64 numbers; inf, above all of them, stands for a value that is missing. What a feature may be is a
-region: a tuple of spans (lowest, highest), both included, that increase. The ends are values that it can have.
-
-A group of one-hot columns is one more feature, number n_features + g for group g, whose value says which of the columns
-is set: 0 for the first one. Its columns themselves then count for nothing. Where a feature has a few values only
-(groups, categories, what rules lead to), each is a span of its own.
+Whatever an attacker may do, a feature has a few values that matter, each with a cost: see `Reach`. All that decides is
+arithmetic on whole numbers and fractions of these. Values are float64 numbers; inf, above all of them, stands for a
+value that is missing. A group of one-hot columns is one more feature, number n_features + g for group g, whose value is
+the place of the column that is set: 0 for the first one. Its columns themselves then count for nothing.
 """
 
 from __future__ import annotations
@@ -23,47 +20,56 @@ import hashlib
 import heapq
 import json
 import sys
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
-from math import ceil, floor, inf, isfinite, nextafter
+from math import inf, isfinite, nextafter
 from operator import add, lt
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 LARGEST = sys.float_info.max
-MOST_DIGITS = 4300  # of a number in a file: as many as Python reads by default
-LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 100 more for every feature
-DEEPEST_SPLIT = 900  # splits of a proof inside one another
+LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 200 more for every feature
 MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
-MOST_VALUES = 10**5  # that rules allow a feature
+NOWHERE = inf, inf  # a range without numbers
+MOST_WAYS = 5 * 10**5  # by rules, to values of one feature
 ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
 
+# ---- Files -----------------------------------------------------------------------------------------------------------
+
+
+class Size(float):
+    """As a form: a finite number of at least 0."""
+
+
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
-# in which a key with a question mark may be missing or null; float is a finite number, None the same or null, object
-# anything.
-MODEL = {"format": str, "version": int, "combine": str, "n_features": int, "classes": [object],
-         "feature": [int], "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
-         "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "categories?": [[object]], "required?": [int],
-         "blanks?": [(int, float, float)]}  # fmt: skip
-HEADER = {"format": str, "version": int, "model_sha256": str, "attacker": object, "classes": [object], "margin": float,
-          "radius": bool, "attacked?": [object], "about?": object}  # fmt: skip
-ATTACKER = {"norm": object, "eps": float, "scale?": object, "frozen?": [int], "domain?": (object, object),
-            "direction?": object, "integer?": [int], "groups?": [[int]], "categories?": [(int, float)],
-            "missing?": float}  # fmt: skip
-RULE = {"pre": [object], "post": object, "cost": float, "is_numerical": bool}
-RULES = {"budget": float, "attacks": [{"column": object, "rules": [RULE]}],
-         "groups?": [{"name": str, "columns": [(object, int)]}]}  # fmt: skip
-BOTH_SCALES = {"down": object, "up": object}
-DIRECTION = {"up?": [int], "down?": [int], "both?": [int]}
-ROW = {"row": [None], "prediction": object, "stable": int, "method": str, "label?": object, "witness?": [None],
-       "proof?": object}  # fmt: skip
+# in which a key with a question mark may be missing or null; float is a finite number, None the same or null, a range
+# a whole number in it, text itself, object anything.
+MODEL = {
+    "format": "certiforest", "version": range(1, 3), "combine": str, "classes": [object], "feature": [int],
+    "n_features": range(1, 2**24 + 1), "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
+    "missing_left?": [int], "subset?": [int], "subsets?": [[float]], "categories?": [[object]], "required?": [int],
+    "blanks?": [(int, float, float)],
+}  # fmt: skip
+HEADER = {
+    "format": "certiforest certificate", "version": range(1, 2), "model_sha256": str, "attacker": object,
+    "classes": [object], "margin": Size, "radius": bool, "attacked?": [object], "about?": object,
+}  # fmt: skip
+ATTACKER = {"norm": object, "eps": Size, "missing?": Size, "columns?": [dict]}
+COLUMNS = {  # what columns of the attacker are; those that are not named are numbers
+    "numbers": {"numbers": [int], "down?": Size, "up?": Size, "low?": float, "high?": float, "integer?": bool},
+    "frozen": {"frozen": [int]},
+    "categories": {"categories": [int], "cost": Size, "low?": float, "high?": float},
+    "one_hot": {"one_hot": [int], "scale?": Size, "rules?": [dict]},
+    "ruled": {"ruled": [int], "rules": [dict]},
+}
+ADD = {"add": float, "low?": float, "high?": float, "cost": Size}
+BECOME = {"become": float, "values": [float], "cost": Size}
+ROW = {"row": [None], "prediction": object, "stable": range(-1, 2), "method": str, "label?": object,
+       "witness?": [None], "proof?": object}  # fmt: skip
 RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [None], "radius_proof?": object}
 PROOF = {"cuts": [(int, [float])], "rivals": [dict]}
 BOUND = {"unit?": (int, int), "lambda?": (int, int), "tables?": [(int, int, [int])]}
 SPLIT = {"split": (int, float), "low": object, "high": object}
-
-Region = tuple[tuple[float, float], ...]
-Box = dict[int, Region]  # by feature; a feature that is not there may take every value in its reach
 
 
 class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program that raises it
@@ -72,16 +78,12 @@ class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program tha
     kind = "not proved"
 
 
-class Refutation(Refusal):
-    """What a file says is wrong."""
-
-    kind = "refuted"
-
-
-def expect(condition: object, expected: str) -> None:
+def expect(condition: object, expected: str, kind: str = "not proved") -> None:
     """Refuse what a file says unless the condition holds."""
     if not condition:
-        raise Refusal(f"Expected {expected}.")
+        refusal = Refusal(f"Expected {expected}.")
+        refusal.kind = kind
+        raise refusal
 
 
 def shown(value: object) -> str:
@@ -90,34 +92,45 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def is_among(label: Any, labels: Iterable[Any]) -> bool:
+    """Tell whether a label is one of several; true is not 1."""
+    return any(type(label) is type(known) and label == known for known in labels)
+
+
 def read(value: Any, form: Any, name: str) -> Any:
     """Return a value if it has this form, optional keys as None where they are missing, and refuse it otherwise."""
     if type(form) is dict:
         expect(type(value) is dict, f"{name} to be an object")
-        for key in value:
-            known = key in form or key + "?" in form
-            expect(known or form is MODEL, f"known keys in {name}, not {shown(key)}: is it of a newer format")
         entries = {}
         for key, part in form.items():
-            entry = value.get(key.rstrip("?"))
-            is_missing = entry is None and key.endswith("?")
-            entries[key.rstrip("?")] = None if is_missing else read(entry, part, f"{key.rstrip('?')} of {name}")
+            plain = key.rstrip("?")
+            is_absent = plain != key and value.get(plain) is None
+            entries[plain] = None if is_absent else read(value.get(plain), part, f"{plain} of {name}")
+        for key in value:
+            is_known = key in entries or form is MODEL  # models may say more
+            expect(is_known, f"known keys in {name}, not {shown(key)}: is it of a newer format")
         return entries
     if type(form) in (list, tuple):
-        is_list = type(value) is list and (type(form) is list or len(value) == len(form))
-        expect(is_list, f"{name} to be a list" + (f" of {len(form)}" if type(form) is tuple else ""))
-        if form == [int] or (
-            form in ([float], [None]) and set(map(type, value)) <= {float} and all(map(isfinite, value))
-        ):
-            expect(form != [int] or set(map(type, value)) <= {int}, f"{name} to hold whole numbers")
+        expect(type(value) is list, f"{name} to be a list")
+        kinds = set(map(type, value))
+        if form == [int] and kinds <= {int}:
+            return value
+        if form in ([float], [None]) and kinds <= {float} and all(map(isfinite, value)):
             return value
         forms = form * len(value) if type(form) is list else form
+        expect(len(value) == len(forms), f"{name} to be a list of {len(forms)}")
         return [read(entry, part, name) for entry, part in zip(value, forms, strict=True)]
-    if form is float or (form is None and value is not None):
+    if form in (float, Size) or (form is None and value is not None):
         is_exact = type(value) is int and abs(value) <= 2**53  # a larger one would be rounded
         expect(is_exact or (type(value) is float and isfinite(value)), f"{name} to be a finite number")
+        expect(form is not Size or value >= 0, f"{name} >= 0")
         return float(value)
-    expect(form in (object, None) or type(value) is form, f"{name} to be of type {form and form.__name__}")
+    if type(form) is str:
+        expect(value == form, f"{name} to be {form}")
+    elif type(form) is range:
+        expect(type(value) is int and value in form, f"{name} to be a whole number from {form[0]} to {form[-1]}")
+    elif form not in (object, None):
+        expect(type(value) is form, f"{name} to be of type {form.__name__}")
     return value
 
 
@@ -126,111 +139,111 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _constant(name: str) -> None:
-    raise Refusal(f"Expected finite numbers, got {name}.")
-
-
-DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-
-
 def parse(text: bytes, name: str) -> Any:
-    """Read JSON text."""
-    has_long = b"0" * (MOST_DIGITS + 1) in text.translate(AS_ZEROS)  # Python takes long for them, or refuses them
-    expect(not has_long, f"numbers of up to {MOST_DIGITS} digits in {name}")
+    """Read JSON text. Python refuses whole numbers of more than 4,300 digits, and `read` NaN and infinity."""
     try:
-        return DECODER.decode(text.decode())
-    except RecursionError:
-        raise Refusal(f"Expected {name} to be JSON text, got some that nests too deep.") from None
-    except ValueError as error:
-        raise Refusal(f"Expected {name} to be JSON text, got something else ({error}).") from None
+        return json.loads(text.decode(), object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        what = "some that nests too deep" if isinstance(error, RecursionError) else f"something else ({error})"
+        raise Refusal(f"Expected {name} to be JSON text, got {what}.") from None
+
+
+# ---- The model -------------------------------------------------------------------------------------------------------
 
 
 class Model:
     """The trees of a model file, flat and in preorder: the left child of node i is i + 1, the right one right[i].
 
-    A leaf's value is a class, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. A single score for
-    two classes is that of the second one. A value of None is missing; a threshold of None has a set in its place.
+    A leaf's value is a class to vote for, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. A split
+    has a threshold, or None and a set of values that go left.
     """
 
     def __init__(self, document: Any) -> None:
         model = read(document, MODEL, "the model")
-        is_known = model["format"] == "certiforest" and model["version"] in (1, 2)
-        expect(is_known, "a certiforest model of version 1 or 2")
-        self.n_features, self.classes = model["n_features"], model["classes"]
+        try:
+            text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (ValueError, RecursionError):
+            raise Refusal("Expected a flat model of finite numbers, got something else.") from None
+        self.sha256 = hashlib.sha256(text.encode()).hexdigest()
+        expect(model["combine"] in ("vote", "sum"), 'combine of the model to be "vote" or "sum"')
+        self.n_features, self.classes, self.is_vote = model["n_features"], model["classes"], model["combine"] == "vote"
         kinds = set(map(type, self.classes))
         expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
         expect(len(set(self.classes)) == len(self.classes), "every class of the model once")
-        self.unit, self.base, n_values = 1, [0] * len(self.classes), len(self.classes)
-        self.scores: Any = None
-        if model["combine"] == "sum":
-            self._read_scores([model["base"], *(model["scores"] or [])])
-            n_values = len(model["scores"] or ())
-        expect(model["combine"] in ("vote", "sum"), 'combine of the model to be "vote" or "sum"')
-        self.feature, self.threshold, self.leaf = model["feature"], model["threshold"], model["leaf"]
-        expect(len(self.feature) == len(self.threshold) == len(self.leaf) > 0, "feature, threshold, leaf of one length")
-        nodes = zip(self.feature, self.leaf, strict=True)
-        is_sound = all(0 <= f < self.n_features if f >= 0 else f == -1 and 0 <= v < n_values for f, v in nodes)
-        expect(is_sound, "the model's nodes to hold indices of features, classes and scores")
-        self._read_sets(model)
-        # After a leaf comes the right child of the last split that has none yet, or another tree.
-        self.right, self.roots = [-1] * len(self.feature), []
-        splits: list[int] = []
-        for node, f in enumerate(self.feature):
-            if splits and self.feature[node - 1] < 0:
-                self.right[splits.pop()] = node
-            elif node == 0 or self.feature[node - 1] < 0:
-                self.roots.append(node)
-            if f >= 0:
-                splits.append(node)
-        expect(not splits, "whole trees, not a last tree that is cut short")
+        self.unit, self.base = 1, [0] * len(self.classes)
+        self.scores: list[list[int]] = []
+        if not self.is_vote:
+            self._read_scores([model["base"] or [], *(model["scores"] or [])])
+        self._read_nodes(model)
+        self._read_columns(model)
 
-    def _read_scores(self, table: list[Any]) -> None:
-        n, width = len(self.classes), len(table[0] or ())
+    def _read_scores(self, table: list[list[float]]) -> None:
+        """Turn the base, where sums begin, and the scores of leaves into whole numbers."""
+        n, width = len(self.classes), len(table[0])
         expect(width == n or (width, n) == (1, 2), "base to be one number per class, or a single one for two")
         expect(all(len(row) == width for row in table), "rows of scores as long as base")
-        # Denominators of floats are powers of two: the largest serves all.
+        # Denominators of floats are powers of two: the largest serves all. A single score is that of the second class.
         self.unit = max(v.as_integer_ratio()[1] for row in table for v in row)
         self.base, *self.scores = [[0] * (n - width) + [int(Fraction(v) * self.unit) for v in row] for row in table]
 
-    def _read_sets(self, model: dict[str, Any]) -> None:
-        """Find out what splits do with values that are missing and with categories."""
-        n, sets = len(self.feature), model["subsets"] or []
+    def _read_nodes(self, model: dict[str, Any]) -> None:
+        n, n_values = len(model["feature"]), len(self.classes if self.is_vote else self.scores)
+        sets = [*map(frozenset, model["subsets"] or []), frozenset()]  # the last one, at -1, for splits without
         self.takes_missing = model["missing_left"] is not None
-        self.missing_left = model["missing_left"] or [0] * n
-        subset = model["subset"] or [-1] * n
-        expect(len(self.missing_left) == len(subset) == n, "missing_left and subset as long as feature")
-        is_plain = not self.takes_missing and model["subset"] is None and not sets
-        expect(is_plain == (model["version"] == 1), "missing_left or subset in models of version 2 only")
-        is_sound = all(-1 <= s < len(sets) and m in (0, 1) for s, m in zip(subset, self.missing_left, strict=True))
-        expect(is_sound, "missing_left to be 0 or 1 and subset to point to subsets")
-        self.sets = [frozenset(sets[s]) if s >= 0 else frozenset() for s in subset]
-        self.blanks = {f: (low, high) for f, low, high in model["blanks"] or []}  # numbers that count as missing
-        expect(self.takes_missing or not self.blanks, "missing_left where numbers count as missing")
-        self.categories = {f for f, s in zip(self.feature, subset, strict=True) if s >= 0}
-        self.listed, self.required = {}, set(model["required"] or ())  # values of categories; never missing
-        for f, values, *_ in (read(entry[:2], (int, [object]), "categories") for entry in model["categories"] or []):
-            is_number = values and type(values[0]) is float  # which stands for itself, others for 0, 1, 2, ...
-            self.listed[f] = (
-                read(values, [float], "numbers as categories") if is_number else [*map(float, range(len(values)))]
-            )
-        for f, v, s, m in zip(self.feature, self.threshold, subset, self.missing_left, strict=True):
-            has_threshold = v is not None
-            expect(has_threshold != (f >= 0 and (s >= 0 or (m == 1 and v is None))), "a threshold or a set at a split")
-            expect(not has_threshold or f not in self.categories, "categories without thresholds")
+        self.feature, self.threshold, self.leaf = model["feature"], model["threshold"], model["leaf"]
+        self.missing_left, subset = model["missing_left"] or [0] * n, model["subset"] or [-1] * n
+        columns = self.feature, self.leaf, self.threshold, self.missing_left, subset
+        expect({*map(len, columns)} == {n} != {0}, "feature, threshold, leaf, missing_left, subset of one length")
+        # After a leaf comes the right child of the last split that has none yet, or another tree.
+        self.right, self.roots, self.sets = [-1] * n, [], [sets[-1]] * n
+        waiting: list[int] = []
+        self.cuts: dict[int, Any] = {}  # feature -> its thresholds, in order
+        self.codes: dict[int, Any] = {}  # feature -> its values in sets
+        is_start = True
+        for node, (f, leaf, v, m, s) in enumerate(zip(*columns, strict=True)):
+            if is_start:
+                self.roots.append(node)
+            elif self.feature[node - 1] < 0:
+                self.right[waiting.pop()] = node
+            if f >= 0:
+                waiting.append(node)
+                is_sound = f < self.n_features and m in (0, 1) and -1 <= s < len(sets) - 1
+                expect(is_sound and (v is None or s == -1), "splits on features, with a threshold or a set of values")
+                self.sets[node] = sets[s]
+                if v is not None:
+                    self.cuts.setdefault(f, set()).add(v)
+                elif s >= 0:
+                    self.codes.setdefault(f, set()).update(sets[s])
+            expect(f >= 0 or (f == -1 and 0 <= leaf < n_values), "leaves with a class or a row of scores")
+            is_start = f < 0 and not waiting
+        expect(not waiting, "whole trees, not a last tree that is cut short")
+        expect(len(self.roots) * len(self.classes) <= MOST_STEPS, f"trees times classes to be up to {MOST_STEPS}")
+        self.categories, self.numbers = set(self.codes), set(self.cuts)
+        expect(self.categories.isdisjoint(self.numbers), "thresholds or sets of values for a feature, not both")
 
-    def codes(self, f: int) -> list[float]:
-        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
-        used = {v for node, g in enumerate(self.feature) if g == f for v in self.sets[node]}
-        return self.listed.get(f) or [*(v for v in used if v % 1 == 0), float(floor(max(used, default=-1.0)) + 1)]
+    def _read_columns(self, model: dict[str, Any]) -> None:
+        """Find out which columns are never missing, which numbers count as missing, and what categories there are."""
+        self.required, blanks = set(model["required"] or ()), model["blanks"] or []
+        self.blanks = {f: (low, high) for f, low, high in blanks}
+        is_sound = all(0 <= f < self.n_features for f in {*self.required, *self.blanks})
+        expect(is_sound and len(self.blanks) == len(blanks), "columns that there are in required and blanks, each once")
+        expect(not blanks or self.takes_missing, "missing_left where numbers count as missing")
+        for f, (low, high) in self.blanks.items():
+            expect(low <= high, "ranges of numbers in blanks")
+            self.cuts.setdefault(f, set()).update([nextafter(low, -inf), high])
+        self.cuts = {f: sorted(cuts) for f, cuts in self.cuts.items()}
+        # Categories are the whole numbers in sets, and the next one, unless they are listed: as floats, or counted.
+        for f, used in self.codes.items():
+            self.codes[f] = {*(v for v in used if v % 1 == 0), max(used, default=-1.0) // 1 + 1}
+        for entry in model["categories"] or []:
+            f, values = read(entry[:2], (int, [object]), "categories of the model")
+            if values:
+                listed = values if type(values[0]) is float else [*range(len(values))]
+                self.codes[f] = set(read(listed, [float], "categories of the model"))
 
-    def is_clear(self, row: list[float]) -> bool:
-        """Tell whether no number of a row counts as missing."""
-        return not any(row[f] is not None and low <= row[f] <= high for f, (low, high) in self.blanks.items())
-
-    def is_left(self, node: int, x: float | None) -> bool:
-        """Tell whether a split sends a value left; None and inf stand for one that is missing."""
-        if x is None or x == inf:
+    def is_left(self, node: int, x: float) -> bool:
+        """Tell whether a split sends a value left."""
+        if x == inf:
             return bool(self.missing_left[node])
         return x in self.sets[node] if self.threshold[node] is None else x <= self.threshold[node]
 
@@ -240,296 +253,244 @@ class Model:
         for node in self.roots:
             while (f := self.feature[node]) >= 0:
                 node = node + 1 if self.is_left(node, row[f]) else self.right[node]
-            if self.scores is None:
+            if self.is_vote:
                 totals[self.leaf[node]] += 1
             else:
                 totals = list(map(add, totals, self.scores[self.leaf[node]]))
         return totals
 
-    def lead(self, rival: int, own: int) -> Callable[[int], int]:
-        """Return a function: what a leaf of some value adds to the rival's lead over the own class."""
-        scores = self.scores
-        if scores is None:
-            return lambda value: (value == rival) - (value == own)
-        return lambda value: scores[value][rival] - scores[value][own]
+    def lead(self, leaf: int, rival: int, own: int) -> int:
+        """Return what a leaf of some value adds to the rival's lead over the own class."""
+        if self.is_vote:
+            return (leaf == rival) - (leaf == own)
+        return self.scores[leaf][rival] - self.scores[leaf][own]
+
+
+# ---- Who attacks -----------------------------------------------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """What a feature may become: a number, one of some values, or what rules lead to."""
+
+    low: float = -LARGEST
+    high: float = LARGEST
+    integer: bool = False
+    hole: tuple[float, float] = NOWHERE  # numbers that count as missing: nobody goes there
+    down: float = 1.0  # the unit of moves down, 0 if there are none
+    up: float = 1.0
+    values: Collection[float] | None = None  # if it is one of these, ...
+    change: Fraction | None = None  # ... what another one costs; None if it stays
+    rules: list[dict[str, Any]] | None = None  # if it moves by rules; an empty list where it is frozen
+    blank: Fraction | None = None  # what it costs to blank or to fill it; None if nobody can
+
+    def allows(self, x: float) -> bool:
+        """Tell whether a number may be here."""
+        is_clear = not self.hole[0] <= x <= self.hole[1]
+        return self.low <= x <= self.high and is_clear and not (self.integer and x % 1)
 
 
 class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
-    def __init__(self, entries: Any, n_features: int) -> None:
-        self.rules: dict[int, list[Any]] = {}  # feature -> its rules; what none speaks of is frozen then
-        if type(entries) is dict and "budget" in entries:
-            entries = self._read_rules(read(entries, RULES, "the attacker"), n_features)
+    def __init__(self, entries: Any, model: Model) -> None:
         entries = read(entries, ATTACKER, "the attacker")
-        norm, self.eps = entries["norm"], entries["eps"]
+        norm, self.eps, self.model = entries["norm"], entries["eps"], model
         expect(norm == "inf" or (type(norm) is int and 0 <= norm <= 100), 'a whole number up to 100 or "inf" as norm')
+        expect(norm != 0 or self.eps < 1 or self.eps % 1 == 0, "eps to be whole for norm 0")
         self.norm: Any = inf if norm == "inf" else norm
-        expect(self.eps >= 0 and (norm != 0 or self.eps < 1 or self.eps % 1 == 0), "eps >= 0, whole for norm 0")
-        self.frozen, self.groups = set(entries["frozen"] or ()), entries["groups"] or []
-        self.categories, self.missing = dict(entries["categories"] or ()), entries["missing"]
-        self.codes: dict[int, list[float]] = {}  # of these categories, and of other features ...
-        self.blanks: dict[int, tuple[float, float]] = {}  # ... numbers that count as missing: see `meet`
-        self.required: set[int] = set()  # features that never are missing
-        costs = [*self.categories.values(), 1.0 if self.missing is None else self.missing]
-        is_sound = len(self.categories) == len(entries["categories"] or ()) and min(costs) > 0
-        expect(is_sound, "one cost for each column of categories, and costs above 0")
-        scale, (low, high) = entries["scale"], entries["domain"] or (None, None)
-        scales = read(scale, BOTH_SCALES, "scale") if type(scale) is dict else {"down": scale, "up": scale}
-        self.down, self.up = (
-            self._column(1.0 if scales[way] is None else scales[way], (), 1.0, n_features) for way in BOTH_SCALES
-        )
-        self.low = self._column(low, (None, "-inf"), -LARGEST, n_features)
-        self.high = self._column(high, (None, "inf"), LARGEST, n_features)
-        expect(min(self.down + self.up) > 0, "scales above 0")
-        way = entries["direction"]
-        ways = {way: range(n_features)} if type(way) is str else read(way or {}, DIRECTION, "direction")
-        expect(set(ways) <= {"up", "down", "both"}, "direction to be up, down or both")
-        self.only_up, self.only_down = set(ways.get("up") or ()), set(ways.get("down") or ())
-        expect(not self.only_up & self.only_down, "one direction for a feature")
-        self.n_features = n_features
+        may_blank = model.takes_missing and entries["missing"] is not None
+        self.missing = Fraction(entries["missing"]) if may_blank else None
+        self.groups: list[list[int]] = []
         self.place_in: dict[int, tuple[int, int]] = {}  # column of a group -> the group's feature, and its value there
-        for g, group in enumerate(self.groups):
-            self.place_in |= {f: (n_features + g, place) for place, f in enumerate(group)}
-        grouped = set(self.place_in)
-        self.integer = set(entries["integer"] or ())
-        turned = set() if type(way) is str else {f for columns in ways.values() for f in columns or ()}
-        named = self.frozen | grouped | self.integer | turned | set(self.categories)
-        expect(all(0 <= f < n_features for f in named), "indices of features")
-        expect(len(grouped) == sum(map(len, self.groups)), "groups that have no column in common")
-        is_apart = (grouped | self.integer | turned).isdisjoint(self.categories)
-        expect(is_apart, "columns of categories apart from those of numbers")
-        expect(not grouped & (self.only_up | self.only_down), "columns of groups to move both ways")
+        self.columns: dict[int, Column] = {}  # by feature; others are numbers as usual
+        self.usual, self.words, named = Column(blank=self.missing), {"missing"} if may_blank else set(), []
+        for said in entries["columns"] or []:
+            kind = next((kind for kind in COLUMNS if kind in said), "")
+            expect(kind, f"columns that are {', '.join(COLUMNS)}; are they of a newer format")
+            options = {k: v for k, v in read(said, COLUMNS[kind], "columns").items() if v is not None}
+            self.words |= options.keys()
+            columns = options.pop(kind)
+            named += columns
+            self._add(kind, columns, options)
+        is_sound = all(0 <= f < model.n_features for f in named) and len(set(named)) == len(named)
+        expect(is_sound, "columns that there are, each once, in the attacker")
+        self._add("numbers", [*{*model.categories, *model.required, *model.blanks}.difference(named)], {})
+
+    def _add(self, kind: str, columns: list[int], options: dict[str, Any]) -> None:
+        """Put together what header and model say about some columns."""
+        model, rules = self.model, options.get("rules")
+        is_plain = kind not in ("one_hot", "ruled") and not options.get("integer")
+        is_sound = is_plain or model.blanks.keys().isdisjoint(columns)
+        expect(is_sound, "no numbers that count as missing where columns are integer, one-hot or ruled")
+        if rules is not None:
+            expect(self.norm == 1, "norm 1 where there are rules")
+            options["rules"] = rules = [read(rule, ADD if "add" in rule else BECOME, "a rule") for rule in rules]
+        if kind == "one_hot":  # another place is a move of 1 in their scale, unless there are rules
+            scale, group = options.get("scale", 1.0), model.n_features + len(self.groups)
+            places = {*map(float, range(len(columns)))}
+            is_sound = rules is None or ("scale" not in options and all(rule.get("become") in places for rule in rules))
+            expect(is_sound, "one scale for one-hot columns, or rules that lead to places of columns")
+            self.columns[group] = Column(values=places, change=1 / Fraction(scale) if scale else None, rules=rules)
+            self.place_in |= {f: (group, place) for place, f in enumerate(columns)}
+            self.groups.append(columns)
+            return
+        if kind == "categories":
+            expect(model.numbers.isdisjoint(columns), "categories of columns that the model takes for categories")
+            options["change"] = Fraction(options.pop("cost"))
+        for f in columns:
+            is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
+            values = model.codes.get(f, {0.0}) if kind == "categories" else None
+            hole, blank = model.blanks.get(f, NOWHERE), None if f in model.required else self.missing
+            column = Column(hole=hole, values=values, blank=blank, **options)
+            self.columns[f] = column._replace(rules=[]) if is_held else column
+
+    def values(self, row: list[float | None], name: str) -> list[float]:
+        """Return the values of a row's features, groups last, inf for what is missing; refuse a row that cannot be."""
+        model = self.model
+        expect(len(row) == model.n_features, f"{model.n_features} features in {name}")
+        if None in row:
+            never = {*model.required, *self.place_in} if model.takes_missing else range(len(row))
+            expect(all(row[f] is not None for f in never), f"no value to be missing in {name} where none may be")
+        values = [inf if x is None else x for x in row]
+        numbers = (column.allows(values[f]) for f, column in self.columns.items() if f < len(row) and values[f] < inf)
+        expect(all(numbers), f"{name} inside the domain, whole where it must be, and null for blanks")
         for group in self.groups:
-            expect(len(group) > 1 and len(self.frozen & set(group)) in (0, len(group)), "groups frozen all or none")
-            scales_of = {column[f] if len(column) > 1 else column[0] for column in (self.down, self.up) for f in group}
-            expect(len(scales_of) == 1, "one scale for the columns of a group")
-            expect(self._is_inside(dict.fromkeys(group, 0.0)) and self._is_inside(dict.fromkeys(group, 1.0)),
-                   "a domain that holds 0 and 1 in the columns of groups")  # fmt: skip
+            hot = [values[f] for f in group]
+            expect(sorted(hot) == [0.0] * (len(group) - 1) + [1.0], f"{name} to be one-hot where it must be")
+            values.append(float(hot.index(1.0)))
+        return values
 
-    def meet(self, model: Model) -> None:
-        """Find out which columns of a model are categories, and which can be blanked."""
-        tested = {f for f, v in zip(model.feature, model.threshold, strict=True) if f >= 0 and v is not None}
-        is_sound = tested.isdisjoint(self.categories) and model.categories.isdisjoint(self.place_in)
-        expect(is_sound, "categories, and no groups or rules, of columns that the model takes for categories")
-        expect(model.categories.isdisjoint(self.rules), "rules on columns of numbers")
-        self.frozen |= model.categories - set(self.categories)
-        self.codes, self.blanks = {f: model.codes(f) for f in self.categories}, model.blanks
-        self.required = model.required
-        self.missing = self.missing if model.takes_missing else None
 
-    def _read_rules(self, entries: Any, n_features: int) -> dict[str, Any]:
-        """Read rules, on groups by places of columns in them, and return the rest: prices that add up to a budget."""
-        groups = {group["name"]: group["columns"] for group in entries["groups"] or ()}
-        expect(len(groups) == len(entries["groups"] or ()), "every group once")
-        for attack in entries["attacks"]:
-            column, is_group = attack["column"], type(attack["column"]) is str
-            known = list(groups) if is_group else range(n_features)
-            expect(is_group or type(column) is int, "rules on features by index, or on groups by name")
-            expect(column in known, "rules on features that there are")
-            f = n_features + known.index(column) if is_group else column
-            expect(f not in self.rules, "the rules on a feature together")
-            self.rules[f] = attack["rules"]
-            for rule in attack["rules"]:
-                expect(rule["cost"] > 0 and not (is_group and rule["is_numerical"]), "costs above 0")
-                if is_group:
-                    place = {category: i for i, (category, _) in enumerate(groups[column])}
-                    rule["post"] = place.get(read(rule["post"], str, "a category"))
-                    rule["pre"] = [place[category] for category in rule["pre"] if category in place]
-                if rule["is_numerical"]:
-                    ends = [float(v) if v in ("inf", "-inf") else v for v in rule["pre"]]
-                    expect(len(ends) == 2 and all(type(v) in (int, float) for v in ends), "an interval of numbers")
-                    rule["pre"] = ends
-                else:
-                    rule["pre"] = read(rule["pre"], [float], "what a rule starts from")
-                rule["post"] = read(rule["post"], float, "what a rule leads to")
-        held = [f for f in range(n_features) if f not in self.rules]
-        columns = [[f for _, f in group] for group in groups.values()]
-        moved = {f for g, group in enumerate(columns) if n_features + g in self.rules for f in group}
-        expect(not moved & set(self.rules), "rules on groups instead of their columns")
-        frozen = [f for f in held if f not in moved]
-        return {"norm": 1, "eps": entries["budget"], "frozen": frozen, "groups": columns}
+# ---- What the attacker can do at a row -------------------------------------------------------------------------------
 
-    @staticmethod
-    def _column(value: Any, words: tuple[Any, ...], end: float, n_features: int) -> list[float]:
-        """Return one number per feature, or a single one for all; the words stand for the end."""
-        expect(type(value) is not list or len(value) == n_features, "one scale and domain for all features or for each")
-        column = [end if v in words else v for v in (value if type(value) is list else [value])]
-        return read(column, [float], "scale and domain")
-
-    def summary(self) -> str:
-        """Return what the attacker may do, in a line."""
-        more = {
-            "scales": self.down + self.up != [1.0, 1.0], "frozen features": self.frozen,
-            "a domain": self.low + self.high != [-LARGEST, LARGEST], "one-way features": self.only_up | self.only_down,
-            "integer features": self.integer, "groups": self.groups, "changes of category": self.categories,
-            f"missing values at {self.missing!r}": self.missing,
-        }  # fmt: skip
-        if self.rules:
-            n_rules = sum(map(len, self.rules.values()))
-            return f"Attacker: {n_rules} rules on {len(self.rules)} features, budget {self.eps!r}."
-        return f"Attacker: norm {self.norm}, eps {self.eps!r}{''.join(f', {name}' for name in more if more[name])}."
-
-    def allows(self, row: list[float]) -> bool:
-        """Tell whether a row is inside the domain, whole and one-hot where it should be."""
-        low, high = (c if len(c) > 1 else c * len(row) for c in (self.low, self.high))
-        is_inside = all(x is None or a <= x <= b for a, x, b in zip(low, row, high, strict=True))
-        is_whole = all(row[f] is None or row[f] % 1 == 0 for f in self.integer)
-        expect(all(row[f] is not None for f in self.place_in), "no column of a group to be missing")
-        is_one_hot = all(sorted(row[f] for f in group) == [0.0] * (len(group) - 1) + [1.0] for group in self.groups)
-        return is_inside and is_whole and is_one_hot
-
-    def _is_inside(self, values: dict[int, float]) -> bool:
-        low, high = (c if len(c) > 1 else c * self.n_features for c in (self.low, self.high))
-        return all(low[f] <= v <= high[f] for f, v in values.items())
-
-    def values(self, row: list[float]) -> list[float]:
-        """Return the values of all features of a row that is allowed, groups last, inf for what is missing."""
-        return [inf if x is None else x for x in row] + [
-            float([row[f] for f in group].index(1.0)) for group in self.groups
-        ]
-
-    def scale(self, f: int, upwards: bool) -> float:
-        """Return the scale of a move of a feature."""
-        column = self.up if upwards else self.down
-        if f >= self.n_features:
-            f = self.groups[f - self.n_features][0]
-        return column[f] if len(column) > 1 else column[0]
+Region = tuple[float, ...]  # values of a feature, in order
+Box = dict[int, Region]  # by feature; a feature that is not there may take every value in its reach
+Cost = tuple[int, Fraction]  # share of the budget: in 1 / ONE, rounded down; and exact, before the power of the norm
+FREE: Cost = 0, Fraction(0)
 
 
 class Reach(dict):
-    """What the attacker can do at a row: feature -> the region it can get to by moving alone, found when asked for.
+    """What the attacker can do at a row: feature -> the values that it can take alone, found when asked for.
 
-    The one place that knows which values a feature can take and what they cost. Costs are shares of a budget that
-    features pay from together: p-th powers for norm p. There is no such budget for L-inf, nor for an eps of inf.
+    Thresholds cut numbers into pieces on which no tree changes, and of each piece the number nearest to the row's will
+    do: nobody gets more, or gets it for less, with another one. Features pay from one budget: p-th powers for norm p.
+    There is no such budget for L-inf, nor for an eps of inf.
     """
 
     def __init__(self, attacker: Attacker, row: list[float], eps: float) -> None:
-        self.attacker, self.norm, self.eps, self.steps = attacker, attacker.norm, eps, 0
-        self.row = attacker.values(row)
-        self.has_budget = self.norm < inf and eps < inf
-        self.budget: Any = (int(eps) if self.norm == 0 else Fraction(eps) ** self.norm) if self.has_budget else 0
-        self._costs: dict[tuple[int, float], tuple[int, Any]] = {}
-        self._menus: dict[int, dict[float, Fraction]] = {}
-        self._steps: dict[float, Fraction] = {}
-
-    def _step(self, f: int, upwards: bool) -> Fraction:
-        """Return how far a feature can move alone."""
-        scale = self.attacker.scale(f, upwards)
-        if scale not in self._steps:
-            self._steps[scale] = Fraction(self.eps) * Fraction(scale)
-        return self._steps[scale]
-
-    def _is_near(self, cost: Any) -> bool:
-        """Tell whether the attacker, told what something costs, can pay for it."""
-        return cost is not None and (self.eps >= 1 if self.norm == 0 else cost <= self.eps)
-
-    def _of(self, column: list[float], f: int) -> float:
-        return column[f] if len(column) > 1 else column[0]
-
-    def _by_rules(self, f: int) -> dict[float, Fraction]:
-        """Return the values that rules let a feature take, and the least cost of each."""
-        found: dict[float, Fraction] = {}
-        waiting, rules = [(Fraction(0), self.row[f])], self.attacker.rules[f]
-        while waiting:
-            cost, value = heapq.heappop(waiting)
-            self.charge(1 + len(rules))
-            if value in found:
-                continue
-            found[value] = cost
-            expect(len(found) <= MOST_VALUES and isfinite(value), f"up to {MOST_VALUES} finite values by rules")
-            for rule in rules:
-                pre, price = rule["pre"], cost + Fraction(rule["cost"])
-                applies = pre[0] <= value <= pre[1] if rule["is_numerical"] else value in pre
-                if applies and price <= self.budget:
-                    heapq.heappush(waiting, (price, value * rule["is_numerical"] + rule["post"]))
-        return found
+        self.attacker, self.row, self.norm, self.eps, self.steps = attacker, row, attacker.norm, eps, 0
+        self.has_budget, self.power = self.norm < inf and eps < inf, 1 if self.norm in (0, inf) else self.norm
+        self.budget = Fraction(eps) ** self.power if self.has_budget else Fraction(0)
+        self.costs: dict[int, dict[float, Cost]] = {}
 
     def __missing__(self, f: int) -> Region:
-        x, attacker = self.row[f], self.attacker
-        region: Region = ()
-        values, may_blank = {x}, self._is_near(attacker.missing) and f not in attacker.required
-        if f in attacker.rules:
-            self._menus[f] = self._by_rules(f)
-            values = set(self._menus[f])
-        elif f >= attacker.n_features:
-            group = attacker.groups[f - attacker.n_features]
-            if group[0] not in attacker.frozen and self._is_near(1 / Fraction(attacker.scale(f, True))):
-                values = {float(place) for place in range(len(group))}
-        elif f not in attacker.frozen and (x < inf or may_blank):
-            low, high = self._of(attacker.low, f), self._of(attacker.high, f)
-            if f not in attacker.categories:
-                region = self._numbers(f, low, high)
-                values = set()
-            elif x == inf or self._is_near(attacker.categories[f]):
-                values |= {code for code in attacker.codes[f] if low <= code <= high}
-            values |= {inf} if may_blank else set()
-        self[f] = region + tuple((value, value) for value in sorted(values))
+        x, column = self.row[f], self._column(f)
+        costs = {} if column.rules is None else self._by_rules(x, column.rules)
+        for way in self._ways(f, x, column) if column.rules is None else []:
+            for z in way:
+                if (cost := self.cost(f, z)) is None:
+                    break  # what follows costs no less
+                costs[z] = cost
+        self.costs[f] = costs | {x: FREE}
+        self[f] = tuple(sorted(self.costs[f]))
+        self.charge(len(self[f]))
         return self[f]
 
-    def _numbers(self, f: int, low: float, high: float) -> Region:
-        """Return the numbers of a domain that a number can be moved to, or that a value can be filled with."""
-        x, attacker = self.row[f], self.attacker
-        if x < inf and self.norm == 0 and self.eps < 1:
-            low = high = x
-        elif x < inf:
-            low, high = x if f in attacker.only_up else low, x if f in attacker.only_down else high
-            if self.norm != 0 and self.eps < inf:
-                low = max(low, -_last_float(-x, self._step(f, False)))
-                high = min(high, _last_float(x, self._step(f, True)))
-        first, last = attacker.blanks.get(f, (inf, inf))
-        return self.cut(f, ((low, high),), nextafter(first, -inf))[0] + self.cut(f, ((low, high),), last)[1]
+    def _ways(self, f: int, x: float, column: Column) -> list[Iterable[float]]:
+        """Return the values that matter, way by way, from cheap to dear."""
+        ways: list[Iterable[float]] = [column.values or ()]
+        if column.values is None:
+            cuts, high = self.attacker.model.cuts.get(f, []), column.high
+            place = bisect_left(cuts, x)
+            ways = [reversed(cuts[:place]), (nextafter(v, inf) for v in cuts[place:])]
+            if x == inf:  # what is filled may be anything
+                ways = [(min(v, high) for v in (*cuts, high)), ()]
+            if column.integer:  # the last whole number below, the first one above
+                ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
+        return [*(filter(column.allows, way) for way in ways), () if column.blank is None else (inf,)]
 
-    def cut(self, f: int, region: Region, v: float) -> tuple[Region, Region]:
-        """Return what of a region is up to a threshold, and what is above."""
-        above = nextafter(v, inf)
-        low = [(a, min(b, v)) for a, b in region if a <= v]
-        high = [(max(a, above), b) for a, b in region if b > v]
-        if f in self.attacker.integer:
-            low = [(float(ceil(a)), float(floor(b))) for a, b in low]
-            high = [(float(ceil(a)) if a < inf else a, b) for a, b in high]
-        return tuple(span for span in low if span[0] <= span[1]), tuple(span for span in high if span[0] <= span[1])
+    def cost(self, f: int, z: float) -> Cost | None:
+        """Return what it costs to bring a feature to a value that it may have; None if nobody can."""
+        x, column = self.row[f], self._column(f)
+        if z == x:
+            return FREE
+        if column.rules is not None:
+            return self.costs[f].get(z) if z in self[f] else None
+        if column.values is not None or inf in (x, z):
+            told = column.blank if inf in (x, z) else column.change
+            is_known = z == inf or column.values is None or z in column.values
+            return self._share(told.numerator, told.denominator) if is_known and told is not None else None
+        scale = column.up if x < z else column.down
+        (a, b), (c, d), (m, n) = x.as_integer_ratio(), z.as_integer_ratio(), scale.as_integer_ratio()
+        return self._share(abs(a * d - c * b) * n, b * d * m) if scale else None
 
-    def cost(self, f: int, region: Region) -> tuple[int, Any]:
-        """Return which share of the budget the cheapest value of a region costs: of 1 / ONE rounded down, and exact."""
-        x = self.row[f]
-        if not self.has_budget or any(low <= x <= high for low, high in region):
-            return 0, 0
-        return min([self._cost(f, low if x < low else high) for low, high in region])
+    def _share(self, n: int, d: int) -> Cost | None:
+        """Return what a move of n / d costs; None if the attacker cannot pay for it alone."""
+        if self.norm == 0:
+            n = d = 1
+        if n == 0 or self.eps == inf:
+            return FREE
+        a, b = self.eps.as_integer_ratio()
+        n, d = n * b, d * a
+        if n > d or self.norm == inf:
+            return None if n > d else FREE
+        share = Fraction(n, d)
+        self.charge(self.power * d.bit_length() >> 8)
+        return share.numerator**self.power * ONE // share.denominator**self.power, share
 
-    def _cost(self, f: int, z: float) -> tuple[int, Any]:
-        """Return what it costs to bring a feature to another value."""
-        if (f, z) not in self._costs:
-            x, attacker, share = self.row[f], self.attacker, Fraction(0)
-            told = attacker.missing if inf in (x, z) else attacker.categories.get(f)
-            if f in attacker.rules:
-                share = self._menus[f][z] / self.budget
-            elif self.norm == 0:
-                share = Fraction(1, self.budget)
-            else:
-                (a, b), (c, d) = (told or 1.0).as_integer_ratio(), (0, 1)
-                step = Fraction(self.eps) if told else self._step(f, z > x)
-                if not told and f < attacker.n_features:  # another category of a group is a move of 1
-                    (a, b), (c, d) = z.as_integer_ratio(), x.as_integer_ratio()
-                share = Fraction(abs(a * d - c * b) * step.denominator, b * d * step.numerator) ** self.norm
-            self.charge(share.denominator.bit_length() >> 8)
-            self._costs[f, z] = share.numerator * ONE // share.denominator, share
-        return self._costs[f, z]
+    def _by_rules(self, x: float, rules: list[dict[str, Any]]) -> dict[float, Cost]:
+        """Return the values that rules lead to, and the least cost of each."""
+        found: dict[float, Cost] = {}
+        waiting, steps = [(Fraction(0), x)], 100 + sum(1 + len(rule.get("values", ())) for rule in rules)
+        while waiting:
+            cost, value = heapq.heappop(waiting)
+            share = self._share(cost.numerator, cost.denominator)
+            if value in found or share is None:
+                continue
+            found[value] = share
+            self.charge(steps)
+            for rule in rules:
+                if "add" in rule:
+                    low, high = (end if v is None else v for v, end in ((rule["low"], -inf), (rule["high"], LARGEST)))
+                    applies, new = low <= value <= high, value + rule["add"]
+                else:
+                    applies, new = value in rule["values"], rule["become"]
+                more = cost + Fraction(rule["cost"])
+                if applies and new not in found and more <= self.eps:
+                    expect(isfinite(new), "finite values by rules")
+                    heapq.heappush(waiting, (more, new))
+            expect(len(found) + len(waiting) <= MOST_WAYS, f"up to {MOST_WAYS} ways by rules")
+        return found
 
     def affords(self, box: Box) -> bool:
         """Tell whether the attacker can pay for a value in each of the regions."""
         if not self.has_budget:
             return True
-        self.charge(sum(map(len, box.values())))
-        costs = [cost for f, region in box.items() if (cost := self.cost(f, region)) != (0, 0)]
-        if self.norm == 0:
-            return len(costs) <= self.budget
+        self.charge(len(box))
+        return self.pays([cost for f, region in box.items() if (cost := self._cheapest(f, region)) is not FREE])
+
+    def _cheapest(self, f: int, region: Region) -> Cost:
+        """Return the least cost of a region's values."""
+        x, costs = self.row[f], self.costs[f]
+        place = bisect_left(region, x)
+        if place < len(region) and region[place] == x:
+            return FREE
+        if not self._column(f).rules:  # then it is a neighbour of the row's value, or to go missing, which comes last
+            region = (*region[max(place - 1, 0) : place + 1], region[-1])
+        self.charge(len(region))
+        return min(map(costs.__getitem__, region))
+
+    def _column(self, f: int) -> Column:
+        return self.attacker.columns.get(f, self.attacker.usual)
+
+    def pays(self, costs: list[Cost]) -> bool:
+        """Tell whether costs are within the budget together."""
         at_least = sum(cost for cost, _ in costs)
         if not at_least <= ONE < at_least + len(costs):
             return at_least <= ONE
-        bits = sum(share.denominator.bit_length() for _, share in costs)
+        bits = self.power * sum(share.denominator.bit_length() for _, share in costs)
         self.charge(len(costs) * (1 + (bits * bits >> 20)))
-        return sum(share for _, share in costs) <= 1
+        return sum(share**self.power for _, share in costs) <= 1
 
     def charge(self, steps: int) -> None:
         """Count steps, and give up on a proof that takes too many."""
@@ -538,16 +499,7 @@ class Reach(dict):
             raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
 
-def _last_float(x: float, step: Fraction) -> float:
-    """Return the last float up to x + step."""
-    n, d = x.as_integer_ratio()
-    n, d = n * step.denominator + step.numerator * d, d * step.denominator
-    try:
-        last = n / d  # Python rounds a quotient of whole numbers to the nearest float
-    except OverflowError:
-        return LARGEST
-    a, b = last.as_integer_ratio()
-    return nextafter(last, -inf) if a * d > n * b else last
+# ---- The bound -------------------------------------------------------------------------------------------------------
 
 
 class Proof:
@@ -555,20 +507,21 @@ class Proof:
 
     def __init__(self, model: Model, reach: Reach, own: int, margin: Fraction) -> None:
         self.model, self.reach, self.own, self.margin = model, reach, own, margin
-        self.cuts: dict[int, list[float]] = {}
-        self.values: list[set[int]] = []  # of the leaves in reach, tree by tree
+        self.cells: dict[int, dict[float, int]] = {}  # feature -> the cell that each of its values is in
+        self.n_cells: dict[int, int] = {}
+        self.leaves: list[set[int]] = []  # in reach, tree by tree
 
     def check(self, proof: Any) -> None:
         """Refuse the proof unless it holds for every rival."""
         proof = read(proof, PROOF, "the proof")
         for f, cuts in proof["cuts"]:
-            expect(all(map(lt, cuts, cuts[1:])), "cuts to increase")
-            self.cuts[self._feature(f)] = cuts
-        expect(len(self.cuts) == len(proof["cuts"]), "one list of cuts per feature")
+            expect(all(map(lt, cuts, cuts[1:])) and self._feature(f) not in self.cells, "cuts that increase, once")
+            self.cells[f] = {z: bisect_left(cuts, z) for z in self.reach[f]}
+            self.n_cells[f] = len(cuts) + 1
         rivals = [read(part.pop("rival", None), int, "a rival") for part in proof["rivals"]]
         others = [c for c in range(len(self.model.classes)) if c != self.own]
         expect(sorted(rivals) == others, "one part of the proof for each rival")
-        self.values = [{value for value, _ in self._leaves(root, {})} for root in self.model.roots]
+        self.leaves = [{leaf for leaf, _ in self._leaves(root, {})} for root in self.model.roots]
         for rival, part in zip(rivals, proof["rivals"], strict=True):
             self._check_rival(rival, part)
 
@@ -580,37 +533,34 @@ class Proof:
 
     def _check_rival(self, rival: int, part: Any) -> None:
         """Follow the splits. A box is written as the regions of the features that were split."""
-        boxes: list[tuple[Any, Box, int]] = [(part, {}, 0)]
+        boxes: list[tuple[Any, Box]] = [(part, {})]
         while boxes:
-            node, box, depth = boxes.pop()
+            node, box = boxes.pop()
             self.reach.charge(1 + len(box))
             if type(node) is not dict or "split" not in node:
                 is_proved = self._excludes(rival, read(node, BOUND, "a part of the proof"), box)
                 expect(is_proved, f"a bound that excludes that class {rival} wins")
                 continue
             node = read(node, SPLIT, "a split of the proof")
-            expect(depth < DEEPEST_SPLIT, f"up to {DEEPEST_SPLIT} splits inside one another")
             f, v = self._feature(node["split"][0]), node["split"][1]
-            sides = self.reach.cut(f, box.get(f) or self.reach[f], v)
-            for side, region in zip(("low", "high"), sides, strict=True):
-                if region and self.reach.affords({**box, f: region}):  # else nobody gets there
-                    boxes.append((node[side], {**box, f: region}, depth + 1))
+            region = box.get(f) or self.reach[f]
+            place = bisect_right(region, v)
+            for side, inside in (("low", region[:place]), ("high", region[place:])):
+                if inside and self.reach.affords({**box, f: inside}):  # else nobody gets there
+                    boxes.append((node[side], {**box, f: inside}))
 
     def _sides(self, node: int, f: int, region: Region) -> tuple[Region, Region]:
-        """Return what of a region a split sends left, and what right; of a group's, if the split is on its column."""
-        v = self.model.threshold[node]
-        if self.model.feature[node] != f:
-            place = self.reach.attacker.place_in[self.model.feature[node]][1]
-            is_left = [v is not None and (v >= 1 or (v >= 0 and value != place)) for value, _ in region]
-        elif v is not None and region[-1][0] < inf:
-            return self.reach.cut(f, region, v)
-        elif v is not None:
-            left, right = self.reach.cut(f, region, v)
-            return (left + right[-1:], right[:-1]) if self.model.missing_left[node] else (left, right)
-        else:  # the ends of a span are on one side: it is a single value, or all numbers are on the right
-            is_left = [self.model.is_left(node, value) for value, _ in region]
-        halves = [tuple(span for span, here in zip(region, is_left, strict=True) if here == side) for side in (1, 0)]
-        return halves[0], halves[1]
+        """Return which values a split sends left, and which right; of a group, if the split is on its column."""
+        model, column, v = self.model, self.model.feature[node], self.model.threshold[node]
+        if v is not None and f == column:
+            place = bisect_right(region, v)
+            left, right = region[:place], region[place:]
+            is_moved = region[-1] == inf and model.missing_left[node]
+            return ((*left, inf), right[:-1]) if is_moved else (left, right)
+        own = self.reach.attacker.place_in[column][1] if f != column else None
+        is_left = [model.is_left(node, z if own is None else float(z == own)) for z in region]
+        sides = [tuple(z for z, here in zip(region, is_left, strict=True) if here == side) for side in (True, False)]
+        return sides[0], sides[1]
 
     def _leaves(self, root: int, box: Box) -> Iterator[tuple[int, Box]]:
         """Yield the values of a tree's leaves in reach within a box, and the regions that box and path leave."""
@@ -619,16 +569,14 @@ class Proof:
         while nodes:
             node, box = nodes.pop()
             while (f := feature[node]) >= 0:
-                steps += 1
-                v, f = threshold[node], place_in[f][0] if f in place_in else f
+                v, f, steps = threshold[node], place_in[f][0] if f in place_in else f, steps + 1
                 region = box.get(f) or reach[f]
-                low, high = region[0][0], region[-1][1]
-                if v is not None and f < model.n_features and (high <= v or (v < low and high < inf)):
-                    node = node + 1 if high <= v else right[node]
+                if v is not None and f < model.n_features and (region[-1] <= v or v < region[0] <= region[-1] < inf):
+                    node = node + 1 if region[-1] <= v else right[node]  # as nearly always
                     continue
-                sides, steps = self._sides(node, f, region), steps + len(region)
+                reach.charge(len(region) + len(box))
+                sides = self._sides(node, f, region)
                 if all(sides):
-                    steps += len(box)
                     for child, side in ((right[node], sides[1]), (node + 1, sides[0])):
                         if reach.affords({**box, f: side}):
                             nodes.append((child, {**box, f: side}))
@@ -646,97 +594,69 @@ class Proof:
         model, reach = self.model, self.reach
         (a, scale), (p, q) = node["unit"] or (1, 1), node["lambda"] or (0, 1)
         expect(a >= 0 and scale > 0 and p >= 0 and q > 0, "unit and lambda to be a numerator and a denominator")
-        expect(p == 0 or reach.has_budget, "lambda 0 where no budget is shared")
-        tables, columns = self._tables(node["tables"] or [])
         a *= model.unit
-        lead = model.lead(rival, self.own)
+        expect(p == 0 or reach.has_budget, "lambda 0 where no budget is shared")
+        tables: dict[int, dict[int, list[int]]] = {}  # tree -> feature -> what the tree pays in each cell
+        paid: dict[int, list[list[int]]] = {}  # feature -> the tables of all trees
+        for tree, f, m in node["tables"] or []:
+            is_known = 0 <= tree < len(model.roots) and self._feature(f) not in tables.setdefault(tree, {})
+            expect(is_known and len(m) == self.n_cells.get(f, 1), "a table for a tree and a feature, a number per cell")
+            tables[tree][f] = m
+            paid.setdefault(f, []).append(m)
+
+        def adds(tree: int, leaf: int, inner: Box) -> int:
+            pays = sum(self._least(f, m, inner.get(f) or reach[f]) for f, m in tables.get(tree, {}).items())
+            return scale * model.lead(leaf, rival, self.own) - a * pays
+
         # To win, the rival must lead by 0, by 1 if it loses ties, or by minus the margin if there is one.
         needed = -self.margin if self.margin else int(rival > self.own)
-        if model.scores is None and len(model.classes) == 2:
+        if model.is_vote and len(model.classes) == 2:
             needed += (needed - len(model.roots)) % 2  # every tree adds 1 or -1, so that leads are all odd or all even
         total: Any = scale * (model.base[rival] - model.base[self.own] - needed)
         reach.charge(len(model.roots))
         for tree, root in enumerate(model.roots):
-            if tree in tables:
-                total += max(
-                    scale * lead(value) - a * sum(self._least(f, m, inner) for f, m in tables[tree].items())
-                    for value, inner in self._leaves(root, box)
-                )
-            elif box and len(self.values[tree]) > 1:
-                total += scale * max(lead(value) for value, _ in self._leaves(root, box))
-            else:
-                total += scale * max(map(lead, self.values[tree]))
+            is_known = tree not in tables and (not box or len(self.leaves[tree]) == 1)
+            leaves = ((leaf, box) for leaf in self.leaves[tree]) if is_known else self._leaves(root, box)
+            total += max(adds(tree, leaf, inner) for leaf, inner in leaves)
         weight = Fraction(p, q) * model.unit * scale * reach.budget  # of the whole budget
         p, q = weight.numerator, weight.denominator
-        cells = [
-            [(f, cell, a * sum(m[i] for m in columns.get(f, ()))) for i, cell in self._cells(f, box)]
-            for f in {*columns, *box}
-        ]
-        reach.charge(sum(map(len, cells)) * (1 + (p.bit_length() + q.bit_length() >> 10)))
+        received = []  # by feature, by value: what trees pay there, and what it costs to get there
+        for f in {*paid, *box}:
+            region, cells = box.get(f) or reach[f], self.cells.get(f, {})
+            sums = [*map(sum, zip(*paid.get(f, ()), strict=True))] or [0] * self.n_cells.get(f, 1)
+            reach.charge(len(region) * (1 + (p.bit_length() + q.bit_length() >> 10)))
+            received.append([(a * sums[cells.get(z, 0)], reach.costs[f][z]) for z in region])
 
-        def bound(one: int, kind: int) -> Any:
-            rest = (max(one * q * gain - p * reach.cost(f, cell)[kind] for f, cell, gain in row) for row in cells)
-            return one * (p + q * total) + sum(rest)
+        def bound(one: int, share: Callable[[Cost], Any]) -> Any:
+            return one * (p + q * total) + sum(max(one * q * m - p * share(cost) for m, cost in f) for f in received)
 
-        return bound(ONE, 0) < 0 or (p > 0 and bound(1, 1) < 0)
+        return bound(ONE, lambda cost: cost[0]) < 0 or (p > 0 and bound(1, lambda cost: cost[1] ** reach.power) < 0)
 
-    def _tables(self, entries: list[Any]) -> tuple[dict[int, dict[int, list[int]]], dict[int, list[list[int]]]]:
-        """Return the tables by tree and feature, and by feature alone."""
-        tables: dict[int, dict[int, list[int]]] = {}
-        columns: dict[int, list[list[int]]] = {}
-        for tree, f, m in entries:
-            expect(0 <= tree < len(self.model.roots), "tables of trees that there are")
-            expect(self._feature(f) not in tables.setdefault(tree, {}), "one table for a tree and a feature")
-            expect(len(m) == len(self.cuts.get(f, ())) + 1, "one number per cell in a table")
-            tables[tree][f] = m
-            columns.setdefault(f, []).append(m)
-        return tables, columns
+    def _least(self, f: int, m: list[int], region: Region) -> int:
+        """Return the least number of a table in the cells of some values."""
+        self.reach.charge(len(region))
+        return min(map(m.__getitem__, map(self.cells[f].__getitem__, region))) if f in self.cells else m[0]
 
-    def _places(self, f: int, region: Region) -> list[tuple[int, int]]:
-        """Return the first and the last cell that each span of a region meets; cell i ends with cut i."""
-        cuts = self.cuts.get(f, ())
-        return [(bisect_left(cuts, low), bisect_left(cuts, high)) for low, high in region]
 
-    def _least(self, f: int, m: list[int], box: Box) -> int:
-        """Return the least number of a table in the cells that meet the feature's region."""
-        places = self._places(f, box.get(f) or self.reach[f])
-        self.reach.charge(sum(1 + last - first for first, last in places))
-        return min(min(m[first : last + 1]) for first, last in places)
-
-    def _cells(self, f: int, box: Box) -> Iterator[tuple[int, Region]]:
-        """Yield the cells that meet the feature's region, and what of it is in them."""
-        rest, cuts = box.get(f) or self.reach[f], self.cuts.get(f, ())
-        for i in sorted({i for first, last in self._places(f, rest) for i in range(first, last + 1)}):
-            self.reach.charge(len(rest))
-            inside, rest = self.reach.cut(f, rest, cuts[i]) if i < len(cuts) else (rest, ())
-            if inside:
-                yield i, inside
+# ---- Rows and what is said about them --------------------------------------------------------------------------------
 
 
 class Audit:
     """Checks rows one by one; keeps counts, and the first ten rows in doubt."""
 
-    def __init__(self, header: Any, document: Any) -> None:
-        expect(type(header) is dict and header.get("format") == "certiforest certificate", "a certificate")
-        expect(type(header.get("version")) is int and header["version"] == 1, "version 1 of a certificate, not a newer")
-        header = read(header, HEADER, "the header")
-        try:
-            text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (ValueError, RecursionError):
-            raise Refusal("Expected a flat model of finite numbers, got something else.") from None
-        if header["model_sha256"] != hashlib.sha256(text.encode()).hexdigest():
+    def __init__(self, header: Any, model: Model) -> None:
+        header = read(header, HEADER, "the header of a certificate")
+        if header["model_sha256"] != model.sha256:
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
-        self.model = Model(document)
-        labels = [*map(type, header["classes"])], header["classes"]
-        expect(labels == ([*map(type, self.model.classes)], self.model.classes), "the model's classes in the header")
-        self.attacker = Attacker(header["attacker"], self.model.n_features)
-        self.attacker.meet(self.model)
-        self.margin = Fraction(header["margin"]) * self.model.unit
-        self.form = ROW | (RADIUS if header["radius"] else {})
-        is_sum = self.model.scores is not None and not header["radius"]
-        expect(self.margin == 0 or (self.margin > 0 and is_sum), "margin 0, or above for sums without radii")
-        self.attacked = header["attacked"]
-        is_known = all(self._is_among(label, self.model.classes) for label in self.attacked or ())
+        classes = [*map(type, header["classes"])], header["classes"]
+        expect(classes == ([*map(type, model.classes)], model.classes), "the model's classes in the header")
+        self.model, self.attacker, self.attacked = model, Attacker(header["attacker"], model), header["attacked"]
+        self.margin = Fraction(header["margin"]) * model.unit
+        self.form, has_radius = ROW | (RADIUS if header["radius"] else {}), header["radius"]
+        expect(not self.margin or not (model.is_vote or has_radius), "margin 0, or above for sums without radii")
+        expect(not (has_radius and "rules" in self.attacker.words), "no radii where there are rules")
+        labels = self.attacked or []
+        is_known = {*map(type, labels)} <= {type(model.classes[0])} and set(labels) <= set(model.classes)
         expect(is_known, "attacked to hold classes of the model")
         names = ("stable", "unstable", "open", "not proved", "refuted")
         self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
@@ -745,36 +665,25 @@ class Audit:
     def add(self, line: Any, name: str) -> None:
         """Check a row."""
         line = read(line, self.form, name)
-        row, stable = line["row"], line["stable"]
-        expect(len(row) == self.model.n_features, f"{self.model.n_features} features in {name}")
-        expect(self.model.takes_missing or None not in row, f"no value to be missing in {name}")
-        expect(self.model.is_clear(row), f"null for numbers that count as missing in {name}")
-        expect(self.attacker.allows(row), f"{name} inside the attacker's domain, whole and one-hot where it must be")
-        expect(stable in (-1, 0, 1), f"stable to be 1, 0 or -1 in {name}")
+        row = self.attacker.values(line["row"], name)
         try:
-            is_attacked = self._check(row, stable, line)
-            kind = "open" if stable < 0 else "stable" if stable else "unstable"
+            is_attacked = self._check(row, line)
+            kind = ("unstable", "stable", "open")[line["stable"]]
             self.counts[kind if is_attacked else "not attacked"] += 1
         except Refusal as refusal:
             self.counts[refusal.kind] += 1
             if len(self.doubts) < 10:
                 self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
 
-    @staticmethod
-    def _is_among(label: Any, labels: list[Any]) -> bool:
-        return any(type(label) is type(known) and label == known for known in labels)
-
-    def _check(self, row: list[float], stable: int, line: dict[str, Any]) -> bool:
+    def _check(self, row: list[float], line: dict[str, Any]) -> bool:
         """Refuse the row unless all that is said about it holds; tell whether it is attacked."""
-        totals, eps = self.model.totals(row), self.attacker.eps
+        totals, eps, stable = self.model.totals(row), self.attacker.eps, line["stable"]
         own = totals.index(max(totals))
         label, said = self.model.classes[own], line["prediction"]
-        if type(said) is not type(label) or said != label:
-            raise Refutation(f"Expected the prediction {shown(label)}, got {shown(said)}.")
+        expect(is_among(said, [label]), f"the prediction {shown(label)}, got {shown(said)}", "refuted")
         lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
-        if self.attacked is not None and not self._is_among(
-            said if line["label"] is None else line["label"], self.attacked
-        ):
+        truth = said if line["label"] is None else line["label"]
+        if self.attacked is not None and not is_among(truth, self.attacked):
             is_spared = stable == 1 and upper == inf and line["proof"] is None is line["witness"]
             expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
             return False
@@ -783,11 +692,11 @@ class Audit:
         if stable == 1:
             self._check_proof(row, eps, own, line["proof"])
         if stable == 0:
-            leads = (totals[own] - total for c, total in enumerate(totals) if c != own)
-            expect(not self.margin or min(leads) > self.margin, "an unstable row to be beyond the margin itself")
             self._check_witness(row, eps, own, line["witness"])
-        if lower > upper:
-            raise Refutation("Expected a radius up to its upper bound, got a larger one.")
+            others = [total for c, total in enumerate(totals) if c != own]
+            is_ahead = not self.margin or totals[own] - max(others) > self.margin
+            expect(is_ahead, "an unstable row to be beyond the margin itself")
+        expect(lower <= upper, "a radius up to its upper bound, got a larger one", "refuted")
         below = lower if lower == inf else nextafter(lower, -inf)
         if self.attacker.norm == 0 and below < inf:
             below -= below % 1
@@ -799,34 +708,30 @@ class Audit:
 
     @staticmethod
     def _radius(value: Any, default: float) -> float:
-        radius = default if value is None else inf if value == "inf" else read(value, float, "a radius")
-        expect(radius >= 0, "a radius of at least 0")
-        return radius
+        return default if value is None else inf if value == "inf" else read(value, Size, "a radius")
 
     def _check_proof(self, row: list[float], eps: float, own: int, proof: Any) -> None:
         Proof(self.model, Reach(self.attacker, row, eps), own, self.margin).check(proof)
 
-    def _check_witness(self, row: list[float], eps: float, own: int, witness: list[float] | None) -> None:
+    def _check_witness(self, row: list[float], eps: float, own: int, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not in reach, or not predicted otherwise (by more than the margin)."""
-        expect(witness is not None and len(witness) == len(row), "a witness as long as the row")
-        reach, other = Reach(self.attacker, row, eps), witness or []
-        expect(self.attacker.allows(other), "a witness inside the domain, whole and one-hot where it must be")
-        expect(self.model.is_clear(other), "null in a witness for numbers that count as missing")
-        values = enumerate(zip(self.attacker.values(other), reach.row, strict=True))
-        moved: Box = {f: ((z, z),) for f, (z, x) in values if z != x and f not in self.attacker.place_in}
-        in_reach = all(any(low <= at[0][0] <= high for low, high in reach[f]) for f, at in moved.items())
-        expect(in_reach and reach.affords(moved), "a witness within the attacker's reach")
+        other, reach = self.attacker.values(witness or [], "a witness"), Reach(self.attacker, row, eps)
+        moved = [(f, z) for f, z in enumerate(other) if z != row[f] and f not in self.attacker.place_in]
+        costs = [cost for f, z in moved if (cost := reach.cost(f, z)) is not None]
+        expect(len(costs) == len(moved) and reach.pays(costs), "a witness within the attacker's reach")
         totals = self.model.totals(other)
         wins = max(totals) - totals[own] > self.margin if self.margin else totals.index(max(totals)) != own
         expect(wins, "a witness that is predicted otherwise")
 
 
+# ---- The program -----------------------------------------------------------------------------------------------------
+
+
 def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
     """Check a whole certificate."""
-    document = parse(model_file.read(), "the model")
-    expect(type(document) is dict and type(document.get("n_features")) is int, "a model with n_features")
-    longest = LONGEST_LINE + 100 * min(max(document["n_features"], 0), 2**31)
-    found, n_rows = Audit(parse(certificate.readline(longest), "the first line of the certificate"), document), 0
+    model = Model(parse(model_file.read(), "the model"))
+    longest = LONGEST_LINE + 200 * model.n_features
+    found, n_rows = Audit(parse(certificate.readline(longest), "the first line of the certificate"), model), 0
     while line := certificate.readline(longest):
         expect(len(line) < longest, f"lines below {longest} bytes")
         name = f"row {n_rows} (line {n_rows + 2})"
@@ -852,7 +757,9 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    first = found.attacker.summary()
+    first = f"Attacker: norm {found.attacker.norm}, eps {found.attacker.eps!r}."
+    if found.attacker.words:
+        first += f" The header says more: {', '.join(sorted(found.attacker.words))}."
     if found.attacked is not None:
         first += f" Only rows of these classes are attacked: {', '.join(map(shown, found.attacked))}."
     sys.stdout.write("\n".join([first, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")

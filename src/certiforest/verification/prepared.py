@@ -98,7 +98,8 @@ class Prepared:
                     " which it compares with numbers; use scale, or groups of one-hot columns."
                 )
             values = ensemble.category_values(f).tolist()
-            self._categories[f] = [v for v in values if self._bounds[0][f] <= v <= self._bounds[1][f]]
+            (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
+            self._categories[f] = [v for v in values if low <= v <= high and not first <= v <= last]
         low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
