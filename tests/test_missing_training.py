@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import minmax_scale
@@ -102,6 +102,7 @@ def worth(left, classes, is_by_missing):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
+@example(272136, False)  # no number above the last threshold
 def test_the_first_split_is_the_best_of_all_thresholds_and_sides(seed, is_forest):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 5, (30, 2)) / 4.0
@@ -119,7 +120,7 @@ def test_the_first_split_is_the_best_of_all_thresholds_and_sides(seed, is_forest
         for v in (-1.0, 0.125, 0.375, 0.625, 0.875):
             for side in (False, True):
                 left = np.where(is_missing, side, X[:, f] <= v)
-                best = max(best, worth(left, classes, v < 0))
+                best = max(best, worth(left, classes, len(set(left[~is_missing])) < 2))  # all numbers on one side
     tree = clf.ensemble_
     f, v = tree.feature[0], tree.threshold[0]
     left = np.where(np.isnan(X[:, f]), tree.missing_left[0], X[:, f] <= v)
