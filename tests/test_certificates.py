@@ -101,9 +101,11 @@ def test_labels_of_other_classes_are_refused(tmp_path):
     path = tmp_path / "c.jsonl"
     certify(STUMP, [[0.2], [0.9]], ["ham", "ham"], Attacker("linf", 0.1), proof=True).save(path)
     assert Certificates.load(path).recall == {"ham": 0.5}
-    path.write_text(path.read_text().replace('"label":"ham"', '"label":"egg"', 1))
-    with pytest.raises(CertificateError, match="Expected labels among the classes"):
-        Certificates.load(path)
+    text = path.read_text()
+    for what in ("label", "prediction"):
+        path.write_text(text.replace(f'"{what}":"ham"', f'"{what}":"hamster"', 1))
+        with pytest.raises(CertificateError, match="Expected predictions and labels among the classes"):
+            Certificates.load(path)
 
 
 def test_model_and_certificate_must_belong_together(tmp_path, capsys):

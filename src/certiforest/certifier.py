@@ -269,7 +269,7 @@ class _Work:
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
-            answer = ready.roads.decide(x[i], clock, keep_proof=keep_proof and found.stable[i] != UNSTABLE)
+            answer = ready.roads.decide(x[i], clock, keep_proof=keep_proof)
             if found.stable[i] == UNKNOWN:
                 found.stable[i], found.method[i] = answer.stable, answer.method
             elif answer.stable not in (found.stable[i], UNKNOWN):

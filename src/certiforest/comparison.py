@@ -127,17 +127,15 @@ def _proved(found: Certificates) -> NDArray[np.bool_]:
 
 
 def _side(name: str, found: Certificates) -> dict[str, Any]:
-    stable, is_open = found.stable == STABLE, found.stable < 0
     names = feature_names_of(None, 0, None)
     if found.ensemble is not None:
         names = feature_names_of(found.ensemble.feature_names, found.ensemble.n_features, None)
-    bounds = [float(stable.mean()), float((stable | is_open).mean())]
     return {
         "name": name,
         "attacker": None if found.attacker is None else describe_attacker(found.attacker, names),
         "accuracy": None if found.label is None else found.accuracy,
-        "proved": bounds if found.label is None else list(found.robust_accuracy_bounds),
-        "n_undecided": int(is_open.sum()),
+        "proved": list(found.tally.robust_accuracy_bounds),
+        "n_undecided": found.tally.stability["unknown"],
         "curve": None if found.radius is None else curve_of(found),
         "by_class": None if found.label is None else found.by_class,
     }

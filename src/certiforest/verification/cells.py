@@ -48,8 +48,8 @@ class Local:
         is_box = attacker.norm == math.inf or not attacker.can_move
         norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), allowance.limit + allowance.slack)
         ((_, trees, (row,)),) = prepared.runs(x[None], attacker)
-        leaf, turn_start, turn, first_leaf, _ = leaves_kernels.list_local_leaves(
-            trees, row, allowance.budgets, allowance.unit, norm, limit, leaves_kernels.new_room(trees)
+        leaf, turn_start, turn, first_leaf = leaves_kernels.list_leaves_of_row(
+            trees, row, allowance.budgets, allowance.unit, norm, limit
         )
         unit = allowance.unit
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature

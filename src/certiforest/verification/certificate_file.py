@@ -188,13 +188,14 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
     has_label, has_radius = any("label" in line for line in lines), bool(header["radius"])
     if len(lines) and attacker_document(attacker, rows.shape[1]) != header["attacker"]:
         raise CertificateError("Expected a certificate about the attacker that it notes as given, got another one.")
+    prediction = np.array([line["prediction"] for line in lines], None if lines else classes.dtype)
     label = np.array([line["label"] for line in lines]) if has_label else None
-    if label is not None and not np.isin(label, classes).all():
-        raise CertificateError("Expected labels among the classes of the model, got others.")
+    if not all(np.isin(said, classes).all() for said in (prediction, label) if said is not None):
+        raise CertificateError("Expected predictions and labels among the classes of the model, got others.")
     nothing = np.full(rows.shape[1] if len(lines) else 0, np.nan)
     witness = np.array([line.get("witness", nothing) for line in lines], np.float64)
     return Certificates(
-        prediction=np.array([line["prediction"] for line in lines], classes.dtype),
+        prediction=prediction.astype(classes.dtype),
         stable=np.array([line["stable"] for line in lines], np.int8),
         method=np.array([line["method"] for line in lines], "<U8"),
         label=label,

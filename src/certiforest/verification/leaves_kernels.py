@@ -88,6 +88,13 @@ def list_local_leaves(trees, x, budgets, unit, norm, limit, room):
 
 
 @kernel
+def list_leaves_of_row(trees, x, budgets, unit, norm, limit):
+    """Return what `list_local_leaves` does for a single row, without room for others."""
+    leaf, turn_start, turn, first_leaf, _ = list_local_leaves(trees, x, budgets, unit, norm, limit, new_room(trees))
+    return leaf, turn_start, turn, first_leaf
+
+
+@kernel
 def fill_room(trees, x, budgets, unit, norm, limit, room):
     """Write leaves and turns, see `list_local_leaves`, as far as there is room; return how many there are.
 

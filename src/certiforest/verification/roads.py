@@ -93,10 +93,10 @@ class Roads:
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:
         """Find out whether leaves can be worth so much to some rival (None: enough to be predicted)."""
         y = self.prepared.predict(local.x)
-        rivals, proofs, is_open, n_boxes = self._rivals(local.x, y), [], False, 0
-        for rival in rivals:
+        searches, is_open, n_boxes = {}, False, 0
+        for rival in self._rivals(local.x, y):
             contest, unit, is_attack = self._contest(local, y, rival, need)
-            search = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
+            search = searches[rival] = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:
                 z = search.run(clock)
             except OutOfTime:
@@ -106,13 +106,9 @@ class Roads:
                 n_boxes = max(n_boxes, search.n_boxes)
             if z is not None:
                 return Answer(UNSTABLE, _road(n_boxes), _with_a_value(z, local.x, is_attack))
-            if search.proof is not None:
-                proofs.append({"rival": rival, **search.proof})
         if is_open:
             return Answer(UNKNOWN, Method.SOLVED)
-        is_proved = keep_proof and len(proofs) == len(rivals)
-        proof = {"cuts": cuts_of(local, proofs), "rivals": proofs} if is_proved else None
-        return Answer(STABLE, _road(n_boxes), proof=proof)
+        return Answer(STABLE, _road(n_boxes), proof=_prove(local, searches, clock) if keep_proof else None)
 
     def _contest(
         self, local: Local, y: int, rival: int, need: int | None
@@ -140,6 +136,17 @@ class Roads:
         else:
             strength = self.ensemble.decision_function(x[None])[0]
         return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
+
+
+def _prove(local: Local, searches: dict[int, Search], clock: Clock) -> dict[str, Any] | None:
+    """Return the proof that no rival can win, from searches that found no attack; None if time is up."""
+    rivals = []
+    for rival, search in searches.items():
+        proof = search.prove(clock)
+        if proof is None:
+            return None
+        rivals.append({"rival": rival, **proof})
+    return {"cuts": cuts_of(local, rivals), "rivals": rivals}
 
 
 def _with_a_value(

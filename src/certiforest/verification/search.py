@@ -50,14 +50,12 @@ class Search:
     is_attack : callable
         Tells whether a row gives the rival what it needs.
     keep_proof : bool, default=False
+        Whether `prove` will be asked.
 
     Attributes
     ----------
-    proof : dict or None
-        After a search that found no attack and was to keep a proof: why there is none, None if that was not written
-        down in time.
     n_boxes : int
-        How many boxes were examined to find out; more may have been to write a proof.
+        How many boxes were examined to find out.
     """
 
     def __init__(
@@ -72,7 +70,11 @@ class Search:
         self._local, self._contest, self._unit = local, contest, unit
         self._is_attack, self._keep_proof = is_attack, keep_proof
         self._budget = exact_budget(local.attacker)
-        self.proof: dict[str, Any] | None = {}
+        self._tables = new_tables(local.cells, local.leaves)
+        # For the proof: boxes with the tables that proved them, and boxes that are known to hold no attack.
+        self._proof: dict[str, Any] = {}
+        self._proved: list[CellBox] = []
+        self._settled: list[CellBox] = []
         self.n_boxes = 0
 
     def run(self, clock: Clock) -> NDArray[np.float64] | None:
@@ -83,29 +85,41 @@ class Search:
         OutOfTime
             Not before one box is examined.
         """
-        cells, leaves = self._local.cells, self._local.leaves
-        tables = new_tables(cells, leaves)
-        # Boxes that may hold an attack come first, then those that are known to hold none, if a proof is to say why.
-        root = self.proof = {}
-        open_boxes = [CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), root)]
-        settled: list[CellBox] = []
-        while open_boxes or settled:
-            if self.n_boxes > 0 and clock.is_up:
-                if open_boxes:
-                    raise OutOfTime
-                self.proof = None
-                break
-            waiting = open_boxes or settled
+        tables = self._tables
+        root = CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), self._proof)
+        return self._examine([root], clock)
+
+    def prove(self, clock: Clock) -> dict[str, Any] | None:
+        """Return why there is no attack, after a search that found none and was to keep a proof; None if time is up."""
+        n_boxes = self.n_boxes
+        try:
+            while self._settled:
+                boxes, self._settled = self._settled, []
+                if self._examine(boxes, clock) is not None:
+                    raise AssertionError("A part without an attack holds one: please report this as a defect.")
+        except OutOfTime:
+            return None
+        finally:
+            self.n_boxes = n_boxes
+        for box in self._proved:
+            self._write_tables(box)
+        return self._proof
+
+    def _examine(self, waiting: list[CellBox], clock: Clock) -> NDArray[np.float64] | None:
+        """Examine boxes and what they are cut into; see `run`."""
+        cells, leaves, tables = self._local.cells, self._local.leaves, self._tables
+        while waiting:
+            if self.n_boxes > 0:
+                clock.check()
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
-            if waiting is open_boxes:
-                self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
+            self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
-                self._write_tables(tables, box.proof)
+                self._proved.append(box._replace(start=(tables.table.copy(), tables.lambda_.copy())))
             if status == kernels.ENUMERATED and self._keep_proof:
-                settled += self._by_moved(box)
+                self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
             if status == kernels.ATTACKED:
@@ -117,7 +131,7 @@ class Search:
             start = _start_from(tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
-                settled += sides
+                self._settled += sides
             box = box._replace(low=tables.low.copy(), high=tables.high.copy())
             variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if variable >= 0:
@@ -171,9 +185,11 @@ class Search:
                 sides.append(moved._replace(may_enumerate=False))
         return sides
 
-    def _write_tables(self, tables: Tables, proof: dict[str, Any]) -> None:
+    def _write_tables(self, box: CellBox) -> None:
         """Write the tables that proved a box, rounded as much as the proof bears."""
-        cells, leaves = self._local.cells, self._local.leaves
+        cells, leaves, tables, proof = self._local.cells, self._local.leaves, self._tables, box.proof
+        tables.low[:], tables.high[:] = box.low, box.high
+        tables.table[:], tables.lambda_[:] = box.start
         shift = coarsen(cells, leaves, self._contest, tables)
         written = []
         for t, tree in enumerate(leaves.tree.tolist()):

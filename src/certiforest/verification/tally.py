@@ -81,8 +81,12 @@ class Tally:
 
     @property
     def robust_accuracy_bounds(self) -> tuple[Any, Any]:
-        """Robust accuracy if no unknown row were robust, and if every one that can be were; needs labels."""
-        robust, unknown = self.count(STABLE, RIGHT), self.count(UNKNOWN, RIGHT)
+        """Robust accuracy if no unknown row were robust, and if every one that can be were.
+
+        Without labels, the shares of rows that are stable, and that may be.
+        """
+        right = RIGHT if self.has_labels else None
+        robust, unknown = self.count(STABLE, right), self.count(UNKNOWN, right)
         return _share(robust, self.n_rows), _share(robust + unknown, self.n_rows)
 
     @property
