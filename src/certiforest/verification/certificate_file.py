@@ -186,9 +186,9 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
     attacker = (RuleAttacker if "budget" in given else Attacker).from_document(given)
     rows = np.array([line["row"] for line in lines], np.float64)
     has_label, has_radius = any("label" in line for line in lines), bool(header["radius"])
+    prediction = np.array([line["prediction"] for line in lines], None if lines else classes.dtype)
     if len(lines) and attacker_document(attacker, rows.shape[1]) != header["attacker"]:
         raise CertificateError("Expected a certificate about the attacker that it notes as given, got another one.")
-    prediction = np.array([line["prediction"] for line in lines], None if lines else classes.dtype)
     label = np.array([line["label"] for line in lines]) if has_label else None
     if not all(np.isin(said, classes).all() for said in (prediction, label) if said is not None):
         raise CertificateError("Expected predictions and labels among the classes of the model, got others.")
