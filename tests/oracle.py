@@ -179,9 +179,9 @@ def choices_by_rules(case: Case) -> list[list[tuple[dict[int, float], Fraction]]
         options = values_by_rules(case, key).items()
         if key >= 0:  # of the values between two thresholds the cheapest will do
             cuts = [v for tree in case.trees for f, v in splits(tree) if f == key]
-            cells: dict[int, tuple[Fraction, float]] = {}
+            cells: dict[tuple[bool, ...], tuple[Fraction, float]] = {}
             for z, cost in options:
-                cell = sum(v < z for v in cuts)
+                cell = tuple(z in v if isinstance(v, frozenset) else v < z for v in cuts)
                 cells[cell] = min(cells.get(cell, (cost, z)), (cost, z))
             found.append([({key: z}, cost) for cost, z in cells.values()])
         else:
@@ -191,7 +191,8 @@ def choices_by_rules(case: Case) -> list[list[tuple[dict[int, float], Fraction]]
 
 
 def price_by_rules(case: Case, z: list[float]) -> Fraction | None:
-    prices, left = [], {f for f, (a, b) in enumerate(zip(case.x, z, strict=True)) if a != b}
+    both = enumerate(zip(case.x, z, strict=True))
+    prices, left = [], {f for f, (a, b) in both if a != b and not (math.isnan(a) and math.isnan(b))}
     for key in case.rules:
         columns = [key] if key >= 0 else case.groups[-1 - key]
         if key < 0 and sorted(z[f] for f in columns) != [0.0] * (len(columns) - 1) + [1.0]:

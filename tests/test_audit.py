@@ -13,12 +13,13 @@ from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import oracle
 import tampering
 from cases import NORMS, attacker_of, ensemble_of, random_case, real_case, rule_case
-from certiforest import Certificates, TreeEnsemble, audit, certify
+from certiforest import Attacker, CertificateError, Certificates, TreeEnsemble, audit, certify
 from naive_prover import (
     certificate_row,
     document_of,
@@ -521,3 +522,17 @@ def test_it_reads_what_the_library_saves(tmp_path):
     assert is_confirmed(document, header, row | {"proof": {"cuts": [], "rivals": [{"rival": 0}]}})
     row |= {"row": [0.0, 0.0], "prediction": "ham", "proof": {"cuts": [], "rivals": [{"rival": 1}]}}
     assert is_confirmed(document, header, row)
+
+
+def test_the_attacker_that_was_given_is_the_one_that_is_certified(tmp_path):
+    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=[0, 1])
+    attacker = Attacker(1, 0.5, scale=([1, 2], [3, 2]), frozen=[1], domain=([0, -np.inf], [9, np.inf]))
+    path = tmp_path / "c.jsonl"
+    certify(stump, [[0.25, 1.0]], None, attacker, proof=True).save(path)
+    header = json.loads(path.read_text().splitlines()[0])
+    columns = [{"numbers": [0], "up": 3.0, "low": 0.0, "high": 9.0}, {"frozen": [1]}]
+    assert header["attacker"] == {"norm": 1, "eps": 0.5, "columns": columns}
+    assert repr(Certificates.load(path).attacker) == repr(attacker)
+    path.write_text(path.read_text().replace('"up":3.0', '"up":0.1', 1))
+    with pytest.raises(CertificateError, match="that it notes as given"):
+        Certificates.load(path)
