@@ -441,7 +441,7 @@ class Reach(dict):
     def _by_rules(self, x: float, rules: list[dict[str, Any]]) -> dict[float, Cost]:
         """Return the values that rules lead to, and the least cost of each."""
         found: dict[float, Cost] = {}
-        waiting, steps = [(Fraction(0), x)], 100 + sum(1 + len(rule.get("values", ())) for rule in rules)
+        waiting, steps = [(Fraction(0), x)], 400 + sum(1 + len(rule.get("values", ())) for rule in rules)
         while waiting:
             cost, value = heapq.heappop(waiting)
             share = self._share(cost.numerator, cost.denominator)
