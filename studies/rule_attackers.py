@@ -66,9 +66,7 @@ def models(X, y, attacker: RuleAttacker):
         "XGBoost, also on moved rows",
         XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, random_state=0).fit(*more),
     )
-    columns = [
-        c for c in X.columns if c in attacker.rules or any(c in g.values() for g in attacker.members.values())
-    ]
+    columns = [c for c in X.columns if c in attacker.rules or any(c in g.values() for g in attacker.members.values())]
     held = X.drop(columns=columns)
     if held.shape[1]:
         yield (

@@ -1,5 +1,6 @@
 """Boosted models of other libraries: on thresholds and one step beside them they must do here what they do there."""
 
+import json
 import re
 
 import numpy as np
@@ -85,6 +86,29 @@ def test_xgboost_predicts_the_same(case, tmp_path):
     for name in ("model.json", "model.ubj"):
         model.save_model(tmp_path / name)
         assert as_ensemble(tmp_path / name) == ensemble
+
+
+def test_xgboost_files_weigh_dropped_trees_in_one_of_two_places(tmp_path):
+    """Up to version 3.3 beside the trees, from 3.4 on in the model; what else a newer one may write is refused."""
+    model = fit_xgboost(TWO, booster="dart", rate_drop=0.5)
+    document = json.loads(model.get_booster().save_raw("json"))
+    booster = document["learner"]["gradient_booster"]
+    inner = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    weight = (booster if booster["name"] == "dart" else inner).pop("weight_drop")
+    assert min(weight) < 1
+    written = {
+        "old": {"name": "dart", "gbtree": {"name": "gbtree", "model": inner}, "weight_drop": weight},
+        "new": {"name": "gbtree", "model": {**inner, "weight_drop": weight}},
+        "newer": {"name": "gbtree", "model": {**inner, "tree_gain": weight}},
+    }
+    for name, booster in written.items():
+        document["learner"]["gradient_booster"] = booster
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    expected = as_ensemble(model.get_booster())
+    assert as_ensemble(tmp_path / "old.json") == expected
+    assert as_ensemble(tmp_path / "new.json") == expected
+    with pytest.raises(ModelError, match=r"got one with 'tree_gain', which may change what it predicts"):
+        as_ensemble(tmp_path / "newer.json")
 
 
 @pytest.mark.parametrize("case", LIGHTGBM)

@@ -23,7 +23,7 @@ from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_s
 from certiforest.formats.opened import Opened, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
-from certiforest.words import shown
+from certiforest.words import listed, shown
 
 UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
@@ -32,6 +32,8 @@ MANY_CLASSES = ("multi:softprob", "multi:softmax")
 REGRESSION = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror")  # the sum is the prediction
 LARGEST_CATEGORY = 2**24
 NO_PARENT = (-1, 2**31 - 1)
+BOOSTER_KEYS = {"name", "model", "gbtree", "weight_drop"}
+MODEL_KEYS = {"gbtree_model_param", "trees", "tree_info", "iteration_indptr", "cats", "weight_drop"}
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
 PROBABILITY_SLACK = 2.0**-21
@@ -234,7 +236,15 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
     output = integers(model, "tree_info", size=len(trees))
     if len(output) and not 0 <= output.min() <= output.max() < n_outputs:
         raise ModelError(f"Expected tree_info between 0 and {n_outputs - 1}, got {output.min()} to {output.max()}.")
-    weight = singles(booster, "weight_drop", size=len(trees)) if kind == "dart" else np.ones(len(trees), np.float32)
+    unknown = sorted([*(set(booster) - BOOSTER_KEYS), *(set(model) - MODEL_KEYS)])
+    if unknown:
+        raise ModelError(
+            f"Expected a booster as XGBoost up to 3.4 writes it, got one with {listed(unknown)}, which may change what it"
+            " predicts; please report it."
+        )
+    held = booster if kind == "dart" else model  # from version 3.4 on, weights of dropped trees are in the model
+    has_weights = kind == "dart" or _has(model, "weight_drop")
+    weight = singles(held, "weight_drop", size=len(trees)) if has_weights else np.ones(len(trees), np.float32)
     if not np.isfinite(weight).all():
         raise ModelError("Expected finite weights of trees, got others.")
     return trees, output, weight.astype(np.float64), _read_rounds(model, n_outputs, len(trees))

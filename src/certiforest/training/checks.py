@@ -13,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from certiforest.attack.attacker import Attacker
+from certiforest.words import shown
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -21,13 +22,13 @@ def check_integer(name: str, value: Any, least: int = 1, alternative: str | None
     """Refuse what is not an integer from ``least`` on; ``alternative`` names what else is fine."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         expected = f"an integer >= {least}" if alternative is None else f"an integer >= {least} or {alternative}"
-        raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
+        raise ValueError(f"Expected {name} to be {expected}, got {shown(value)}.")
 
 
 def check_number(name: str, value: Any, interval: str, is_inside: Callable[[Any], bool]) -> None:
     """Refuse what is not a number, or not inside an interval."""
     if not isinstance(value, Real) or isinstance(value, bool) or not is_inside(value):
-        raise ValueError(f"Expected {name} to be a number {interval}, got {value!r}.")
+        raise ValueError(f"Expected {name} to be a number {interval}, got {shown(value)}.")
 
 
 def check_share(name: str, value: Any) -> None:
@@ -41,7 +42,7 @@ def check_share(name: str, value: Any) -> None:
 def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
     """Refuse what is none of some words."""
     if not isinstance(value, str | None) or value not in choices:
-        raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}.")
+        raise ValueError(f"Expected {name} to be {' or '.join(map(repr, choices))}, got {shown(value)}.")
 
 
 def check_attacker(
