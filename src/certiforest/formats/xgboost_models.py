@@ -239,8 +239,8 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
     unknown = sorted([*(set(booster) - BOOSTER_KEYS), *(set(model) - MODEL_KEYS)])
     if unknown:
         raise ModelError(
-            f"Expected a booster as XGBoost up to 3.4 writes it, got one with {listed(unknown)}, which may change what it"
-            " predicts; please report it."
+            f"Expected a booster as XGBoost up to 3.4 writes it, got one with {listed(unknown)}, which may change what"
+            " it predicts; please report it."
         )
     held = booster if kind == "dart" else model  # from version 3.4 on, weights of dropped trees are in the model
     has_weights = kind == "dart" or _has(model, "weight_drop")
