@@ -62,6 +62,7 @@ XGBOOST = {
     "features of a tree": (0, (*TREE, "tree_param", "num_feature"), "9", "num_feature"),
     "parents": (0, (*TREE, "parents"), lambda p: [*p[:-1], 1], "children or parents that do not"),
     "a category": (0, (*TREE, "categories_nodes"), [0], "categorical split"),
+    "a type of splits that there is not": (0, (*TREE, "split_type"), lambda t: [3, *t[1:]], "categories.*got 3"),
     "a boolean as child": (0, (*TREE, "left_children"), lambda c: [True, *c[1:]], "whole numbers"),
     "an underscore in a number": (
         0,

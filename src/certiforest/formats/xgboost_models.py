@@ -312,7 +312,10 @@ def _read_sets(index: int, tree: Any, left: NDArray[np.int64], subsets: list[lis
     subset = np.full(len(left), -1)
     if not _has(tree, "split_type"):  # not before version 1.3
         return subset
-    is_set = (integers(tree, "split_type", size=len(left)) != 0) & (left != -1)
+    kind = integers(tree, "split_type", size=len(left))
+    if not np.isin(kind, (0, 1)).all():
+        raise ModelError(f"Expected split_type 0 (numbers) or 1 (categories) in tree {index}, got {kind.max()}.")
+    is_set = (kind == 1) & (left != -1)
     node = integers(tree, "categories_nodes") if _has(tree, "categories_nodes") else np.empty(0, np.int64)
     if sorted(node.tolist()) != np.flatnonzero(is_set).tolist():
         raise ModelError(f"Expected categories_nodes of tree {index} to be its categorical splits, got others.")
