@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import minmax_scale
 from sklearn.utils import get_tags
 
@@ -85,6 +86,9 @@ def test_what_is_missing_may_be_all_that_tells(kind):
     y = np.arange(300) % 2
     X = rng.random((300, 3))
     X[:, 1] = np.where(y == 1, np.nan, 0.25 if kind.startswith("pruned") else X[:, 1])
+    stumps = RandomForestClassifier(9, max_depth=1, max_features=None, random_state=0).fit(X, y)
+    if kind.startswith("pruned") and stumps.score(X, y) < 1:
+        pytest.skip("this scikit-learn, whose trees are pruned, does not split what is constant but for missing values")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = TRAINERS[kind](eps=0.3, **({"max_features": None} if "forest" in kind else {})).fit(X, y)
