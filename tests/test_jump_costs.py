@@ -6,7 +6,18 @@ import json
 import numpy as np
 import pytest
 
-from certiforest import Attacker, TreeEnsemble, as_ensemble, audit, certify, explain, has_large_spread, overlaps, spread
+from certiforest import (
+    Attacker,
+    Nodes,
+    TreeEnsemble,
+    as_ensemble,
+    audit,
+    certify,
+    explain,
+    has_large_spread,
+    overlaps,
+    spread,
+)
 from certiforest.attack.columns import AttackerError
 from test_categories import MODELS, WORDS, table
 
@@ -174,3 +185,12 @@ def test_explanations_and_commands_name_categories(run, tmp_path):
     assert json.loads(out)["attacker"]["categories"] == [[1, 1.0]]
     assert "the category of tree" in (tmp_path / "r.html").read_text()
     assert audit.main([files[0], files[3]]) == 0
+
+
+def test_a_category_in_no_set_is_one_of_the_domain():
+    """The number after all sets is outside of it here, another one is not."""
+    nodes = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [np.nan, 0, 0], [-1, 0, 1], [0, 0, 0], [0, -1, -1])
+    ensemble = TreeEnsemble.from_trees([nodes], n_features=1, classes=[0, 1], subsets=[[1.0, 2.0]])
+    for domain, stable in ((None, 0), (([0], [2]), 0), (([1], [2]), 1), (([1], [3]), 0)):
+        found = certify(ensemble, [[1.0]], None, Attacker(np.inf, 1, domain=domain, categories={0: 0.5}), proof=True)
+        assert found.stable.tolist() == [stable]

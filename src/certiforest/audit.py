@@ -23,7 +23,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
-from math import inf, isfinite, nextafter
+from math import ceil, inf, isfinite, nextafter
 from operator import add, lt
 from typing import Any, BinaryIO, NamedTuple
 
@@ -235,9 +235,11 @@ class Model:
         # Categories are the whole numbers in sets, and the next one, unless they are listed: as floats, or counted.
         for f, used in self.codes.items():
             self.codes[f] = {*(v for v in used if v % 1 == 0), max(used, default=-1.0) // 1 + 1}
+        self.listed = set()
         for entry in model["categories"] or []:
             f, values = read(entry[:2], (int, [object]), "categories of the model")
             if values:
+                self.listed.add(f)
                 listed = values if type(values[0]) is float else [*range(len(values))]
                 self.codes[f] = set(read(listed, [float], "categories of the model"))
 
@@ -341,6 +343,11 @@ class Attacker:
             is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
             values = model.codes.get(f, {0.0}) if kind == "categories" else None
             hole, blank = model.blanks.get(f, NOWHERE), None if f in model.required else self.missing
+            if values is not None and f not in model.listed:  # one in no set, which the domain has if it has any
+                other = float(max(0, ceil(options.get("low") or 0.0)))
+                while (other in values or hole[0] <= other <= hole[1]) and other < 2**53:
+                    other += 1
+                values = {*values, other}
             column = Column(hole=hole, values=values, blank=blank, **options)
             self.columns[f] = column._replace(rules=[]) if is_held else column
 

@@ -99,6 +99,11 @@ class Prepared:
                 )
             values = ensemble.category_values(f).tolist()
             (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
+            if f not in (ensemble.categories or {}):  # one in no set, which the domain has if it has any
+                other = float(np.ceil(max(low, 0.0)))
+                while (other in values or first <= other <= last) and other < 2**53:
+                    other += 1
+                values = sorted({*values, other})
             self._categories[f] = [v for v in values if low <= v <= high and not first <= v <= last]
         low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
