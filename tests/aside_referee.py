@@ -54,8 +54,7 @@ def dress(rng: random.Random, case: oracle.Case):
                 names[f] = codes[f] = [0.0, 0.5, 2.0, 3.0][rng.randrange(3) :]
     else:
         for f in codes:
-            used = {v for tree in trees for g, rule in oracle.splits(tree) if g == f for v in rule}
-            codes[f] = [*sorted(used), max(used, default=-1.0) + 1.0]
+            codes[f] = [float(i) for i in range(N_CATEGORIES + 1)]  # all in no set are alike
     costs = [0.25, 1.0, 1 / 3, 2.0, 7.0, *[case.eps, math.nextafter(case.eps, 9.0), case.eps / 2] * 2]
     costs = [cost for cost in costs if cost > 0]
     categories = {f: rng.choice(costs) for f in codes if rng.random() < 0.7} if rng.random() < 0.7 else None

@@ -456,7 +456,7 @@ def cases_of(model: bytes, certificate: bytes):
         codes.setdefault(f, []).extend(rule)
     for f, used in codes.items():
         whole = sorted({v for v in used if v % 1 == 0})
-        codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0]
+        codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0, *map(float, range(9))]  # all in no set are alike
         if listed.get(f):  # floats stand for themselves
             codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
     who |= {
