@@ -56,6 +56,14 @@ class Ready:
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> None:
         self._made_from = ensemble, attacker, margin
 
+    @classmethod
+    def again(cls, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> Ready:
+        """Return what was made when the ensemble was last asked about, if that is the same; none of it ever changes."""
+        last = ensemble.kept.get("ready")
+        if last is None or last._made_from[1:] != (attacker, margin):
+            last = ensemble.kept["ready"] = cls(ensemble, attacker, margin)
+        return last
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Ready, self._made_from
 
@@ -132,7 +140,7 @@ class Certifier:
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
-        self.ready = Ready(self.ensemble, self.attacker, self.margin)
+        self.ready = Ready.again(self.ensemble, self.attacker, self.margin)
 
     def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
         self.radius, self.witness, self.proof = radius, witness, proof
