@@ -360,7 +360,9 @@ class Attacker:
         known = self.model.codes.get(f, set())
         if f in self.model.listed:
             return known
-        after = {max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, column.hole[1])}  # beyond 2**53, + 1 is lost
+        after = {
+            max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, column.hole[1])
+        }  # beyond 2**53, + 1 is lost
         others = sorted(filter(column.allows, {*after, float(ceil(column.low))} - known))
         return known | {*others[-1:]}
 
