@@ -185,6 +185,17 @@ def test_what_changes_inside_is_seen():
     before = as_ensemble(model)
     model[0].mean_ += 1
     assert as_ensemble(model) != before
+    vote = VotingClassifier([("a", tree()), ("b", tree(5))], voting="soft", weights=(1, 9)).fit(X, Y)
+    steps = ColumnTransformer([("a", StandardScaler(), [0, 1])], remainder="passthrough", transformer_weights={"a": 1})
+    model = make_pipeline(steps, tree(5)).fit(X[:, :3], Y)
+    for changed, part, rows, options in (
+        (vote, vote, X, {"weights": (9, 1)}),
+        (model, model[0], X[:, :3], {"transformer_weights": {"a": 3}}),
+    ):
+        before = as_ensemble(changed)
+        part.set_params(**options)
+        assert (before.predict(rows) != changed.predict(rows)).any()
+        assert (as_ensemble(changed).predict(rows) == changed.predict(rows)).all()
 
 
 REFUSED = {
