@@ -180,6 +180,15 @@ def test_frames_of_pipelines():
     assert (ensemble.predict(frame) == model.predict(frame)).all()
 
 
+def test_models_inside_that_saw_some_classes_only():
+    """They know classes by number, which may be the label of another one."""
+    y = np.digitize(X[:, 0], [7.7, 15.0]) + 1
+    model = BaggingClassifier(make_pipeline(StandardScaler(), tree()), n_estimators=8, max_samples=30, random_state=0)
+    model.fit(X, y)
+    assert [1, 2] in [part.classes_.tolist() for part in model.estimators_]
+    assert (as_ensemble(model).predict(X) == model.predict(X)).all()
+
+
 def test_what_changes_inside_is_seen():
     model = make_pipeline(StandardScaler(), tree()).fit(X, Y)
     before = as_ensemble(model)
