@@ -236,11 +236,12 @@ class TreeEnsemble(Immutable):
 
     def _next(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the next number above a value of the feature that each node tests, of those that are not missing."""
-        following = np.nextafter(value, np.inf)
-        if self.blanks is None:
-            return following
-        low, high = self.blank_bounds[:, self.feature]
-        return np.where(following == low, np.nextafter(high, np.inf), following)
+        with np.errstate(over="ignore"):
+            following = np.nextafter(value, np.inf)
+            if self.blanks is None:
+                return following
+            low, high = self.blank_bounds[:, self.feature]
+            return np.where(following == low, np.nextafter(high, np.inf), following)
 
     @cached_property
     def blank_bounds(self) -> NDArray[np.float64]:
