@@ -10,7 +10,7 @@ import pytest
 
 from cases import attacker_of, ensemble_of, random_case, real_case
 from certiforest import Attacker, RowError, Scaling, TreeEnsemble, certify, compare, explain
-from certiforest.comparison import mcnemar
+from certiforest.comparison import bracket_radii, mcnemar
 
 VOTERS = TreeEnsemble(
     [0, -1, -1, 1, -1, -1, 2, -1, -1],
@@ -166,6 +166,19 @@ def test_other_rows_are_not_compared(rows):
     assert "proved stable" in str(compare(*[certify(VOTERS, rows[0], None, attacker)] * 2))
 
 
+@pytest.mark.parametrize("norm", ["inf", 1, 0])
+def test_radii_between_budgets_draw_the_curve_of_exact_radii(rows, norm):
+    budgets = np.arange(7) * (1 if norm == 0 else 0.05)
+    found = certify(VOTERS, *rows, Attacker(norm, budgets[2]), radius=True)
+    steps = []
+    between = bracket_radii(certify(VOTERS, *rows, Attacker(norm, budgets[2])), rows[0], budgets, steps.append)
+    assert sum(steps) == 7
+    assert (between.radius <= found.radius).all()
+    assert (between.radius_upper >= found.radius).all()
+    curve, exact = between.curve(budgets), found.curve(budgets)
+    assert curve["low"].tolist() == exact["low"].tolist() == curve["high"].tolist()
+
+
 @pytest.fixture
 def files(tmp_path, rows):
     VOTERS.save(tmp_path / "m.json")
@@ -209,3 +222,20 @@ def test_compare_from_the_command_line(run, refuse, files, rows, tmp_path):
         "m.json against Linf, eps 0.2",
     ]
     assert ".html" in refuse(*arguments, "--out", tmp_path / "c.pdf")
+
+
+@pytest.mark.parametrize("norm", ["inf", "2", "0"])
+def test_eps_means_the_same_to_models_that_scale_columns_differently(run, refuse, files, rows, tmp_path, norm):
+    model, _, data = files
+    scaled = tmp_path / "scaled.json"
+    ranges = np.array([2.0, 0.5, 0.25])  # powers of two: nothing is rounded
+    thresholds = np.where(VOTERS.feature >= 0, VOTERS.threshold / ranges[VOTERS.feature], 0.0)
+    TreeEnsemble(VOTERS.feature, thresholds, VOTERS.leaf, n_features=3, classes=VOTERS.classes,
+                 feature_names=VOTERS.feature_names, scaling=Scaling(np.zeros(3), ranges)).save(scaled)  # fmt: skip
+    eps = "1" if norm == "0" else "0.125"
+    for pair in ((model, scaled), (scaled, model)):
+        arguments = ("compare", *pair, data, "--target", "label", "--norm", norm, "--eps", eps)
+        facts = json.loads(run(*arguments, "--json")[1])
+        assert facts["won"] == facts["lost"] == []
+    if norm != "0":
+        assert "in the units of the first" in refuse(*arguments, "--domain", "0", "9")
