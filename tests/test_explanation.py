@@ -86,7 +86,7 @@ def test_words_for_a_row_that_can_be_changed():
     text = str(e)
     assert "Row 7 is predicted ham, by a lead of 1 vote over spam." in text
     assert "A change of 1 feature makes it spam: it sends 1 tree of 3 to another leaf" in text
-    assert "Could length, links not be changed, the row would be stable, and no smaller set would do." in text
+    assert "If length, links could not be changed, the row would be stable, and no smaller set would do." in text
     assert "4.5 -> 5" in text
     assert e.freeze == (0, 1)
     assert [entry["feature"] for entry in e.facts["alone"]] == ["length", "links"]
@@ -96,8 +96,8 @@ def test_words_for_a_row_that_cannot_be_changed(tmp_path):
     e = explain(VOTERS, [0.45, 0.2, 0.3], Attacker("inf", 0.1))
     text = str(e)
     assert "No such change alters the prediction: this is proved." in text
-    assert "2 of 3 trees cannot be turned against it" in text
-    assert "Were each of the other 1 at its own worst, it would still win, by 1 vote." in text
+    assert "1 of 3 trees can be turned against it" in text
+    assert "Were this tree at its own worst, it would still win, by 1 vote." in text
     assert "radius) is 0.2." in text
     e.report(tmp_path / "row.html")
     assert "Each feature alone" not in (tmp_path / "row.html").read_text()
@@ -146,7 +146,7 @@ def test_rows_won_and_lost(rows, tmp_path):
     assert comparison.lost.tolist() == np.flatnonzero(robust[0] & ~robust[1]).tolist()
     facts = comparison.facts
     assert facts["both"] + facts["neither"] + len(facts["won"]) + len(facts["lost"]) == 80
-    assert "<three> is better on these rows" in str(comparison)
+    assert "More rows are proved robust for <three>" in str(comparison)
     comparison.report(tmp_path / "c.html")
     page = (tmp_path / "c.html").read_text()
     assert page.count("<polyline") == 2
@@ -210,7 +210,7 @@ def test_compare_from_the_command_line(run, refuse, files, rows, tmp_path):
     arguments = ("compare", model, other, data, "--target", "label", "--eps", "0.05")
     code, out, _ = run(*arguments, "--out", tmp_path / "c.html")
     assert code == 0
-    assert "m.json is better on these rows" in out
+    assert "More rows are proved robust for m.json" in out
     assert (tmp_path / "c.html").exists()
     facts = json.loads(run("compare", model, model, data, "--target", "label", "--eps", "0.05", "--other-eps", "0.2",
                            "--json")[1])  # fmt: skip

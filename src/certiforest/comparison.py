@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from certiforest.certification import certify
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.compared import as_html, as_text
-from certiforest.report.findings import curve_of, feature_names_of
+from certiforest.report.findings import curve_of, digest, feature_names_of
 from certiforest.report.page import write_page
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.certificates import Certificates
@@ -173,4 +173,8 @@ def _side(name: str, found: Certificates, budgets: NDArray[np.float64] | None) -
         "n_undecided": found.tally.stability["unknown"],
         "curve": None if found.radius is None else curve_of(found, budgets),
         "by_class": None if found.label is None else found.by_class,
+        "scaled": found.ensemble is not None and found.ensemble.scaling is not None,
+        "model": {"sha256": None if found.ensemble is None else found.ensemble.sha256},
+        "data": {"rows_sha256": digest(found.rows)},
+        "origin": dict(found.about or {}),
     }

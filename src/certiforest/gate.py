@@ -9,12 +9,12 @@ import numpy as np
 
 from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
-from certiforest.report.text import moved
+from certiforest.report.text import fragile_line
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.certificates import Certificates
 from certiforest.words import counted, shown
 
-N_ROWS_SHOWN, N_CHANGES_SHOWN, SECONDS_TO_EXPLAIN = 5, 3, 10.0
+N_ROWS_SHOWN, SECONDS_TO_EXPLAIN = 5, 10.0
 
 
 def assert_robust(
@@ -90,14 +90,7 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
             model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
         )
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
-        for entry in closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]:
-            changes = [f"{change['feature']} {moved(change, ' -> ')}" for change in entry["changes"]]
-            more = f" and {len(changes) - N_CHANGES_SHOWN} more" if len(changes) > N_CHANGES_SHOWN else ""
-            at = "" if entry["radius"] is None else f" at eps {entry['radius']:.6g}"
-            lines.append(
-                f"  row {entry['row']}: {entry['prediction']} becomes {entry['changed_prediction']}{at} by"
-                f" {', '.join(changes[:N_CHANGES_SHOWN])}{more}"
-            )
+        lines += map(fragile_line, closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN])
     return "\n".join(lines)
 
 
