@@ -168,7 +168,7 @@ def test_other_rows_are_not_compared(rows):
 
 @pytest.mark.parametrize("norm", ["inf", 1, 0])
 def test_radii_between_budgets_draw_the_curve_of_exact_radii(rows, norm):
-    budgets = np.arange(7) * (1 if norm == 0 else 0.05)
+    budgets = np.arange(7) * (0.5 if norm == 0 else 0.05)
     found = certify(VOTERS, *rows, Attacker(norm, budgets[2]), radius=True)
     steps = []
     between = bracket_radii(certify(VOTERS, *rows, Attacker(norm, budgets[2])), rows[0], budgets, steps.append)

@@ -113,6 +113,9 @@ def compare(
     >>> comparison.won.tolist(), comparison.lost.tolist(), comparison.p_value
     ([], [0, 2], 0.5)
     """
+    for one in (first, second):
+        if not isinstance(one, Certificates):
+            raise TypeError(f"Expected certificates, as certify returns them, got a {type(one).__name__}.")
     if len(first) != len(second):
         raise ValueError(f"Expected certificates of the same rows, got {len(first)} and {len(second)} rows.")
     if (first.label is None) != (second.label is None) or not np.array_equal(
@@ -140,7 +143,7 @@ def bracket_radii(
             found.ensemble,
             X[rows],
             None if found.label is None else found.label[rows],
-            found.attacker.with_eps(budget),
+            found.attacker.with_eps(math.floor(budget) if found.attacker.norm == 0 else budget),
             attacked=found.attacked,
             time_limit=0,
         ).unless_interrupted().stable  # fmt: skip

@@ -12,7 +12,7 @@ from certiforest.certification import certify
 from certiforest.report.text import fragile_line
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.certificates import Certificates
-from certiforest.words import counted, shown
+from certiforest.words import counted, listed, shown
 
 N_ROWS_SHOWN, SECONDS_TO_EXPLAIN = 5, 10.0
 
@@ -52,7 +52,7 @@ def assert_robust(
     Traceback (most recent call last):
     AssertionError: Expected robust accuracy of at least 0.9 against Attacker(norm=inf, eps=0.1), got 0.5 (1 of 2 rows).
     1 row is predicted right and can be changed; most easily:
-      row 1: ham becomes spam at eps 0.05 by feature_0 0.45 -> 0.5
+      row 1: ham becomes spam from eps 0.05 on, for instance by feature_0 0.45 -> 0.5
     """
     if y is None:
         raise ValueError("Expected labels to compare predictions with, got none: pass y.")
@@ -63,7 +63,9 @@ def assert_robust(
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise ValueError(f"Expected at_least between 0 and 1, got {shown(share)}.")
         if not mine.any():
-            raise ValueError(f"Expected rows{'' if label is None else f' of class {shown(label)}'}, got none.")
+            which = "" if label is None else f" of class {shown(label)}"
+            others = f"some of {listed(sorted(set(np.asarray(found.label).tolist())))}" if len(found) else "none"
+            raise ValueError(f"Expected rows{which}, got {others}.")
         robust = mine & found.correct & (found.stable == STABLE)
         if robust.sum() / mine.sum() < share:
             what = "robust accuracy" if label is None else f"robust accuracy of class {shown(label)}"

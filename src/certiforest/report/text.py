@@ -78,7 +78,7 @@ def fragile_line(row: dict[str, Any]) -> str:
     """Write a fragile row of the findings in a line: what becomes of it, and by which changes."""
     changes = ", ".join(f"{change['feature']} {moved(change, ' -> ')}" for change in row["changes"][:N_CHANGES_SHOWN])
     more = f" and {row['n_changed'] - N_CHANGES_SHOWN} more" if row["n_changed"] > N_CHANGES_SHOWN else ""
-    at = "" if row["radius"] is None else f" at eps {row['radius']:.6g}"
+    at = "" if row["radius"] is None else f" from eps {row['radius']:.6g} on, for instance"
     return f"  row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
 
 
