@@ -342,8 +342,6 @@ def _versions() -> dict[str, str]:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, Attacker) and isinstance(b, Attacker):
-        return a.to_document() == b.to_document()
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return type(a) is type(b) and bool(a == b)
     if a.dtype == object:
