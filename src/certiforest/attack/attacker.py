@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.budgets import Budgets, split_budgets
 from certiforest.attack.columns import (
     AttackerError,
     Column,
@@ -43,25 +44,6 @@ from certiforest.words import shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 DOWN, UP = 0, 1
-
-
-class Budgets(NamedTuple):
-    """What one feature alone may spend, down and up: exactly ``eps * scale``, as ``high + low`` (see `reach_kernels`).
-
-    ``high`` (2, n_features) is the float nearest to the exact product and ``low`` the largest float not above the rest,
-    so that a difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``, is within
-    budget iff ``d < high or (d == high and e <= low)``. A move that is not allowed has ``high == -1``: no difference is
-    within it. ``near`` (n_features,) is the larger ``high``, for a first look.
-    """
-
-    near: NDArray[np.float64]
-    high: NDArray[np.float64]
-    low: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, high: NDArray[np.float64], low: NDArray[np.float64] | None = None) -> Budgets:
-        """Return budgets of which one half is known."""
-        return cls(high.max(axis=0), high, np.zeros(high.shape) if low is None else low)
 
 
 class Attacker(Immutable):
@@ -401,38 +383,16 @@ class Attacker(Immutable):
         return low, high
 
     def budgets(self, n_features: int) -> Budgets:
-        """Return what each feature alone may spend; nothing that matters for norm 0.
+        """Return what each feature alone may spend; for norm 0, which counts moves, no feature has a limit.
 
-        Columns of groups have no limit if the budget allows another category.
+        Columns of groups have none if the budget allows another category.
         """
-        scale = self.scales(n_features) if self.norm != 0 else np.ones((2, n_features))
-        high, low = split_budgets(Fraction(self.eps), scale)
+        if self.norm == 0:
+            high, low = np.full((2, n_features), np.inf), np.zeros((2, n_features))
+        else:
+            high, low = split_budgets(Fraction(self.eps), self.scales(n_features))
         is_held = ~self.may_move(n_features)
         high[is_held], low[is_held] = -1.0, 0.0
         for number, group in enumerate(self.group_columns):
             high[:, list(group)], low[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
         return Budgets.of(high, low)
-
-
-def split_budgets(eps: Fraction, *scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ``eps`` times the sum of some scales of one shape as ``high + low``, see `Budgets`."""
-    if all((scale == scale.flat[0]).all() for scale in scales):  # as nearly always, one product is all there is
-        one, rest = _split(eps * sum(Fraction(float(scale.flat[0])) for scale in scales))
-        return np.full(scales[0].shape, one), np.full(scales[0].shape, rest)
-    units, place = np.unique(np.stack([scale.ravel() for scale in scales]), axis=1, return_inverse=True)
-    pairs = [_split(eps * sum(map(Fraction, unit))) for unit in units.T.tolist()]
-    high, low = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))
-    return high, low
-
-
-def _split(value: Fraction) -> tuple[float, float]:
-    """Write an exact value as the nearest float and the rest, the rest rounded down."""
-    try:
-        high = float(value)
-    except OverflowError:
-        raise AttackerError("Expected eps * scale to be a finite number, got one above 1.7e308.") from None
-    rest = value - Fraction(high)
-    low = float(rest)
-    if Fraction(low) > rest:
-        low = math.nextafter(low, -math.inf)
-    return high, low

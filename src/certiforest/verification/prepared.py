@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
+from certiforest.attack.attacker import DOWN, UP, Attacker
+from certiforest.attack.budgets import Budgets
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.attack.spread import has_large_spread
@@ -143,8 +144,6 @@ class Prepared:
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
             budgets = Budgets.of(np.zeros((2, n_features)))
-        elif attacker.norm == 0:
-            budgets = Budgets.of(np.where(budgets.high < 0, -1.0, math.inf))
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
         unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
@@ -197,7 +196,7 @@ class Prepared:
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
-        return self._with_free(Budgets.of(np.where(may_move, math.inf, -1.0)), unit)
+        return self._with_free(Budgets.without_limits(may_move), unit)
 
     def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the columns in which values can jump (see `Attacker.can_jump`), and what that costs, one by one."""

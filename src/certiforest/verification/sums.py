@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.budgets import Budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
