@@ -134,7 +134,7 @@ def explain(
         "radius": _bounds(found) if questions.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
-        **_contest(ensemble, x, attacker, witness),
+        **_contest(ensemble, x, questions.attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling, ensemble.categories),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],

@@ -53,11 +53,11 @@ class Prepared:
     ----------
     ensemble : TreeEnsemble
     attacker : Attacker
+        With columns by index: see `Attacker.resolve`.
 
     Attributes
     ----------
     attacker : Attacker
-        With columns by index.
     ensemble : TreeEnsemble
         Without the branches outside the attacker's domain, with whole thresholds on whole columns, and without splits
         that change nothing.
@@ -78,7 +78,7 @@ class Prepared:
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
         n_features = ensemble.n_features
-        self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
+        self.attacker = attacker
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
         self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
