@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import are_equal
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import feature_name, finite_or_none
@@ -342,10 +343,4 @@ def _versions() -> dict[str, str]:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, Attacker) and isinstance(b, Attacker):
-        return a.to_document() == b.to_document()
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return type(a) is type(b) and bool(a == b)
-    if a.dtype == object:
-        return a.shape == b.shape and all(map(_equal, a, b))
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return are_equal(*(value.to_document() if isinstance(value, Attacker) else value for value in (a, b)))

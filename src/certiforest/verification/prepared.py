@@ -22,6 +22,7 @@ from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
+from certiforest.ensemble.trees_for_rows import settled
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
 from certiforest.verification.prices import exact_budget, price_move
 from certiforest.verification.ranks import rank_thresholds
@@ -175,14 +176,14 @@ class Prepared:
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
 
-        Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
+        Without an attacker, whatever can be changed at some cost counts as turned; see `trees_for_rows.settled`.
         """
         rows, free = X, None
         if self._has_jumps:
             rows = np.hstack([X, np.zeros((len(X), 1))])
             free = self._change < math.inf, self._blank < math.inf
             free = free if attacker is None else self.affordable(attacker)
-        for run, trees in self.ensemble.settled(self.trees, X, free):
+        for run, trees in settled(self.ensemble, self.trees, X, free):
             yield run, trees, rows[run]
 
     def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
