@@ -298,7 +298,7 @@ class _Work:
 
         def work(block: slice) -> None:
             if not hasattr(own, "order"):
-                own.order = VisitOrder(self.certifier.ensemble.n_trees)
+                own.order = VisitOrder.of(self.certifier.ensemble.n_trees)
             if self.stop.is_set():
                 return
             for n_done in steps(own.order, block):

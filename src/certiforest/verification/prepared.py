@@ -38,11 +38,13 @@ class Allowance(NamedTuple):
 
     Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
     ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups, and those that rules speak of,
-    have an infinite unit: what they cost is on menus.
+    have an infinite unit: what they cost is on menus. Where features do not share a budget, ``norm`` is -1 and there is
+    no limit.
     """
 
     budgets: Budgets
     unit: NDArray[np.float64]
+    norm: int
     limit: float
     slack: float
 
@@ -131,8 +133,8 @@ class Prepared:
         self.unclaimed = np.full(0 if is_apart else n_features + self._has_jumps, -1)
         self.unclaimed[self._listed] = -2
         self.unclaimed[n_features:] = -2
-        self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.allowance = self.allowance_of(attacker)
+        self.is_box = self.allowance.norm == -1
         nobody = np.zeros(n_features, bool)
         self._no_menus = Menus(
             np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64), nobody, 0, self.fill
@@ -150,13 +152,15 @@ class Prepared:
         unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
         unit[:, self._listed] = math.inf
         budgets, unit = self._with_free(budgets, unit)
+        if attacker.norm == math.inf or not attacker.can_move:
+            return Allowance(budgets, unit, -1, math.inf, 0.0)
         slack = 0.0
-        if attacker.can_move and 0 < attacker.norm < math.inf:
+        if not counts:
             depth = int(self.ensemble.node_depth.max())
             slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
             if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 slack = math.inf
-        return Allowance(budgets, unit, attacker.eps if counts else 1.0, slack)
+        return Allowance(budgets, unit, int(attacker.norm), attacker.eps if counts else 1.0, slack)
 
     @property
     def has_menus(self) -> bool:
@@ -192,12 +196,12 @@ class Prepared:
         most = math.inf if counts else attacker.eps if attacker.can_move else 0.0
         return (self._change <= most) & (self._change < math.inf), (self._blank <= most) & (self._blank < math.inf)
 
-    def endless_allowance(self) -> tuple[Budgets, NDArray[np.float64]]:
+    def endless_allowance(self) -> Allowance:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
-        return self._with_free(Budgets.without_limits(may_move), unit)
+        return Allowance(*self._with_free(Budgets.without_limits(may_move), unit), -1, math.inf, 0.0)
 
     def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the columns in which values can jump (see `Attacker.can_jump`), and what that costs, one by one."""
@@ -358,5 +362,4 @@ def rounding_slack(n_trees: int, depth: int, norm: float) -> float:
     away at most ``depth`` pairs of such terms, none above 1 plus this slack, and a composition adds up at most
     ``n_trees`` paths whose sum is near 1 where it matters. Doubled, so that second-order terms need no argument.
     """
-    exponent = int(norm) if norm < math.inf else 1
-    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * exponent + 8) * 2.0**-53
+    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * int(norm) + 8) * 2.0**-53
