@@ -155,25 +155,12 @@ class Attacker(Immutable):
         groups = None
         if self.groups is not None:
             groups = [find_columns(group, n_features, names, "groups") for group in self.groups]
-        direction = self.direction
-        if isinstance(direction, dict):
-            places = find_columns(list(direction), n_features, names, "direction")
-            direction = dict(zip(places, direction.values(), strict=True))
-        categories = self.categories
-        if categories is not None:
-            places = find_columns(list(categories), n_features, names, "categories")
-            categories = dict(zip(places, categories.values(), strict=True))
-        found = self.replace(
-            frozen=self._found("frozen", n_features, names),
-            integer=self._found("integer", n_features, names),
-            direction=direction,
-            groups=groups,
-            categories=categories,
-        )
+        options = ("frozen", "integer", "direction", "categories")
+        found = self.replace(groups=groups, **{name: self._found(name, n_features, names) for name in options})
         found._check_groups(n_features)
         of_numbers = found.is_integer(n_features)
-        of_numbers[np.array(list(direction if isinstance(direction, dict) else ()), np.int64)] = True
-        for column in np.intersect1d(list(categories or ()), np.flatnonzero(of_numbers)).tolist():
+        of_numbers[np.array(list(found.direction if isinstance(found.direction, dict) else ()), np.int64)] = True
+        for column in np.intersect1d(list(found.categories or ()), np.flatnonzero(of_numbers)).tolist():
             raise AttackerError(
                 f"Expected column {column} of categories in no group, and neither integer nor with a direction, got"
                 " it there, too."
@@ -182,10 +169,14 @@ class Attacker(Immutable):
         return found
 
     def _found(self, option: str, n_features: int, names: Sequence[str] | None) -> Any:
+        """Return an option, a word for all columns or some by name, index, mask or mapping, by index."""
         columns = getattr(self, option)
-        if columns is None or (isinstance(columns, np.ndarray) and columns.dtype == bool):
-            return None if columns is None else np.flatnonzero(per_feature(columns, n_features, option)).tolist()
-        return find_columns(columns, n_features, names, option)
+        if columns is None or isinstance(columns, str):
+            return columns
+        if isinstance(columns, np.ndarray) and columns.dtype == bool:
+            return np.flatnonzero(per_feature(columns, n_features, option)).tolist()
+        found = find_columns(list(columns), n_features, names, option)
+        return dict(zip(found, columns.values(), strict=True)) if isinstance(columns, dict) else found
 
     def _check_groups(self, n_features: int) -> None:
         """Refuse groups whose columns are treated differently."""
@@ -211,17 +202,14 @@ class Attacker(Immutable):
         document["scale"] = None if self.scale is None else documented_scale(self.scale)
         document["frozen"] = documented(self.frozen)
         document["domain"] = None if self.domain is None else [written(bound.tolist()) for bound in self.domain]
-        if self.direction is not None:
-            document["direction"] = documented_direction(self.direction)
-        if self.integer is not None:
-            document["integer"] = documented(self.integer)
-        if self.groups is not None:
-            document["groups"] = [list(group) for group in self.groups]
-        if self.categories is not None:
-            document["categories"] = [list(pair) for pair in self.categories.items()]
-        if self.missing is not None:
-            document["missing"] = self.missing
-        return document
+        further = {
+            "direction": None if self.direction is None else documented_direction(self.direction),
+            "integer": documented(self.integer),
+            "groups": None if self.groups is None else [list(group) for group in self.groups],
+            "categories": None if self.categories is None else [list(pair) for pair in self.categories.items()],
+            "missing": self.missing,
+        }
+        return document | {name: value for name, value in further.items() if value is not None}
 
     @classmethod
     def from_document(cls, document: Any) -> Attacker:

@@ -183,16 +183,6 @@ class StreamRun:
     walk: Walk
     seconds: float
 
-    @property
-    def n_done(self) -> int:
-        """How many rows have a verdict."""
-        return self.walk.n_done
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether Ctrl-C came before all was found out."""
-        return self.walk.is_interrupted
-
     @cached_property
     def about(self) -> dict[str, Any]:
         """How and from what it was made; files are read through for it."""
