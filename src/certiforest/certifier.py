@@ -93,7 +93,7 @@ class Certifier:
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
-        self.ready = Ready(self.ensemble, self.attacker, self.margin)
+        self.ready = Ready.again(self.ensemble, self.attacker, self.margin)
 
     def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
         self.radius, self.witness, self.proof = radius, witness, proof
@@ -226,7 +226,9 @@ class _Work:
         found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
-        if not keep_proof and self.certifier.margin == 0:
+        if keep_proof:
+            yield self.prove_without_tables(x, order, found, is_open)
+        if self.certifier.margin == 0:
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
@@ -242,6 +244,21 @@ class _Work:
             found.is_decided[i] = True
             yield 1
 
+    def prove_without_tables(
+        self, x: NDArray[np.float64], order: VisitOrder, found: Findings, is_open: NDArray[np.bool_]
+    ) -> int:
+        """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
+        screen, n_classes = self.certifier.ready.box_screen, self.certifier.ensemble.n_classes
+        places = np.flatnonzero(is_open & (found.stable == STABLE))
+        if screen is None or found.proof is None or not len(places):
+            return 0
+        prediction, stable = np.empty(len(places), np.int64), np.empty(len(places), np.int8)
+        screen.decide(x[places], order, self.clock, prediction, stable)
+        for i in places[stable == STABLE]:
+            rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
+            found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
+        return int((stable == STABLE).sum())
+
     def look_first(self, x: NDArray[np.float64], found: Findings, is_open: NDArray[np.bool_]) -> Iterator[int]:
         """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
         places = np.flatnonzero(is_open)
@@ -249,7 +266,8 @@ class _Work:
             return
         look = self.certifier.ready.first_look.look(x[places], found.prediction[places], self.clock)
         for part, stable, method, attack in look:
-            is_known, place = stable != UNKNOWN, places[part]
+            place = places[part]
+            is_known = stable == UNSTABLE if self.certifier.proof else stable != UNKNOWN
             if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
                 raise AssertionError(TWO_VERDICTS)
             is_new = is_known & (found.stable[place] == UNKNOWN)
