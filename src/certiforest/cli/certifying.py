@@ -41,7 +41,7 @@ from certiforest.words import cut, feature_name
 
 
 @dataclass(frozen=True)
-class Question:
+class SampleQuestion:
     """Rows in memory, and the attacker from whom a model is to protect them: for `report`, `explain`, `compare`."""
 
     model: str
@@ -255,11 +255,11 @@ def ask_stream(model: Path, data: DataOptions, options: CertifyingOptions, strea
     return StreamQuestion(str(model), ensemble, source, stream, first, attacker, options, streaming)
 
 
-def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
+def ask_sample(model: Path, data: DataOptions, options: CertifyingOptions) -> SampleQuestion:
     """Read a model and rows, and make the attacker."""
     ensemble = _open(model, data, options)
     rows = data.source().load(ensemble, options.part)
-    return Question(str(model), ensemble, rows, _attacker(model, rows, ensemble, options, data), options)
+    return SampleQuestion(str(model), ensemble, rows, _attacker(model, rows, ensemble, options, data), options)
 
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:

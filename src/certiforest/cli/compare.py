@@ -33,7 +33,7 @@ def compare(
     chance (exact McNemar test).
     """
     output.check_page(out, [model, other, data.data])
-    from certiforest.cli.certifying import ask
+    from certiforest.cli.certifying import ask_sample
     from certiforest.comparison import compare
     from certiforest.words import norm_name
 
@@ -42,7 +42,7 @@ def compare(
         eps=options.eps if other_eps is None else other_eps,
         norm=options.norm if other_norm is None else other_norm,
     )
-    questions = [ask(model, data, options), ask(other, data, rival)]
+    questions = [ask_sample(model, data, options), ask_sample(other, data, rival)]
     if questions[0].rows.row_numbers.tolist() != questions[1].rows.row_numbers.tolist():
         raise InputError(f"Expected both models to be certified on the same rows of {data.data}, got others.")
     names = [Path(question.model).name for question in questions]
