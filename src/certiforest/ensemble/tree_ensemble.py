@@ -318,14 +318,8 @@ class TreeEnsemble(Immutable):
 
     def with_leaves(self, leaves: list[int], **changes: Any) -> TreeEnsemble:
         """Return the ensemble with more trees, of a single leaf each, and other values for parameters of the class."""
-        none: dict[str, Any] = {
-            "feature": -1,
-            "threshold": 0.0,
-            "leaf": np.array(leaves, np.int64),
-            "missing_left": False,
-            "subset": -1,
-        }
-        for name, value in none.items():
+        more: tuple[Any, ...] = -1, 0.0, np.array(leaves, np.int64), False, -1
+        for name, value in zip(NODES, more, strict=True):
             if getattr(self, name) is not None:
                 changes[name] = np.append(getattr(self, name), np.broadcast_to(value, len(leaves)))
         return self.replace(**changes)
