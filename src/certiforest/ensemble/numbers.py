@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ class Immutable:
 def is_number(value: Any) -> bool:
     """Tell whether a value is a real number of Python or numpy, of any size, inf and NaN included; bool is none."""
     return is_whole(value) or isinstance(value, (float, np.floating))
+
+
+def is_float(value: Any) -> bool:
+    """Tell whether a value is a finite number that float64 holds."""
+    return is_number(value) and abs(value) <= sys.float_info.max and float(value) == value
 
 
 def is_whole(value: Any) -> bool:

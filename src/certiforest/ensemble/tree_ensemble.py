@@ -393,14 +393,13 @@ class TreeEnsemble(Immutable):
         return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
 
     def category_values(self, feature: int) -> NDArray[np.float64]:
-        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
+        """Return the values of a category that can be told apart: those listed, or else those in sets, in order."""
         known = (self.categories or {}).get(feature)
         if known:
             return np.array(known if are_numbers(known) else range(len(known)), np.float64)
         subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
         sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
-        values = np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
-        return np.append(values[values == np.floor(values)], np.floor(values.max(initial=-1.0)) + 1)
+        return np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
 
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
@@ -477,8 +476,9 @@ class TreeEnsemble(Immutable):
     def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
         """Return the trees without what rows of numbers have no need of."""
         trees = self.trees
-        if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
-            return trees
+        with np.errstate(over="ignore", invalid="ignore"):
+            if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
+                return trees
         return trees._replace(aside=None)
 
     def predict(self, X: Any) -> NDArray:

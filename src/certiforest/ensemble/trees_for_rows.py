@@ -37,11 +37,12 @@ def trees_of(ensemble: TreeEnsemble) -> Trees:
 
 def _next(ensemble: TreeEnsemble, value: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the next number above a value of the feature that each node tests, of those that are not missing."""
-    following = np.nextafter(value, np.inf)
-    if ensemble.blanks is None:
-        return following
-    low, high = ensemble.blank_bounds[:, ensemble.feature]
-    return np.where(following == low, np.nextafter(high, np.inf), following)
+    with np.errstate(over="ignore"):
+        following = np.nextafter(value, np.inf)
+        if ensemble.blanks is None:
+            return following
+        low, high = ensemble.blank_bounds[:, ensemble.feature]
+        return np.where(following == low, np.nextafter(high, np.inf), following)
 
 
 def _aside(ensemble: TreeEnsemble) -> Aside | None:

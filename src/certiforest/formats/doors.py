@@ -237,12 +237,14 @@ def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return plain values, and arrays and lists of them, as what `repr` writes in full; None for all others."""
+    """Return plain values, and arrays, lists and mappings of them, as `repr` writes in full; None for all others."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.dtype.str, value.shape, value.tolist()
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
-    if isinstance(value, list):
+    if isinstance(value, dict):
+        return [(_plain(key), _plain(entry)) for key, entry in value.items()]
+    if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
     return value if isinstance(value, PLAIN) else None
 

@@ -196,7 +196,9 @@ def _open_mean(model: Any, enter: Enter) -> Opened:
             )
         table = np.eye(ensemble.n_classes) if ensemble.scores is None else ensemble.scores
         scores = np.zeros((len(table), len(classes)))
-        scores[:, _encoded(ensemble, classes)] = table * (weight / ensemble.n_trees)
+        # Models inside learn the numbers of classes; of some of them, where their rows had no others.
+        learned = slice(None) if ensemble.n_classes == len(classes) else [int(label) for label in ensemble.classes]
+        scores[:, learned] = table * (weight / ensemble.n_trees)
         members.append((ensemble, np.asarray(places), scores))
     ensemble = _joined(members, classes, n_features, getattr(model, "feature_names_in_", None))
     ask, total = asker({}, _names_of(model)), float(np.sum(weights))
@@ -224,19 +226,11 @@ def _open_weighted(model: Any, enter: Enter) -> Opened:
         voted = np.full((n, n), -weight / (n - 1))
         np.fill_diagonal(voted, weight)
         ensemble = enter(part, needs_probability=False).ensemble
-        scores = voted[_encoded(ensemble, classes)]
+        scores = voted[np.searchsorted(classes, ensemble.classes)]
         members.append((ensemble, np.arange(model.n_features_in_), scores[:, 1:] if n == 2 else scores))
     ensemble = _joined(members, classes, model.n_features_in_, getattr(model, "feature_names_in_", None))
     ask, total = asker({}, _names_of(model)), weights.sum() / (2 if n == 2 else 1)
     return Opened(ensemble, "AdaBoostClassifier", raw=lambda rows: model.decision_function(ask(rows)) * total)
-
-
-def _encoded(ensemble: TreeEnsemble, classes: NDArray) -> list[int]:
-    """Return which classes of a wrapper those of a model inside are, which learned their numbers or themselves."""
-    labels, known = ensemble.classes.tolist(), classes.tolist()
-    if all(label in known for label in labels):
-        return [known.index(label) for label in labels]
-    return [int(label) for label in labels]
 
 
 def _joined(

@@ -19,7 +19,7 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import are_equal
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.verification.tally import Tallied, Tally
-from certiforest.words import feature_name, finite_or_none
+from certiforest.words import counted, feature_name, finite_or_none
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +201,7 @@ class Certificates(Tallied):
         from certiforest.report.text import summary_of
 
         return "\n  ".join(
-            [f"Certificates of {len(self):,} rows", *(f"{name:<16} {text}" for name, text in summary_of(self))]
+            [f"Certificates of {counted(len(self), 'row')}", *(f"{name:<16} {text}" for name, text in summary_of(self))]
         )
 
     def _repr_html_(self) -> str:

@@ -101,14 +101,7 @@ class Prepared:
                     f"Expected categories to name columns that the model tests for sets of values, got column {f},"
                     " which it compares with numbers; use scale, or groups of one-hot columns."
                 )
-            values = ensemble.category_values(f).tolist()
-            (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
-            if f not in (ensemble.categories or {}):  # one in no set, which the domain has if it has any
-                other = float(np.ceil(max(low, 0.0)))
-                while (other in values or first <= other <= last) and other < 2**53:
-                    other += 1
-                values = sorted({*values, other})
-            self._categories[f] = [v for v in values if low <= v <= high and not first <= v <= last]
+            self._categories[f] = self._find_categories(ensemble, f)
         low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
@@ -208,12 +201,29 @@ class Prepared:
         pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self._blank)]
         return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self._blank[pairs[1]]])
 
+    def _find_categories(self, ensemble: TreeEnsemble, f: int) -> list[float]:
+        """Return the values of a domain that a category may take, in order.
+
+        Where the model lists none, those that are in no set are alike, and one will do. If the domain has any, then the
+        first of them is its end or comes right after a number in a set, or after those that count as missing.
+        """
+        (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
+        values, others = ensemble.category_values(f), np.empty(0)
+        if not (ensemble.categories or {}).get(f):
+            before = np.array([*values[::-1], -1.0, last])
+            with np.errstate(over="ignore"):
+                after = np.maximum(np.floor(before) + 1, np.nextafter(before, math.inf))  # beyond 2**53, + 1 is lost
+            others = np.setdiff1d(np.append(after, np.ceil(max(low, -LARGEST))), values)
+        is_in = [(low <= v) & (v <= min(high, LARGEST)) & ~((first <= v) & (v <= last)) for v in (values, others)]
+        return sorted([*values[is_in[0]].tolist(), *others[is_in[1]].tolist()[-1:]])
+
     def _find_fill(
         self, low: NDArray[np.float64], high: NDArray[np.float64], blanks: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return a number of a domain that a value which is missing may be filled with, (n_features,)."""
         fill, (first, last) = np.clip(0.0, low, high), blanks
-        above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
+        with np.errstate(over="ignore"):
+            above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
         is_blank = (first <= fill) & (fill <= last)
         fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
         if (is_blank & (fill < np.maximum(low, -LARGEST)))[self._blank < math.inf].any():
