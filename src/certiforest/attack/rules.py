@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker
 from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.budgets import Budgets
 from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
 from certiforest.attack.parameters import check_eps
 from certiforest.ensemble.numbers import is_float, is_number
@@ -206,7 +207,7 @@ class RuleAttacker(Attacker):
 
     def budgets(self, n_features: int) -> Budgets:
         """Return budgets without limits where rules allow anything: what they allow depends on the row."""
-        return Budgets.of(np.where(self.may_move(n_features), np.inf, -1.0))
+        return Budgets.without_limits(self.may_move(n_features))
 
 
 def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> Attacker:

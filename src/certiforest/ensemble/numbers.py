@@ -66,6 +66,17 @@ def owned(array: NDArray) -> NDArray:
     return copy
 
 
+def are_equal(a: Any, b: Any) -> bool:
+    """Tell whether two values are of one kind and equal; arrays are by their entries, and NaN equals NaN in them."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.dtype == object:
+            return a.shape == b.shape and all(map(are_equal, a, b))
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(are_equal, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
 def exact_floats(values: Any) -> NDArray[np.float64]:
     """Return numbers of any kind as float64 of the same value; an array that is float64 already is not copied.
 

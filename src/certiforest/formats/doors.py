@@ -33,7 +33,7 @@ from certiforest.formats.lightgbm_models import (
     open_lightgbm,
     parse_lightgbm,
 )
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
 from certiforest.formats.xgboost_models import (
     UBJSON_OBJECT,
@@ -176,7 +176,7 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
         return _open_own(model)
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
-        raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
+        raise unfitted(model)
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
         " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost, or a pipeline,"

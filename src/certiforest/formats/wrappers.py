@@ -22,7 +22,6 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Tune
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.categories import are_numbers
@@ -30,7 +29,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.asked_rows import asker
 from certiforest.formats.opened import Opened
 from certiforest.formats.pipelines import fold, last_left
-from certiforest.formats.sklearn_models import takes_missing
+from certiforest.formats.sklearn_models import refuse_unfitted, takes_missing
 from certiforest.formats.steps import Steps
 from certiforest.formats.xgboost_models import is_xgboost_model
 
@@ -66,10 +65,7 @@ def parts_of(model: Any) -> list[Any]:
             raise ModelError(f"Expected a sum or vote of trees, got {name}, {what}.")
     if isinstance(model, SEARCH) and not model.refit:
         raise ModelError(f"Expected a {name} with its best model, got refit=False; fit with refit=True.")
-    try:
-        check_is_fitted(model)
-    except ValueError:
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
+    refuse_unfitted(model)
     if isinstance(model, SEARCH):
         return [model.best_estimator_]
     if isinstance(model, Pipeline):
