@@ -23,13 +23,14 @@ from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.formats import as_ensemble
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.explained import as_html, as_text
-from certiforest.report.findings import feature_names_of
+from certiforest.report.findings import digest, feature_names_of
 from certiforest.report.page import write_page
 from certiforest.report.witnesses import differ, list_changes, trim
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.cells import Local
 from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
+from certiforest.verification.search import parts_of
 from certiforest.words import finite_or_none
 
 # A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
@@ -83,6 +84,7 @@ def explain(
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
     name: str = "the row",
+    about: dict[str, Any] | None = None,
 ) -> Explanation:
     """Explain one row: what the attacker changes and why that is enough, or what protects the row.
 
@@ -102,6 +104,8 @@ def explain(
         The row is a picture of this many rows and columns of pixels.
     name : str, default="the row"
         What to call it.
+    about : dict, optional
+        What else the page shall say about where model and row come from.
 
     Examples
     --------
@@ -134,13 +138,16 @@ def explain(
         "radius": _bounds(found) if questions.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
-        **_contest(ensemble, x, attacker, witness),
+        **_contest(ensemble, x, questions.attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling, ensemble.categories),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
         "can_freeze": questions.has_norm,
         "proof": _size_of_proof(found),
+        "model": {"sha256": ensemble.sha256},
+        "data": {"rows_sha256": digest(x)},
+        "origin": {**(found.about or {}), **(about or {})},
     }
     if image_shape is not None and np.isfinite(x).all():
         facts["original"] = x.reshape(image_shape).tolist()
@@ -327,11 +334,6 @@ def _size_of_proof(found: Certificates) -> dict[str, int] | None:
     """Count the parts and numbers of a proof; None without one."""
     if found.proof is None or found.proof[0] is None:
         return None
-    n_parts = n_numbers = 0
-    waiting = list(found.proof[0]["rivals"])
-    while waiting:
-        part = waiting.pop()
-        waiting += [part[side] for side in ("low", "high") if side in part]
-        n_parts += "split" not in part
-        n_numbers += sum(len(table) for _, _, table in part.get("tables", ()))
-    return {"n_parts": n_parts, "n_numbers": n_numbers}
+    parts = list(parts_of(found.proof[0]["rivals"]))
+    n_numbers = sum(len(table) for part in parts for _, _, table in part.get("tables", ()))
+    return {"n_parts": sum("split" not in part for part in parts), "n_numbers": n_numbers}

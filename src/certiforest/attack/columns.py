@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.numbers import is_number, owned
+from certiforest.ensemble.numbers import is_float, owned
 from certiforest.words import shown
 
 Column = int | str
@@ -113,7 +113,7 @@ def read_categories(document: Any) -> Any:
 
 def check_cost(cost: Any, option: str) -> float:
     """Return what a change costs."""
-    if not is_number(cost) or not 0 < cost < np.inf or float(cost) != cost:
+    if not is_float(cost) or cost <= 0:
         raise AttackerError(f"Expected {option} to cost a finite number > 0 that float64 holds, got {shown(cost)}.")
     return float(cost)
 
@@ -150,7 +150,7 @@ def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, opt
         If there is no such column, or one of this name and another of this index are one, or a name occurs twice.
     """
     found = []
-    for column in columns:
+    for column in columns.tolist() if isinstance(columns, np.ndarray) else columns:
         if isinstance(column, str):
             found.append(_find_name(column, names, option))
         elif column < n_features:

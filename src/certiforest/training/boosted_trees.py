@@ -155,15 +155,12 @@ def boost_trees(
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     data = GrowthData.of(rows.X, attacker, closes=has_spread)
     has_class_trees = not has_spread and n_classes > 2
+    n_sides = 2 if has_class_trees else n_classes  # that a tree parts
     held = np.zeros(n_classes, bool) if is_held is None else is_held
-    if has_class_trees:
-        # Of all others together, near rows stay only if none of these classes is attacked.
-        scores = [
-            GiniScore(rows.y_index == one, 2, min_samples_leaf, True, np.array([np.delete(held, one).all(), held[one]]))
-            for one in range(n_classes)
-        ]
-    else:
-        scores = [GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True, is_held=held)]
+    questions = [(rows.y_index, held)]
+    if has_class_trees:  # of all others together, near rows stay only if none of these classes is attacked
+        questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
+    scores = [GiniScore(asked, n_sides, min_samples_leaf, True, stays) for asked, stays in questions]
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
@@ -185,7 +182,7 @@ def boost_trees(
     if max_depth is None:
         max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:
-        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (scores[0].n_classes - 1))
+        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_sides - 1))
     fewest = 1
     if max_features is None:
         max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
@@ -211,7 +208,7 @@ def boost_trees(
                     break
             else:
                 continue
-            start, reached = np.zeros((len(grown.feature), score.n_classes)), train.case.reached(grown)
+            start, reached = np.zeros((len(grown.feature), n_sides)), train.case.reached(grown)
             value = on_grid(learning_rate * loss.fit_values(reached, start, l2, n_steps))
             if has_class_trees:
                 value = (value[:, 1:] - value[:, :1]) * (np.arange(n_classes) == one)
