@@ -38,6 +38,7 @@ CLOSED_FOR_ALL = 0.4  # a threshold that closes as much of a feature makes featu
 FEWEST_FEATURES = 32  # that a tree chooses from, if as many are open: fewer cost nothing and leave too little choice
 ROOT_PER_L2 = 20.0  # the automatic l2 is the root of the number of rows over this, for each rival class
 LEAST_DEPTH = 3  # that is chosen automatically
+CELLS_PER_REACH = 6  # where classes have trees of their own: values nearer to each other count as one in growing
 CHARGES = 2.0 ** np.arange(-1.0, 5.0, 0.5)  # what a whole budget may cost; the least is what trees begin with
 
 
@@ -158,7 +159,9 @@ def boost_trees(
     n_sides = 2 if has_class_trees else n_classes  # that a tree parts
     held = np.zeros(n_classes, bool) if is_held is None else is_held
     questions = [(rows.y_index, held)]
-    if has_class_trees:  # of all others together, near rows stay only if none of these classes is attacked
+    if has_class_trees:
+        data.bins.merge(data.reach.max(axis=0) / CELLS_PER_REACH)
+        # Of all others together, near rows stay only if none of these classes is attacked.
         questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
     scores = [GiniScore(asked, n_sides, min_samples_leaf, True, stays) for asked, stays in questions]
     base = class_offsets(rows, n_classes, is_exponential)
