@@ -59,6 +59,15 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return markdown.replace(".ipynb)", ".md)")
 
 
+def on_page_content(content: str, **_: object) -> str:
+    """Keep options whole where lines of code are folded: browsers break them after their hyphens."""
+    return re.sub(
+        r"(?s)<code.*?</code>",
+        lambda code: re.sub(r"(?<![\w-])--[a-z][\w-]*", r'<span class="option">\g<0></span>', code[0]),
+        content,
+    )
+
+
 def _with_links_of_the_site(text: str) -> str:
     text = re.sub(r"""(\]\(|src=")docs/""", r"\1", text)
     for source, page in TOP.items():

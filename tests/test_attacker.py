@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certiforest import Attacker
+from certiforest import Attacker, RuleAttacker
 from certiforest.attack.attacker import AttackerError
 from certiforest.words import shown
 
@@ -172,3 +172,12 @@ def test_costs_that_have_no_meaning_are_refused_in_a_sentence(options, words):
 def test_pairs_of_columns_and_costs_are_read_one_way_only(document):
     with pytest.raises(AttackerError, match="Expected"):
         Attacker.from_document({"norm": 1, "eps": 2, "categories": document})
+
+
+def test_attackers_that_were_told_the_same_are_equal():
+    told = dict(scale=[1.0, 2.0], frozen=["b"], direction={"a": "up"})
+    assert Attacker("l2", 0.5, **told) == Attacker(2, 0.5, **told)
+    assert hash(Attacker("l2", 0.5, **told)) == hash(Attacker(2, 0.5))
+    assert Attacker(2, 0.5, **told) != Attacker(2, 0.5, **told | {"scale": [1.0, np.nextafter(2.0, 3.0)]})
+    assert Attacker(1, 0.5) != RuleAttacker({0: []}, 0.5)
+    assert Attacker(1, 0.5) != 0.5

@@ -1,6 +1,7 @@
 """Certifier: the same findings however rows are cut, in whatever kind of table, here or in another process."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pandas
@@ -135,7 +136,7 @@ def test_radii_after_all_verdicts(case):
 
 def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
     ensemble, X, y = case
-    certifier = Certifier(ensemble, ATTACKER, radius=True, witness=True)
+    certifier = Certifier(copy(ensemble), ATTACKER, radius=True, witness=True)
     other = certifier.asking(witness=True)
     expected = certify(ensemble, X, y, ATTACKER, witness=True)
     made, prepare = [], certiforest.certifier.Prepared
@@ -146,6 +147,18 @@ def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
     assert len(made) == 1
     with pytest.raises(ValueError, match="margin=0 where a radius is asked for"):
         Certifier(ensemble, ATTACKER, margin=0.1).asking(radius=True)
+
+
+def test_the_same_question_again_prepares_nothing_anew(case):
+    ensemble, X, _ = case
+    ready = Certifier(ensemble, ATTACKER).ready
+    assert Certifier(ensemble, Attacker("linf", 0.05), radius=True).ready is ready
+    assert Certifier(ensemble, ATTACKER.with_eps(0.2)).ready is not ready
+    assert Certifier(ensemble, Attacker("linf", 0.05, frozen=[1])).attacker.frozen.tolist() == [1]
+    assert Certifier(copy(ensemble), ATTACKER).ready is not ready
+    for eps in (0.01, 0.3, 0.01):
+        fresh = certify(copy(ensemble), X, None, Attacker("linf", eps)).stable
+        assert np.array_equal(certify(ensemble, X, None, Attacker("linf", eps)).stable, fresh)
 
 
 def test_refusals(case):

@@ -10,7 +10,7 @@ import pytest
 
 from cases import attacker_of, ensemble_of, random_case, real_case
 from certiforest import Attacker, RowError, Scaling, TreeEnsemble, certify, compare, explain
-from certiforest.comparison import mcnemar
+from certiforest.comparison import bracket_radii, mcnemar
 
 VOTERS = TreeEnsemble(
     [0, -1, -1, 1, -1, -1, 2, -1, -1],
@@ -86,7 +86,7 @@ def test_words_for_a_row_that_can_be_changed():
     text = str(e)
     assert "Row 7 is predicted ham, by a lead of 1 vote over spam." in text
     assert "A change of 1 feature makes it spam: it sends 1 tree of 3 to another leaf" in text
-    assert "Could length, links not be changed, the row would be stable, and no smaller set would do." in text
+    assert "If length, links could not be changed, the row would be stable, and no smaller set would do." in text
     assert "4.5 -> 5" in text
     assert e.freeze == (0, 1)
     assert [entry["feature"] for entry in e.facts["alone"]] == ["length", "links"]
@@ -96,8 +96,8 @@ def test_words_for_a_row_that_cannot_be_changed(tmp_path):
     e = explain(VOTERS, [0.45, 0.2, 0.3], Attacker("inf", 0.1))
     text = str(e)
     assert "No such change alters the prediction: this is proved." in text
-    assert "2 of 3 trees cannot be turned against it" in text
-    assert "Were each of the other 1 at its own worst, it would still win, by 1 vote." in text
+    assert "1 of 3 trees can be turned against it" in text
+    assert "Were this tree at its own worst, it would still win, by 1 vote." in text
     assert "radius) is 0.2." in text
     e.report(tmp_path / "row.html")
     assert "Each feature alone" not in (tmp_path / "row.html").read_text()
@@ -146,7 +146,7 @@ def test_rows_won_and_lost(rows, tmp_path):
     assert comparison.lost.tolist() == np.flatnonzero(robust[0] & ~robust[1]).tolist()
     facts = comparison.facts
     assert facts["both"] + facts["neither"] + len(facts["won"]) + len(facts["lost"]) == 80
-    assert "<three> is better on these rows" in str(comparison)
+    assert "More rows are proved robust for <three>" in str(comparison)
     comparison.report(tmp_path / "c.html")
     page = (tmp_path / "c.html").read_text()
     assert page.count("<polyline") == 2
@@ -164,6 +164,19 @@ def test_other_rows_are_not_compared(rows):
     with pytest.raises(ValueError, match="other labels"):
         compare(c, certify(VOTERS, rows[0], None, attacker))
     assert "proved stable" in str(compare(*[certify(VOTERS, rows[0], None, attacker)] * 2))
+
+
+@pytest.mark.parametrize("norm", ["inf", 1, 0])
+def test_radii_between_budgets_draw_the_curve_of_exact_radii(rows, norm):
+    budgets = np.arange(7) * (0.5 if norm == 0 else 0.05)
+    found = certify(VOTERS, *rows, Attacker(norm, budgets[2]), radius=True)
+    steps = []
+    between = bracket_radii(certify(VOTERS, *rows, Attacker(norm, budgets[2])), rows[0], budgets, steps.append)
+    assert sum(steps) == 7
+    assert (between.radius <= found.radius).all()
+    assert (between.radius_upper >= found.radius).all()
+    curve, exact = between.curve(budgets), found.curve(budgets)
+    assert curve["low"].tolist() == exact["low"].tolist() == curve["high"].tolist()
 
 
 @pytest.fixture
@@ -197,7 +210,7 @@ def test_compare_from_the_command_line(run, refuse, files, rows, tmp_path):
     arguments = ("compare", model, other, data, "--target", "label", "--eps", "0.05")
     code, out, _ = run(*arguments, "--out", tmp_path / "c.html")
     assert code == 0
-    assert "m.json is better on these rows" in out
+    assert "More rows are proved robust for m.json" in out
     assert (tmp_path / "c.html").exists()
     facts = json.loads(run("compare", model, model, data, "--target", "label", "--eps", "0.05", "--other-eps", "0.2",
                            "--json")[1])  # fmt: skip
@@ -209,3 +222,20 @@ def test_compare_from_the_command_line(run, refuse, files, rows, tmp_path):
         "m.json against Linf, eps 0.2",
     ]
     assert ".html" in refuse(*arguments, "--out", tmp_path / "c.pdf")
+
+
+@pytest.mark.parametrize("norm", ["inf", "2", "0"])
+def test_eps_means_the_same_to_models_that_scale_columns_differently(run, refuse, files, rows, tmp_path, norm):
+    model, _, data = files
+    scaled = tmp_path / "scaled.json"
+    ranges = np.array([2.0, 0.5, 0.25])  # powers of two: nothing is rounded
+    thresholds = np.where(VOTERS.feature >= 0, VOTERS.threshold / ranges[VOTERS.feature], 0.0)
+    TreeEnsemble(VOTERS.feature, thresholds, VOTERS.leaf, n_features=3, classes=VOTERS.classes,
+                 feature_names=VOTERS.feature_names, scaling=Scaling(np.zeros(3), ranges)).save(scaled)  # fmt: skip
+    eps = "1" if norm == "0" else "0.125"
+    for pair in ((model, scaled), (scaled, model)):
+        arguments = ("compare", *pair, data, "--target", "label", "--norm", norm, "--eps", eps)
+        facts = json.loads(run(*arguments, "--json")[1])
+        assert facts["won"] == facts["lost"] == []
+    if norm != "0":
+        assert "in the units of the first" in refuse(*arguments, "--domain", "0", "9")

@@ -66,7 +66,7 @@ def test_time_runs_out_honestly(monkeypatch):
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_row_is_decided_once_also_where_a_proof_is_kept(monkeypatch, seconds):
-    rng, asked, n_proofs = random.Random(f"once {seconds}"), [], 0
+    rng, asked, n_asked, n_proofs = random.Random(f"once {seconds}"), [], 0, 0
     decide = Roads.decide
 
     def counting(self, x, clock, **options):
@@ -80,12 +80,14 @@ def test_a_row_is_decided_once_also_where_a_proof_is_kept(monkeypatch, seconds):
         plain = certify(*question, time_limit=seconds)
         asked.clear()
         proved = certify(*question, time_limit=seconds, proof=True)
-        assert len(asked) == 1
+        assert len(asked) == 1 or (not asked and proved.method[0] in ("composed", "bounded", "proved"))
+        n_asked += len(asked)
         assert plain.stable[0] in (-1, proved.stable[0])
         n_proofs += proved.proof[0] is not None
         assert proved.proof[0] is None or proved.stable[0] == 1
         assert proved.proof[0] is not None or proved.stable[0] < 1 or seconds == 0
     assert n_proofs > 20
+    assert n_asked > 20
 
 
 def test_seconds_that_a_row_has_spent_are_not_spent_again():

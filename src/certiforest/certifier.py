@@ -56,6 +56,14 @@ class Ready:
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> None:
         self._made_from = ensemble, attacker, margin
 
+    @classmethod
+    def again(cls, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> Ready:
+        """Return what was made when the ensemble was last asked about, if that is the same; none of it ever changes."""
+        last = ensemble.kept.get("ready")
+        if last is None or last._made_from[1:] != (attacker, margin):
+            last = ensemble.kept["ready"] = cls(ensemble, attacker, margin)
+        return last
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Ready, self._made_from
 
@@ -70,6 +78,20 @@ class Ready:
         """What decides whole blocks of rows, tree by tree, as far as that goes."""
         ensemble, _, margin = self._made_from
         return Votes(self.prepared) if ensemble.combine == "vote" else Sums(self.prepared, margin)
+
+    @cached_property
+    def box_screen(self) -> Votes | Sums | None:
+        """A screen for someone who may spend the whole budget on each feature; None if the budget is not of that kind.
+
+        A row that it calls stable needs no tables for a proof: each tree may do its worst.
+        """
+        ensemble, attacker, margin = self._made_from
+        if margin > 0 or self.prepared.is_box:
+            return self.screen if margin == 0 else None
+        if self.prepared.has_menus or attacker.norm == 0 or isinstance(attacker, RuleAttacker):
+            return None
+        prepared = Prepared(ensemble, attacker.replace(norm=math.inf))
+        return Votes(prepared) if ensemble.combine == "vote" else Sums(prepared)
 
     @cached_property
     def first_look(self) -> FirstLook:
@@ -132,7 +154,7 @@ class Certifier:
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
-        self.ready = Ready(self.ensemble, self.attacker, self.margin)
+        self.ready = Ready.again(self.ensemble, self.attacker, self.margin)
 
     def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
         self.radius, self.witness, self.proof = radius, witness, proof
@@ -265,7 +287,9 @@ class _Work:
         found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
-        if not keep_proof and self.certifier.margin == 0:
+        if keep_proof:
+            yield self.prove_without_tables(x, order, found, is_open)
+        if self.certifier.margin == 0:
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
@@ -281,6 +305,21 @@ class _Work:
             found.is_decided[i] = True
             yield 1
 
+    def prove_without_tables(
+        self, x: NDArray[np.float64], order: VisitOrder, found: _Columns, is_open: NDArray[np.bool_]
+    ) -> int:
+        """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
+        screen, n_classes = self.certifier.ready.box_screen, self.certifier.ensemble.n_classes
+        places = np.flatnonzero(is_open & (found.stable == STABLE))
+        if screen is None or found.proof is None or not len(places):
+            return 0
+        prediction, stable = np.empty(len(places), np.int64), np.empty(len(places), np.int8)
+        screen.decide(x[places], order, self.clock, prediction, stable)
+        for i in places[stable == STABLE]:
+            rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
+            found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
+        return int((stable == STABLE).sum())
+
     def look_first(self, x: NDArray[np.float64], found: _Columns, is_open: NDArray[np.bool_]) -> Iterator[int]:
         """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
         places = np.flatnonzero(is_open)
@@ -288,7 +327,8 @@ class _Work:
             return
         look = self.certifier.ready.first_look.look(x[places], found.prediction[places], self.clock)
         for part, stable, method, attack in look:
-            is_known, place = stable != UNKNOWN, places[part]
+            place = places[part]
+            is_known = stable == UNSTABLE if self.certifier.proof else stable != UNKNOWN
             if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
                 raise AssertionError(TWO_VERDICTS)
             is_new = is_known & (found.stable[place] == UNKNOWN)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.certification import certify
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.compared import as_html, as_text
-from certiforest.report.findings import curve_of, feature_names_of
+from certiforest.report.findings import curve_of, digest, feature_names_of
 from certiforest.report.page import write_page
-from certiforest.verdicts import STABLE
+from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.certificates import Certificates
 
 
@@ -35,6 +37,8 @@ class Comparison:
         Rows that are proved in the second only, and in the first only.
     row_numbers : ndarray of int64, shape (n,), or None
         What the rows are called.
+    budgets : ndarray of float64, or None
+        Where the curves are drawn; from 0 to beyond most radii if None.
     """
 
     first: Certificates
@@ -43,6 +47,7 @@ class Comparison:
     won: NDArray[np.int64]
     lost: NDArray[np.int64]
     row_numbers: NDArray[np.int64] | None = None
+    budgets: NDArray[np.float64] | None = None
 
     @property
     def p_value(self) -> float:
@@ -52,7 +57,8 @@ class Comparison:
     @property
     def facts(self) -> dict[str, Any]:
         """The comparison as plain data, ready for JSON."""
-        sides = [_side(name, found) for name, found in zip(self.names, (self.first, self.second), strict=True)]
+        pairs = zip(self.names, (self.first, self.second), strict=True)
+        sides = [_side(name, found, self.budgets) for name, found in pairs]
         proved = [_proved(found) for found in (self.first, self.second)]
         numbers = np.arange(len(self.first)) if self.row_numbers is None else self.row_numbers
         return {
@@ -82,17 +88,20 @@ def compare(
     second: Certificates,
     names: tuple[str, str] = ("first", "second"),
     row_numbers: NDArray[np.int64] | None = None,
+    budgets: NDArray[np.float64] | None = None,
 ) -> Comparison:
     """Compare what was certified for the same rows: two models, or one model against two attackers.
 
     Parameters
     ----------
     first, second : Certificates
-        Of the same rows, in the same order.
+        Of the same rows, in the same order. If both have radii (``radius=True``), there are curves, too.
     names : pair of str
         What to call them.
     row_numbers : ndarray of int64, shape (n,), optional
         What to call the rows; 0, 1, ... if not given.
+    budgets : ndarray of float64, optional
+        Where to draw the curves; from 0 to beyond most radii if not given.
 
     Examples
     --------
@@ -104,6 +113,9 @@ def compare(
     >>> comparison.won.tolist(), comparison.lost.tolist(), comparison.p_value
     ([], [0, 2], 0.5)
     """
+    for one in (first, second):
+        if not isinstance(one, Certificates):
+            raise TypeError(f"Expected certificates, as certify returns them, got a {type(one).__name__}.")
     if len(first) != len(second):
         raise ValueError(f"Expected certificates of the same rows, got {len(first)} and {len(second)} rows.")
     if (first.label is None) != (second.label is None) or not np.array_equal(
@@ -111,7 +123,33 @@ def compare(
     ):
         raise ValueError("Expected certificates of the same rows, got rows with other labels.")
     a, b = _proved(first), _proved(second)
-    return Comparison(first, second, names, np.flatnonzero(~a & b), np.flatnonzero(a & ~b), row_numbers)
+    return Comparison(first, second, names, np.flatnonzero(~a & b), np.flatnonzero(a & ~b), row_numbers, budgets)
+
+
+def bracket_radii(
+    found: Certificates, X: NDArray[np.float64], budgets: NDArray[np.float64], progress: Callable[[int], None]
+) -> Certificates:
+    """Return what was found, and between which budgets each radius lies: enough for a curve, far quicker than radii.
+
+    What holds at a budget holds at all smaller ones, and what breaks a row breaks it at all larger ones. So budgets are
+    tried from the attacker's own outwards, on rows that are still open; each gets one attempt at a proof.
+    """
+    assert found.attacker is not None
+    eps = found.attacker.eps
+    low, high = np.where(found.stable == STABLE, eps, 0.0), np.where(found.stable == UNSTABLE, eps, math.inf)
+    for budget in sorted(budgets.tolist(), key=lambda budget: abs(budget - eps)):
+        rows = np.flatnonzero((low < budget) & (budget < high))
+        stable = certify(
+            found.ensemble,
+            X[rows],
+            None if found.label is None else found.label[rows],
+            found.attacker.with_eps(math.floor(budget) if found.attacker.norm == 0 else budget),
+            attacked=found.attacked,
+            time_limit=0,
+        ).unless_interrupted().stable  # fmt: skip
+        low[rows[stable == STABLE]], high[rows[stable == UNSTABLE]] = budget, budget
+        progress(1)
+    return replace(found, radius=np.nextafter(low, math.inf), radius_upper=high)
 
 
 def mcnemar(n_won: int, n_lost: int) -> float:
@@ -126,7 +164,7 @@ def _proved(found: Certificates) -> NDArray[np.bool_]:
     return stable if found.label is None else stable & found.correct
 
 
-def _side(name: str, found: Certificates) -> dict[str, Any]:
+def _side(name: str, found: Certificates, budgets: NDArray[np.float64] | None) -> dict[str, Any]:
     names = feature_names_of(None, 0, None)
     if found.ensemble is not None:
         names = feature_names_of(found.ensemble.feature_names, found.ensemble.n_features, None)
@@ -136,6 +174,10 @@ def _side(name: str, found: Certificates) -> dict[str, Any]:
         "accuracy": None if found.label is None else found.accuracy,
         "proved": list(found.tally.robust_accuracy_bounds),
         "n_undecided": found.tally.stability["unknown"],
-        "curve": None if found.radius is None else curve_of(found),
+        "curve": None if found.radius is None else curve_of(found, budgets),
         "by_class": None if found.label is None else found.by_class,
+        "scaled": found.ensemble is not None and found.ensemble.scaling is not None,
+        "model": {"sha256": None if found.ensemble is None else found.ensemble.sha256},
+        "data": {"rows_sha256": digest(found.rows)},
+        "origin": dict(found.about or {}),
     }

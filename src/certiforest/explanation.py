@@ -23,7 +23,7 @@ from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.formats import as_ensemble
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.explained import as_html, as_text
-from certiforest.report.findings import feature_names_of
+from certiforest.report.findings import digest, feature_names_of
 from certiforest.report.page import write_page
 from certiforest.report.witnesses import differ, list_changes, trim
 from certiforest.verdicts import STABLE, UNSTABLE
@@ -83,6 +83,7 @@ def explain(
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
     name: str = "the row",
+    about: dict[str, Any] | None = None,
 ) -> Explanation:
     """Explain one row: what the attacker changes and why that is enough, or what protects the row.
 
@@ -102,6 +103,8 @@ def explain(
         The row is a picture of this many rows and columns of pixels.
     name : str, default="the row"
         What to call it.
+    about : dict, optional
+        What else the page shall say about where model and row come from.
 
     Examples
     --------
@@ -141,6 +144,9 @@ def explain(
         "freeze_is_smallest": is_smallest,
         "can_freeze": questions.has_norm,
         "proof": _size_of_proof(found),
+        "model": {"sha256": ensemble.sha256},
+        "data": {"rows_sha256": digest(x)},
+        "origin": {**(found.about or {}), **(about or {})},
     }
     if image_shape is not None and np.isfinite(x).all():
         facts["original"] = x.reshape(image_shape).tolist()

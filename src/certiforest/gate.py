@@ -9,12 +9,12 @@ import numpy as np
 
 from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
-from certiforest.report.text import moved
+from certiforest.report.text import fragile_line
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.certificates import Certificates
-from certiforest.words import counted, shown
+from certiforest.words import counted, listed, shown
 
-N_ROWS_SHOWN, N_CHANGES_SHOWN, SECONDS_TO_EXPLAIN = 5, 3, 10.0
+N_ROWS_SHOWN, SECONDS_TO_EXPLAIN = 5, 10.0
 
 
 def assert_robust(
@@ -52,7 +52,7 @@ def assert_robust(
     Traceback (most recent call last):
     AssertionError: Expected robust accuracy of at least 0.9 against Attacker(norm=inf, eps=0.1), got 0.5 (1 of 2 rows).
     1 row is predicted right and can be changed; most easily:
-      row 1: ham becomes spam at eps 0.05 by feature_0 0.45 -> 0.5
+      row 1: ham becomes spam from eps 0.05 on, for instance by feature_0 0.45 -> 0.5
     """
     if y is None:
         raise ValueError("Expected labels to compare predictions with, got none: pass y.")
@@ -65,7 +65,9 @@ def assert_robust(
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise ValueError(f"Expected at_least between 0 and 1, got {shown(share)}.")
         if not mine.any():
-            raise ValueError(f"Expected rows{'' if label is None else f' of class {shown(label)}'}, got none.")
+            which = "" if label is None else f" of class {shown(label)}"
+            others = f"some of {listed(sorted(set(np.asarray(found.label).tolist())))}" if len(found) else "none"
+            raise ValueError(f"Expected rows{which}, got {others}.")
         robust = mine & found.correct & (found.stable == STABLE)
         if robust.sum() / mine.sum() < share:
             what = "robust accuracy" if label is None else f"robust accuracy of class {shown(label)}"
@@ -92,14 +94,7 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
             model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
         )
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
-        for entry in closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]:
-            changes = [f"{change['feature']} {moved(change, ' -> ')}" for change in entry["changes"]]
-            more = f" and {len(changes) - N_CHANGES_SHOWN} more" if len(changes) > N_CHANGES_SHOWN else ""
-            at = "" if entry["radius"] is None else f" at eps {entry['radius']:.6g}"
-            lines.append(
-                f"  row {entry['row']}: {entry['prediction']} becomes {entry['changed_prediction']}{at} by"
-                f" {', '.join(changes[:N_CHANGES_SHOWN])}{more}"
-            )
+        lines += map(fragile_line, closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN])
     return "\n".join(lines)
 
 

@@ -84,6 +84,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
+def class_name(label: str) -> str:
+    """Return a class as sentences name it: by its label, or, where that is a number, as ``class 1``."""
+    return f"class {label}" if label.lstrip("-")[:1].isdigit() else label
+
+
 def finite_or_none(value: float) -> float | None:
     """JSON has no infinity and no NaN; null stands for them."""
     return float(value) if math.isfinite(value) else None

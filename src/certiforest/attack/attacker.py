@@ -155,6 +155,15 @@ class Attacker(Immutable):
         ]
         return f"Attacker({', '.join(parts)})"
 
+    def __eq__(self, other: object) -> bool:
+        """Two attackers are equal iff they were told the same."""
+        if not isinstance(other, Attacker):
+            return NotImplemented
+        return self is other or self.to_document() == other.to_document()
+
+    def __hash__(self) -> int:
+        return hash((self.norm, self.eps))
+
     def with_eps(self, eps: float) -> Attacker:
         """Return the same attacker with another budget."""
         same = object.__new__(type(self))

@@ -150,7 +150,7 @@ def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, opt
         If there is no such column, or one of this name and another of this index are one, or a name occurs twice.
     """
     found = []
-    for column in columns:
+    for column in columns.tolist() if isinstance(columns, np.ndarray) else columns:
         if isinstance(column, str):
             found.append(_find_name(column, names, option))
         elif column < n_features:

@@ -65,11 +65,11 @@ class Question:
                 n_jobs=self.options.jobs,
                 progress=advance,
             )
-        found = replace(found, about={**(found.about or {}), **_origin(self.model, self.rows)})
+        found = replace(found, about={**(found.about or {}), **origin_of(self.model, self.rows)})
         return found.unless_interrupted()
 
 
-def _origin(model: str, rows: Sample) -> dict[str, Any]:
+def origin_of(model: str, rows: Sample) -> dict[str, Any]:
     """Return where a model and rows come from: files with their digests, and how many rows of them are left out."""
     origin: dict[str, Any] = {}
     for name, path in (("model_file", model), ("data_file", rows.source)):
@@ -198,7 +198,7 @@ class StreamRun:
         """How and from what it was made; files are read through for it."""
         options, streaming = self.question.options, self.question.streaming
         about = about_now(options.time_limit, streaming.total_time_limit)
-        return {**about, **_origin(self.question.model, self.question.first)}
+        return {**about, **origin_of(self.question.model, self.question.first)}
 
     @property
     def robust_accuracy(self) -> float:

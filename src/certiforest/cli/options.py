@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from certiforest.ensemble import TreeEnsemble
     from certiforest.explanation import Explanation
 
-PICKLES = (".joblib", ".pkl", ".pickle")
-
 
 class InputError(ValueError):
     """What was typed cannot be done."""
@@ -351,11 +349,6 @@ def open_model(path: Path) -> TreeEnsemble:
         check_readable(path, "model file")
     except FileError as error:
         raise ModelError(str(error)) from None
-    if path.suffix.lower() in PICKLES:
-        raise InputError(
-            f"Expected a model file, got {path}, a pickle, which may run any code when opened and is not read."
-            " In Python, load it if you trust it, then as_ensemble(model).save('model.json')."
-        )
     return as_ensemble(path)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.category_hashes import HASHES
 from certiforest.ensemble.numbers import InexactError, exact_floats
-from certiforest.words import shown
+from certiforest.words import listed, shown
 
 BLOCK_BYTES = 2**20
 # A slice of a data frame takes time for every column: of wide frames, blocks are larger, up to these limits.
@@ -64,7 +64,10 @@ class Rows:
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
         for call in ("collect", "compute"):  # polars, dask
             if hasattr(type(X), "columns") and hasattr(X, call):
-                raise RowError(f"Expected rows in memory, got a {type(X).__name__}; call X.{call}() first.")
+                raise RowError(
+                    f"Expected rows in memory, got a {type(X).__name__}; call X.{call}() first, or give rows that"
+                    " memory does not hold to Certifier.stream."
+                )
         names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if hasattr(X, "columns") else None
         if names is None and not hasattr(X, "dtype"):
             try:
@@ -78,8 +81,8 @@ class Rows:
             )
         if X.shape[1] != n_features:
             raise RowError(
-                f"Expected {n_features} features per row, got {X.shape[1]}."
-                " Give the columns the model was trained on, without the label."
+                f"Expected {n_features} features per row, got {X.shape[1]}{_surplus(names, feature_names)}."
+                " Give the columns the model was trained on, without the label and without an index."
             )
         if names is not None and feature_names is not None:
             _compare_names(names, feature_names)
@@ -273,6 +276,12 @@ def _compare_names(names: list, trained: Sequence[str]) -> None:
                 f"Expected column {i} to be {shown(own)}, got {shown(name)}."
                 " Give the columns in the order the model was trained on."
             )
+
+
+def _surplus(names: list | None, trained: Sequence[str] | None) -> str:
+    """Say which columns a model does not know."""
+    unknown = [name for name in names or () if trained is not None and str(name) not in trained]
+    return f", with {listed(unknown)}, which the model does not know" if unknown else ""
 
 
 def _names_of(X: Any) -> list:

@@ -244,6 +244,11 @@ class TreeEnsemble(Immutable):
             return np.where(following == low, np.nextafter(high, np.inf), following)
 
     @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others make from the ensemble and want again; it neither travels to other processes nor is copied."""
+        return {}
+
+    @cached_property
     def blank_bounds(self) -> NDArray[np.float64]:
         """The smallest and the largest number that counts as missing, (2, n_features); NaN where there is none."""
         bounds = np.full((2, self.n_features), np.nan)

@@ -88,6 +88,12 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
     return words + within
 
 
+def units_in_words(attacker: dict[str, Any], scaled: bool) -> str:
+    """Say what the budget of a described attacker refers to where a model scales its features."""
+    is_told = scaled and attacker.get("norm", "0") != "0"
+    return " Features are scaled: 1 is the range of a feature." if is_told else ""
+
+
 def attacker_name(attacker: dict[str, Any]) -> str:
     """Return an attacker in a few words: norm, budget, and which options there are."""
     if "norm" not in attacker:

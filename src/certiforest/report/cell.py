@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from certiforest.report.charts import curve_chart
 from certiforest.report.findings import curve_of
 from certiforest.report.text import summary_of
+from certiforest.words import counted
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -30,5 +31,5 @@ def as_cell(found: Certificates) -> str:
         picture = curve_chart([(curve_of(found), "var(--ROBUST)")], what, [found.attacker.eps], level)
     return (
         f'<div class="certiforest" style="{COLOURS}"><style>{STYLE}</style>'
-        f"<b>Certificates of {len(found):,} rows</b><table>{rows}</table>{picture}</div>"
+        f"<b>Certificates of {counted(len(found), 'row')}</b><table>{rows}</table>{picture}</div>"
     )

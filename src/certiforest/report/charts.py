@@ -20,7 +20,7 @@ class Chart:
     """A plot area with linear axes inside an SVG of the page's width."""
 
     def __init__(self, height: int, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
-        self.left, self.right, self.top, self.bottom = 62, WIDTH - 16, 34, height - 42
+        self.left, self.right, self.top, self.bottom = 62, WIDTH - 24, 34, height - 42
         self.x_range, self.y_range = x_range, y_range
         self.x = placer(*x_range, self.left, self.right)
         self.y = placer(*y_range, self.bottom, self.top)

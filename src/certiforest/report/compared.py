@@ -5,9 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of
+from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
 from certiforest.report.charts import curve_chart
 from certiforest.report.page import facts, figure, legend, page, section, shares, table, tiles
+from certiforest.report.text import origin_facts
 from certiforest.words import counted, interval, named
 
 COLOURS = ("var(--accent)", "var(--BROKEN)")
@@ -23,7 +24,7 @@ def as_text(comparison: dict[str, Any]) -> str:
     first, second = (side["name"] for side in comparison["sides"])
     lines.append(f"  both: {comparison['both']:,}; neither: {comparison['neither']:,}")
     for who, rows in ((first, comparison["lost"]), (second, comparison["won"])):
-        which = f" (rows {named([str(row) for row in rows])})" if rows else ""
+        which = f" ({'row' if len(rows) == 1 else 'rows'} {named([str(row) for row in rows])})" if rows else ""
         lines.append(f"  {who} only: {len(rows):,}{which}")
     return "\n".join([*lines, verdict_of(comparison)])
 
@@ -37,14 +38,14 @@ def verdict_of(comparison: dict[str, Any]) -> str:
     """Say whether the difference may be chance."""
     n_won, n_lost = len(comparison["won"]), len(comparison["lost"])
     if n_won == n_lost:
-        return "Neither is better on these rows."
+        return f"As many rows are {proved_word(comparison)} for one as for the other."
     first, second = (side["name"] for side in comparison["sides"])
     better = second if n_won > n_lost else first
     p = comparison["p_value"]
     chance = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
     return (
-        f"{better} is better on these rows; were neither better on such rows, a difference as large would come about"
-        f" with {chance} (exact McNemar test)."
+        f"More rows are {proved_word(comparison)} for {better}; were rows as likely won as lost, a difference as large"
+        f" would come about with {chance} (exact McNemar test)."
     )
 
 
@@ -53,19 +54,34 @@ def as_html(comparison: dict[str, Any]) -> str:
     first, second = comparison["sides"]
     title = f"{first['name']} and {second['name']} compared"
     what = proved_word(comparison)
+    settings = [_setting(side) for side in (first, second)]
+    common = [fact for fact in settings[0] if fact in settings[1]]
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(verdict_of(comparison))}</p>",
         tiles(
             [("Rows", f"{comparison['n_rows']:,}", "")]
-            + [(side["name"], interval(side["proved"], ".1%"), what) for side in (first, second)]
+            + [(side["name"], interval(side["proved"], ".1%"), what + _accuracy(side)) for side in (first, second)]
         ),
         section("Rows won and lost", _outcomes(comparison)),
         section("Class by class", _classes(first, second)),
         section("Certified curves", _curves(comparison)),
-        *(section(f"Attacker of {side['name']}", _attacker(side)) for side in (first, second)),
+        section("Setting of both", facts(common)),
+        *(
+            section(side["name"], facts([fact for fact in setting if fact not in common]))
+            for side, setting in zip((first, second), settings, strict=True)
+        ),
     ]
     return page(title, parts)
+
+
+def _accuracy(side: dict[str, Any]) -> str:
+    return "" if side["accuracy"] is None else f", accuracy {side['accuracy']:.1%}"
+
+
+def _breakable(name: str) -> str:
+    """Return a name, often that of a file, that may be broken after its underscores."""
+    return escape(name).replace("_", "_<wbr>")
 
 
 def _outcomes(comparison: dict[str, Any]) -> str:
@@ -78,7 +94,7 @@ def _outcomes(comparison: dict[str, Any]) -> str:
     ]
     rows = [
         (
-            f'<span class="swatch" style="background:{colour}"></span>{escape(name)}',
+            f'<span class="swatch" style="background:{colour}"></span>{_breakable(name)}',
             named([str(row) for row in which], N_ROWS_SHOWN),
             f"{count:,}",
         )
@@ -100,7 +116,7 @@ def _classes(first: dict[str, Any], second: dict[str, Any]) -> str:
         )
         for a, b in zip(first["by_class"], second["by_class"], strict=True)
     ]
-    return table(("Class", "Rows", escape(first["name"]), escape(second["name"])), rows)
+    return table(("Class", "Rows", _breakable(first["name"]), _breakable(second["name"])), rows)
 
 
 def _curves(comparison: dict[str, Any]) -> str:
@@ -114,7 +130,9 @@ def _curves(comparison: dict[str, Any]) -> str:
     return figure(names + curve_chart(curves, what, eps), f"At each eps, the {what} that is proved.")
 
 
-def _attacker(side: dict[str, Any]) -> str:
-    if side["attacker"] is None:
-        return ""
-    return facts([("May change", attack_in_words(side["attacker"])), *attacker_facts(side["attacker"])])
+def _setting(side: dict[str, Any]) -> list[tuple[str, str]]:
+    attacker = side["attacker"]
+    if attacker is None:
+        return origin_facts(side)
+    words = f"{attack_in_words(attacker)}.{units_in_words(attacker, side['scaled'])}"
+    return [("The attacker may change", words), *attacker_facts(attacker), *origin_facts(side)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from certiforest.report.attackers import attack_in_words, attacker_facts
+from certiforest.report.attackers import attack_in_words, attacker_facts, units_in_words
 from certiforest.report.charts import Chart, svg
 from certiforest.report.html import pictures
 from certiforest.report.page import bars, facts, figure, legend, page, section, table
-from certiforest.report.text import moved
+from certiforest.report.text import moved, origin_facts, prediction_change
 from certiforest.verdicts import STABLE, UNSTABLE
-from certiforest.words import counted, named
+from certiforest.words import class_name, counted, named
 
 N_ALONE_SHOWN, N_CHANGES_SHOWN, N_TREES_SHOWN = 8, 12, 8
 
@@ -35,9 +35,9 @@ def _tried(row: dict[str, Any]) -> str:
 def sentences(row: dict[str, Any]) -> list[str]:
     """Return what can be said about a row, sentence by sentence."""
     words = [
-        f"{row['name'].capitalize()} is predicted {row['prediction']}, by a lead of {_lead(row, 'lead')} over"
-        f" {row['rival']}.",
-        f"An attacker may change {attack_in_words(row['attacker'])}.",
+        f"{row['name'].capitalize()} is predicted {class_name(row['prediction'])}, by a lead of {_lead(row, 'lead')}"
+        f" over {class_name(row['rival'])}.",
+        f"An attacker may change {attack_in_words(row['attacker'])}.{units_in_words(row['attacker'], row['scaled'])}",
     ]
     if row["stable"] == STABLE:
         words += _why_stable(row)
@@ -58,15 +58,17 @@ def sentences(row: dict[str, Any]) -> list[str]:
 
 def _why_stable(row: dict[str, Any]) -> list[str]:
     n_trees, n_moved = len(row["trees"]), row["n_moved"]
+    turned = f"{n_moved:,} of {n_trees:,} trees" if n_moved else f"None of the {n_trees:,} trees"
     words = [
         "No such change alters the prediction: this is proved.",
-        f"{n_trees - n_moved:,} of {n_trees:,} trees cannot be turned against it, wherever the attacker goes.",
+        f"{turned} can be turned against it, wherever the attacker goes.",
     ]
     if n_moved:
         ends = f"it would still win, by {_lead(row, 'worst_lead')}"
         if not row["each_at_worst_is_enough"]:
-            ends = f"{row['rival']} would win, by {_lead(row, 'worst_lead')}"
-        words.append(f"Were each of the other {n_moved:,} at its own worst, {ends}.")
+            ends = f"{class_name(row['rival'])} would win, by {_lead(row, 'worst_lead')}"
+        each = "each of these" if n_moved > 1 else "this tree"
+        words.append(f"Were {each} at its own worst, {ends}.")
     if not row["each_at_worst_is_enough"]:
         size = row["proof"] or {"n_numbers": 0, "n_parts": 0}
         words.append(
@@ -90,13 +92,14 @@ def _why_unstable(row: dict[str, Any]) -> list[str]:
     if row["lead_on_witness"] < 0:
         after = f"a lead of {_lead(row, 'lead')} becomes one of {_lead(row, 'lead_on_witness')} for the other"
     words = [
-        f"A change of {n_changed} makes it {row['changed_prediction']}: it sends"
+        f"A change of {n_changed} makes it {class_name(row['changed_prediction'])}: it sends"
         f" {counted(row['n_turned'], 'tree')} of {len(row['trees']):,} to another leaf, and {after}.",
-        "Without any one of these changes the prediction would stay.",
     ]
+    if len(row["changes"]) > 1:
+        words.append("Without any one of these changes the prediction would stay.")
     if row["freeze"] is not None:
-        least = ", and no smaller set would do" if row["freeze_is_smallest"] else ""
-        words.append(f"Could {named(row['freeze'])} not be changed, the row would be stable{least}.")
+        least = ", and no smaller set would do" if row["freeze_is_smallest"] and len(row["freeze"]) > 1 else ""
+        words.append(f"If {named(row['freeze'])} could not be changed, the row would be stable{least}.")
     elif row["can_freeze"]:
         words.append("Which features would have to be frozen to make it stable was not found out in time.")
     return words
@@ -116,9 +119,7 @@ def _radius(bounds: list[float | None]) -> str:
 
 def as_html(row: dict[str, Any]) -> str:
     """Draw an explanation as one self-contained page."""
-    title = f"{row['name'].capitalize()}: {row['prediction']}"
-    if row["changed_prediction"] is not None:
-        title += f" becomes {row['changed_prediction']}"
+    title = f"{row['name'].capitalize()}: {prediction_change(row)}"
     changes = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"]]
     alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
     notes = f"Short bars are dangerous: the radius of the row if this feature alone can be changed{_tried(row)}."
@@ -126,11 +127,12 @@ def as_html(row: dict[str, Any]) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(row)),
-        section("What changes", table(("Feature", "From and to"), changes) if changes else ""),
         section("The row", pictures(row["original"], row["witness"]) if "original" in row else ""),
+        section("What changes", table(("Feature", "From and to"), changes, n_left=2) if changes else ""),
         section("What the trees say", _trees(row)),
         section("Each feature alone", figure(bars(alone), notes) if alone else ""),
         section("The attacker", facts([may_change, *attacker_facts(row["attacker"])])),
+        section("Where this comes from", facts(origin_facts(row))),
     ]
     return page(title, parts)
 
@@ -143,12 +145,13 @@ def _trees(row: dict[str, Any]) -> str:
     chart = Chart(220, (0.0, float(len(trees))), (low, high if high > low else low + 1.0))
     marks = [chart.axes(x_label="trees, the firmest first", y_label="adds to the lead", y_percent=False)]
     for i, entry in enumerate(trees):
-        for key, colour in (("now", "var(--line)"), ("worst", "var(--accent)")):
+        for key, colour in (("now", "var(--UNKNOWN)"), ("worst", "var(--accent)")):
             low, high = sorted((0.0, entry[key]))
             marks.append(chart.bar(i, i + 1, low, high, colour, f"tree {entry['tree']}, {key}: {entry[key]:.6g}"))
     return figure(
-        legend([("var(--line)", "now"), ("var(--accent)", "at its worst")])
+        legend([("var(--UNKNOWN)", "now"), ("var(--accent)", "at its worst")])
         + svg(220, "".join(marks), "What each tree adds to the lead"),
-        f"What each tree adds to the lead of {escape(row['prediction'])} over {escape(row['rival'])}: on the row,"
+        f"What each tree adds to the lead of {escape(class_name(row['prediction']))} over"
+        f" {escape(class_name(row['rival']))}: on the row,"
         " and on the worst of its leaves that the attacker can reach.",
     )

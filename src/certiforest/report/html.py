@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from certiforest.report import png
-from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of
+from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
 from certiforest.report.charts import Chart, curve_chart, placer, stroke, svg, tree_colour
 from certiforest.report.page import bars, facts, figure, legend, page, section, shares, table, tiles
-from certiforest.report.text import moved, origin_facts
+from certiforest.report.text import moved, origin_facts, prediction_change
 from certiforest.verdicts import Verdict
 from certiforest.words import counted, cut, interval, listed
 
@@ -46,9 +46,7 @@ def as_html(findings: dict[str, Any]) -> str:
 
 def _attack_in_words(findings: dict[str, Any]) -> str:
     attacker = findings["attacker"]
-    unit = ""
-    if findings["data"]["scaled"] and attacker.get("norm") != "0":
-        unit = " Features are scaled: 1 is the range of a feature, as saved in the model."
+    unit = units_in_words(attacker, findings["data"]["scaled"])
     more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
     if findings["attacked"] is not None:
         more += f" Only rows of {listed(findings['attacked'])} are attacked; the others are as they are."
@@ -181,7 +179,7 @@ def _fragile_card(row: dict[str, Any]) -> str:
         at = "" if row["radius_is_exact"] else "at most the attacker's eps, at least "
         radius = f"radius {at}{row['radius']:.6g}; "
     head = (
-        f"<h3>Row {row['row']}: {escape(row['prediction'])} becomes {escape(row['changed_prediction'])}</h3>"
+        f"<h3>Row {row['row']}: {escape(prediction_change(row))}</h3>"
         f'<p class="small soft">{radius}{changed} changed</p>'
     )
     if "original" in row:

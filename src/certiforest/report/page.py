@@ -50,7 +50,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -
 def facts(entries: Iterable[tuple[str, str]]) -> str:
     """Return a table of two columns, what and how much, of texts."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in entries)
-    return f'<table class="facts">{rows}</table>'
+    return f'<table class="facts">{rows}</table>' if rows else ""
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from certiforest.report.attackers import attacker_facts, attacker_name
 from certiforest.report.findings import count_roads
 from certiforest.verdicts import Verdict
-from certiforest.words import cut, interval, listed
+from certiforest.words import class_name, cut, interval, listed
 
 if TYPE_CHECKING:
     from certiforest.verification.certificates import Certificates
@@ -24,6 +24,7 @@ ORIGINS = {
     "data_file_sha256": "SHA-256 of the data file",
     "rows_left_out": "Rows of the data left out",
 }
+N_CHANGES_SHOWN = 3
 
 
 def summary_of(found: Certificates) -> list[tuple[str, str]]:
@@ -66,17 +67,25 @@ def as_text(findings: dict[str, Any]) -> str:
         lines.append(
             "most fragile rows, each with a change that works (numbers; whether the world has them is not examined):"
         )
-    for row in findings["fragile_rows"] or ():
-        changes = ", ".join(f"{c['feature']} {moved(c, ' -> ')}" for c in row["changes"][:3])
-        more = f" and {row['n_changed'] - 3} more" if row["n_changed"] > 3 else ""
-        at = "" if row["radius"] is None else f" at eps {row['radius']:.6g}"
-        lines.append(
-            f"  row {row['row']}: {row['prediction']} becomes {row['changed_prediction']}{at} by {changes}{more}"
-        )
+    lines += [fragile_line(row) for row in findings["fragile_rows"] or ()]
     if findings["attacked"] is not None:
         lines.append(f"Only rows of {listed(findings['attacked'])} are attacked.")
     lines += [f"{name}: {value}" for name, value in [*attacker_facts(attacker), *origin_facts(findings)]]
     return "\n".join(lines) + "\n"
+
+
+def fragile_line(row: dict[str, Any]) -> str:
+    """Write a fragile row of the findings in a line: what becomes of it, and by which changes."""
+    changes = ", ".join(f"{change['feature']} {moved(change, ' -> ')}" for change in row["changes"][:N_CHANGES_SHOWN])
+    more = f" and {row['n_changed'] - N_CHANGES_SHOWN} more" if row["n_changed"] > N_CHANGES_SHOWN else ""
+    at = "" if row["radius"] is None else f" from eps {row['radius']:.6g} on, for instance"
+    return f"  row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
+
+
+def prediction_change(row: dict[str, Any]) -> str:
+    """Say what a row is predicted, and what it becomes if it is changed."""
+    names = [class_name(row[key]) for key in ("prediction", "changed_prediction") if row[key] is not None]
+    return " becomes ".join(names)
 
 
 def moved(change: dict[str, Any], arrow: str) -> str:
@@ -99,9 +108,11 @@ def _plain(value: float, digits: int) -> str:
 def origin_facts(findings: dict[str, Any]) -> list[tuple[str, str]]:
     """Return where model, rows and findings come from, as pairs of texts: enough to repeat and to compare."""
     model, data, made = findings["model"], findings["data"], findings["origin"]
-    facts = [("SHA-256 of the model's content", model["sha256"])]
-    if data["rows_sha256"] is not None:
-        facts.append(("SHA-256 of the rows as certified (float64)", data["rows_sha256"]))
+    digests = {
+        "SHA-256 of the model's content": model["sha256"],
+        "SHA-256 of the rows as certified (float64)": data["rows_sha256"],
+    }
+    facts = [(name, value) for name, value in digests.items() if value is not None]
     for name, value in made.items():
         facts.append((ORIGINS.get(name, f"Version of {name}"), "no limit" if value is None else str(value)))
     return facts

@@ -18,7 +18,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.verification.tally import Tallied, Tally
-from certiforest.words import feature_name, finite_or_none
+from certiforest.words import counted, feature_name, finite_or_none
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,7 +200,7 @@ class Certificates(Tallied):
         from certiforest.report.text import summary_of
 
         return "\n  ".join(
-            [f"Certificates of {len(self):,} rows", *(f"{name:<16} {text}" for name, text in summary_of(self))]
+            [f"Certificates of {counted(len(self), 'row')}", *(f"{name:<16} {text}" for name, text in summary_of(self))]
         )
 
     def _repr_html_(self) -> str:
@@ -342,8 +342,6 @@ def _versions() -> dict[str, str]:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, Attacker) and isinstance(b, Attacker):
-        return a.to_document() == b.to_document()
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return type(a) is type(b) and bool(a == b)
     if a.dtype == object:
