@@ -451,18 +451,21 @@ def cases_of(model: bytes, certificate: bytes):
     listed = {entry[0]: entry[1] for entry in document.get("categories") or ()}
     who = _attacker(attacker, n)
     told = who["categories"]
+    blanks = {f: (first, last) for f, first, last in document.get("blanks") or ()}
     codes: dict[int, list[float]] = {f: [] for f in told}
     for f, rule in (split for one in trees for split in splits(one) if isinstance(split[1], frozenset)):
         codes.setdefault(f, []).extend(rule)
     for f, used in codes.items():
         whole = sorted({v for v in used if v % 1 == 0})
-        codes[f] = [*whole, math.floor(max([-1.0, *used])) + 1.0, *map(float, range(9))]  # all in no set are alike
+        ends = [v for v in (*whole, who["domain"][0][f], *blanks.get(f, ())) if abs(v) < INF]
+        beside = {float(math.floor(v) + step) for v in ends for step in (0, 1, 2)}  # all in no set are alike
+        codes[f] = sorted({*whole, *beside, *map(float, range(9))})
         if listed.get(f):  # floats stand for themselves
             codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
     who |= {
         "required": tuple(document.get("required") or ()), "codes": codes,
         "missing": attacker.get("missing") if document.get("missing_left") else None,
-        "blanks": {f: (first, last) for f, first, last in document.get("blanks") or ()},
+        "blanks": blanks,
         "base": [float(b) for b in document["base"]] if document["combine"] == "sum" else None,
     }  # fmt: skip
     norm, stuck = INF if attacker["norm"] == "inf" else attacker["norm"], who.pop("stuck")

@@ -409,6 +409,8 @@ RULED = {"ruled": [0], "rules": [{"add": 0.5, "cost": 1}]}
         ({"columns": [{"numbers": [0], "integer": True}]}, "whole where it must be"),
         ({"columns": [{"numbers": [0], "down": -1}]}, ">= 0"),
         ({"norm": 0, "eps": 1.5}, "eps to be whole"),
+        ({"missing": 0}, "> 0"),  # else a radius of 5e-324 would be none
+        ({"columns": [{"categories": [0], "cost": 0}]}, "> 0"),
     ],
 )
 def test_attackers_that_could_mean_two_things_or_nothing_are_refused(header, words):
@@ -427,6 +429,7 @@ def test_attackers_that_could_mean_two_things_or_nothing_are_refused(header, wor
         ({"blanks": [[0, 4, 5]], "missing_left": None}, {}, [0.25, 0.375], "missing_left"),
         ({"blanks": [[1, 1, 1]]}, {"columns": [{"one_hot": [0, 1]}]}, [1.0, 0.0], "no numbers that count as missing"),
         ({"blanks": [[0, 4, 5]]}, {"columns": [RULED], "norm": 1}, [0.25, 0.375], "no numbers that count as missing"),
+        ({"categories": [[0, ["a"], None], [0, ["a", "b"], None]]}, {}, [0.25, 0.375], "each column once"),
         ({"required": [0]}, {}, [None, 0.375], "no value to be missing"),
         ({"required": [7]}, {}, [0.25, 0.375], "columns that there are"),
         ({"missing_left": None}, {}, [None, 0.375], "no value to be missing"),

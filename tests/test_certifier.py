@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble import blocks
+from certiforest.verification import ready
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -139,8 +140,8 @@ def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
     certifier = Certifier(copy(ensemble), ATTACKER, radius=True, witness=True)
     other = certifier.asking(witness=True)
     expected = certify(ensemble, X, y, ATTACKER, witness=True)
-    made, prepare = [], certiforest.certifier.Prepared
-    monkeypatch.setattr("certiforest.certifier.Prepared", lambda *given: made.append(1) or prepare(*given))
+    made, prepare = [], ready.Prepared
+    monkeypatch.setattr(ready, "Prepared", lambda *given: made.append(1) or prepare(*given))
     assert other.certify(X, y) == expected
     assert (certifier.certify(X, y).radius > 0).all()
     assert other.asking().certify(X, y).witness is None

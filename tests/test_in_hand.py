@@ -234,6 +234,8 @@ def test_a_gate_for_each_class(rows):
         assert_robust(VOTERS, *rows, ATTACKER, at_least={label: min(1, share + 0.01)})
     with pytest.raises(ValueError, match="got some of 'ham', 'spam'"):
         assert_robust(VOTERS, *rows, ATTACKER, at_least={"eggs": 0.5})
+    with pytest.raises(ValueError, match="to name a class"):
+        assert_robust(VOTERS, *rows, ATTACKER, at_least={})
     with pytest.raises(ValueError, match="between 0 and 1"):
         assert_robust(VOTERS, *rows, ATTACKER, at_least=90)
     with pytest.raises(ValueError, match="pass y"):

@@ -2,13 +2,13 @@
 
 import io
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from certiforest import (
     Attacker,
-    Nodes,
     TreeEnsemble,
     as_ensemble,
     audit,
@@ -20,6 +20,8 @@ from certiforest import (
 )
 from certiforest.attack.columns import AttackerError
 from test_categories import MODELS, WORDS, table
+
+LARGEST = sys.float_info.max
 
 pd = pytest.importorskip("pandas")
 ATTACKERS = {
@@ -187,10 +189,35 @@ def test_explanations_and_commands_name_categories(run, tmp_path):
     assert audit.main([files[0], files[3]]) == 0
 
 
-def test_a_category_in_no_set_is_one_of_the_domain():
-    """The number after all sets is outside of it here, another one is not."""
-    nodes = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [np.nan, 0, 0], [-1, 0, 1], [0, 0, 0], [0, -1, -1])
-    ensemble = TreeEnsemble.from_trees([nodes], n_features=1, classes=[0, 1], subsets=[[1.0, 2.0]])
-    for domain, stable in ((None, 0), (([0], [2]), 0), (([1], [2]), 1), (([1], [3]), 0)):
-        found = certify(ensemble, [[1.0]], None, Attacker(np.inf, 1, domain=domain, categories={0: 0.5}), proof=True)
-        assert found.stable.tolist() == [stable]
+HASH = 2.0**40
+HASHED = {"categories": {0: []}, "unseen": {0: "hashed"}}
+
+
+@pytest.mark.parametrize(
+    ("members", "low", "high", "more", "other"),
+    [
+        ([1, 2], -np.inf, np.inf, {}, 3),
+        ([1, 2], 0, 2, {}, 0),
+        ([1, 2], 1, 2, {}, None),
+        ([1, 2], 1, 3, {}, 3),
+        ([1, 3], 1, 3, {}, 2),
+        ([-2], -5.5, -2, {}, -5),
+        ([-2], -np.inf, -2, {}, -LARGEST),
+        ([2**53], 2**53, np.inf, {}, 2**53 + 2),
+        ([0], -np.inf, np.inf, {"blanks": {0: (1, 2**52 + 0.5)}}, 2**52 + 1),
+        ([0], 0, 2**52, {"blanks": {0: (1, 2**52 + 0.5)}}, None),
+        ([HASH, HASH + 2], HASH, HASH + 2, HASHED, HASH + 1),
+        ([0], 0, 5, {"categories": {0: ["a"]}}, None),
+    ],
+)
+def test_a_category_in_no_set_is_one_of_the_domain(members, low, high, more, other, tmp_path):
+    """The number after all sets may be outside of it, when another one is not."""
+    nodes = [0, -1, -1], [np.nan, 0, 0], [-1, 0, 1]
+    stump = {"n_features": 1, "classes": [0, 1], "missing_left": [0, 0, 0], "subset": [0, -1, -1]}
+    ensemble = TreeEnsemble(*nodes, **stump, subsets=[members], **more)
+    attacker = Attacker(np.inf, 1, domain=(low, high), categories={0: 0.5})
+    found = certify(ensemble, [[members[0]]], None, attacker, radius=True, proof=True)
+    assert found.witness[0].tolist() == [other] if other is not None else found.radius.tolist() == [np.inf]
+    ensemble.save(tmp_path / "m.json")
+    found.save(tmp_path / "c.jsonl")
+    assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0

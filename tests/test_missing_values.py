@@ -147,6 +147,20 @@ def test_numbers_that_count_as_missing(kind, tmp_path):
         assert audit.audit(model_file, lines).counts["refuted"] == 0
 
 
+def test_a_category_that_counts_as_missing():
+    """Rows that ask the library about it are whole, as categories are."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.integers(6, size=300), rng.normal(size=300)]).astype(float)
+    y = (X[:, 0] % 2 == 1) ^ (X[:, 1] > 0.5)
+    options = {"feature_types": ["c", "q"], "enable_categorical": True, "max_cat_to_onehot": 1}
+    model = library("xgboost").XGBClassifier(n_estimators=6, missing=2.0, n_jobs=1, **options).fit(X, y.astype(int))
+    ensemble = as_ensemble(model)
+    assert (ensemble.predict(X) == model.predict(X)).all()
+    c = certify(ensemble, X[:60], None, Attacker(0, 1, categories={0: 1}), witness=True)
+    assert (model.predict(c.witness[c.stable == 0]) != c.prediction[c.stable == 0]).all()
+    assert not (c.witness[:, 0] == 2).any()
+
+
 def test_thresholds_at_a_number_that_counts_as_missing():
     """From below, the other side begins above it; from above, below it."""
     stump = TreeEnsemble(

@@ -38,7 +38,8 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
     rng = random.Random(f"real splits {most_sweeps}")
     for _ in range(200):
         case = real_case(rng, apart=False, combine=combine)
-        finding = Roads(Prepared(ensemble_of(case), attacker_of(case))).decide(np.array(case.x), Clock(60).start())
+        prepared = Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x)))
+        finding = Roads(prepared).decide(np.array(case.x), Clock(60).start())
         best = oracle.cheapest_change(case)
         assert finding.stable == (best is None or best > oracle.budget(case, case.eps)), case
         if finding.stable == 0:

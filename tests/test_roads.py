@@ -19,7 +19,7 @@ from certiforest.verification.roads import Roads
 
 
 def judge(case):
-    roads = Roads(Prepared(ensemble_of(case), attacker_of(case)))
+    roads = Roads(Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
     finding = roads.decide(np.array(case.x), Clock(60).start())
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
@@ -54,7 +54,7 @@ def test_time_runs_out_honestly(monkeypatch):
     outcomes = []
     for _ in range(100):
         case = random_case(rng, norm=math.inf, apart=False)
-        roads = Roads(Prepared(ensemble_of(case), attacker_of(case)))
+        roads = Roads(Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
         finding = roads.decide(np.array(case.x), Clock(0).start())
         best = oracle.cheapest_change(case)
         is_stable = best is None or best > oracle.budget(case, case.eps)
@@ -187,7 +187,8 @@ def test_a_box_of_several_cells_can_always_be_cut():
     """Losses that are no numbers made a box look like a single cell, which would end the search in it."""
     trees = [(0, 0.5, (0, 0.2, 0, 1), 1), (0, 0.4, 0, 1)]
     case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
-    local = Local(Prepared(ensemble_of(case), attacker_of(case)), np.array(case.x), attacker_of(case))
+    attacker = attacker_of(case)
+    local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
     tables = tables_kernels.new_tables(local.cells, local.leaves)
     contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 1, local.budget)
     tables.lambda_[:] = math.nan

@@ -90,9 +90,14 @@ def test_text_columns_are_one_hot_groups():
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({**ONE_UP, "cost": 0}, "finite number > 0, got 0"),
+        ({**ONE_UP, "cost": 0}, "finite number > 0"),
         ({**ONE_UP, "cost": -3}, "finite number > 0"),
         ({**ONE_UP, "cost": True}, "finite number > 0"),
+        ({**ONE_UP, "cost": 2**53 + 1}, "that float64 holds"),
+        ({**ONE_UP, "cost": 10**400}, "that float64 holds"),
+        ({**ONE_UP, "pre": [2**53 + 1, 2**60]}, "pre \\(low, high\\)"),
+        ({**ONE_UP, "pre": [0, 10**400]}, "pre \\(low, high\\)"),
+        ({**ONE_UP, "post": 10**400}, "post other than 0"),
         ({**ONE_UP, "post": 0}, "post other than 0"),
         ({**ONE_UP, "post": "up"}, "post other than 0"),
         ({**ONE_UP, "pre": "(5, 3)"}, "pre \\(low, high\\)"),
@@ -128,6 +133,13 @@ def test_bad_rules_get_one_sentence(rule, words):
 def test_rules_without_meaning_get_one_sentence(rules, budget, groups, words):
     with pytest.raises(AttackerError, match=words):
         RuleAttacker(rules, budget, groups=groups)
+
+
+def test_a_category_may_be_called_as_infinity_is():
+    rules = {"kind": [{"pre": ["inf"], "post": "b", "cost": 1, "is_numerical": False}]}
+    attacker = RuleAttacker(rules, 1, groups={"kind": {"inf": 0, "b": 1}})
+    assert attacker.menu(2, 0.0, 2) == [(0.0, 0), (1.0, 1)]
+    assert attacker.to_document() == RuleAttacker.from_document(attacker.to_document()).to_document()
 
 
 def test_rules_and_model_must_fit():

@@ -13,7 +13,8 @@ from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
 from certiforest.ensemble.scores import digits_of
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.knapsack import Fronts, can_buy
+from certiforest.verification.knapsack import can_buy
+from certiforest.verification.knapsack_kernels import Fronts, Goal
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
 from certiforest.verification.sums import Sums
@@ -106,7 +107,7 @@ def test_what_can_be_bought_is_bought():
         ]
         need, limit = float(rng.randint(1, 90)), float(rng.randint(1, 90))
         best = min((c for c, g in totals if g >= need), default=math.inf)
-        outcomes.append(can_buy(fronts, limit, need, 0.0, 0.0, Clock(60).start()))
+        outcomes.append(can_buy(fronts, Goal(limit, need, 0.0, 0.0), Clock(60).start()))
         assert outcomes[-1] == (best <= limit)
     assert 50 < sum(outcomes) < 350
 
@@ -152,7 +153,7 @@ def test_too_many_states_are_undecided(monkeypatch):
     cost = np.array([rng.uniform(1, 2) for _ in range(30)])
     fronts = Fronts(cost, cost + 1e-5 * np.arange(30), np.arange(31))
     with pytest.raises(OutOfTime):
-        can_buy(fronts, 20.0, 20.0001, 0.0, 0.0, Clock(60).start())
+        can_buy(fronts, Goal(20.0, 20.0001, 0.0, 0.0), Clock(60).start())
 
 
 def reachable_leads(case):
@@ -289,7 +290,7 @@ def test_floats_and_whole_numbers_agree(attacker):
     ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
     prepared = Prepared(ensemble, attacker)
     prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
-    Sums(prepared).decide(X, VisitOrder(ensemble.n_trees), Clock(60), prediction, stable)
+    Sums(prepared).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
     roads = Roads(prepared)
     on_cells = np.array([roads.decide(x, Clock(60).start()).stable for x in X])
     decided = stable >= 0

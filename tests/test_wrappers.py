@@ -180,11 +180,31 @@ def test_frames_of_pipelines():
     assert (ensemble.predict(frame) == model.predict(frame)).all()
 
 
+def test_models_inside_that_saw_some_classes_only():
+    """They know classes by number, which may be the label of another one."""
+    y = np.digitize(X[:, 0], [7.7, 15.0]) + 1
+    model = BaggingClassifier(make_pipeline(StandardScaler(), tree()), n_estimators=8, max_samples=30, random_state=0)
+    model.fit(X, y)
+    assert [1, 2] in [part.classes_.tolist() for part in model.estimators_]
+    assert (as_ensemble(model).predict(X) == model.predict(X)).all()
+
+
 def test_what_changes_inside_is_seen():
     model = make_pipeline(StandardScaler(), tree()).fit(X, Y)
     before = as_ensemble(model)
     model[0].mean_ += 1
     assert as_ensemble(model) != before
+    vote = VotingClassifier([("a", tree()), ("b", tree(5))], voting="soft", weights=(1, 9)).fit(X, Y)
+    steps = ColumnTransformer([("a", StandardScaler(), [0, 1])], remainder="passthrough", transformer_weights={"a": 1})
+    model = make_pipeline(steps, tree(5)).fit(X[:, :3], Y)
+    for changed, part, rows, options in (
+        (vote, vote, X, {"weights": (9, 1)}),
+        (model, model[0], X[:, :3], {"transformer_weights": {"a": 3}}),
+    ):
+        before = as_ensemble(changed)
+        part.set_params(**options)
+        assert (before.predict(rows) != changed.predict(rows)).any()
+        assert (as_ensemble(changed).predict(rows) == changed.predict(rows)).all()
 
 
 REFUSED = {

@@ -41,6 +41,10 @@ class Size(float):
     """As a form: a finite number of at least 0."""
 
 
+class Price(Size):
+    """As a form: a finite number above 0, so that nothing can be changed for nothing."""
+
+
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
 # in which a key with a question mark may be missing or null; float is a finite number, None the same or null, a range
 # a whole number in it, text itself, object anything.
@@ -54,16 +58,16 @@ HEADER = {
     "format": "certiforest certificate", "version": range(1, 2), "model_sha256": str, "attacker": object,
     "classes": [object], "margin": Size, "radius": bool, "attacked?": [object], "about?": object,
 }  # fmt: skip
-ATTACKER = {"norm": object, "eps": Size, "missing?": Size, "columns?": [dict]}
+ATTACKER = {"norm": object, "eps": Size, "missing?": Price, "columns?": [dict]}
 COLUMNS = {  # what columns of the attacker are; those that are not named are numbers
     "numbers": {"numbers": [int], "down?": Size, "up?": Size, "low?": float, "high?": float, "integer?": bool},
     "frozen": {"frozen": [int]},
-    "categories": {"categories": [int], "cost": Size, "low?": float, "high?": float},
+    "categories": {"categories": [int], "cost": Price, "low?": float, "high?": float},
     "one_hot": {"one_hot": [int], "scale?": Size, "rules?": [dict]},
     "ruled": {"ruled": [int], "rules": [dict]},
 }
-ADD = {"add": float, "low?": float, "high?": float, "cost": Size}
-BECOME = {"become": float, "values": [float], "cost": Size}
+ADD = {"add": float, "low?": float, "high?": float, "cost": Price}
+BECOME = {"become": float, "values": [float], "cost": Price}
 ROW = {"row": [None], "prediction": object, "stable": range(-1, 2), "method": str, "label?": object,
        "witness?": [None], "proof?": object}  # fmt: skip
 RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [None], "radius_proof?": object}
@@ -120,10 +124,11 @@ def read(value: Any, form: Any, name: str) -> Any:
         forms = form * len(value) if type(form) is list else form
         expect(len(value) == len(forms), f"{name} to be a list of {len(forms)}")
         return [read(entry, part, name) for entry, part in zip(value, forms, strict=True)]
-    if form in (float, Size) or (form is None and value is not None):
+    if form in (float, Size, Price) or (form is None and value is not None):
         is_exact = type(value) is int and abs(value) <= 2**53  # a larger one would be rounded
         expect(is_exact or (type(value) is float and isfinite(value)), f"{name} to be a finite number")
         expect(form is not Size or value >= 0, f"{name} >= 0")
+        expect(form is not Price or value > 0, f"{name} > 0")
         return float(value)
     if type(form) is str:
         expect(value == form, f"{name} to be {form}")
@@ -232,12 +237,12 @@ class Model:
             expect(low <= high, "ranges of numbers in blanks")
             self.cuts.setdefault(f, set()).update([nextafter(low, -inf), high])
         self.cuts = {f: sorted(cuts) for f, cuts in self.cuts.items()}
-        # Categories are the whole numbers in sets, and the next one, unless they are listed: as floats, or counted.
-        for f, used in self.codes.items():
-            self.codes[f] = {*(v for v in used if v % 1 == 0), max(used, default=-1.0) // 1 + 1}
+        # Categories are the whole numbers in sets, unless they are listed: as floats, or counted.
+        self.codes = {f: {v for v in used if v % 1 == 0} for f, used in self.codes.items()}
         self.listed = set()
-        for entry in model["categories"] or []:
-            f, values = read(entry[:2], (int, [object]), "categories of the model")
+        lists = [read(entry[:2], (int, [object]), "categories of the model") for entry in model["categories"] or []]
+        expect(len({f for f, _ in lists}) == len(lists), "categories of each column once in the model")
+        for f, values in lists:
             if values:
                 self.listed.add(f)
                 listed = values if type(values[0]) is float else [*range(len(values))]
@@ -341,15 +346,25 @@ class Attacker:
             options["change"] = Fraction(options.pop("cost"))
         for f in columns:
             is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
-            values = model.codes.get(f, {0.0}) if kind == "categories" else None
-            hole, blank = model.blanks.get(f, NOWHERE), None if f in model.required else self.missing
-            if values is not None and f not in model.listed:  # one in no set, which the domain has if it has any
-                other = float(max(0, ceil(options.get("low") or 0.0)))
-                while (other in values or hole[0] <= other <= hole[1]) and other < 2**53:
-                    other += 1
-                values = {*values, other}
-            column = Column(hole=hole, values=values, blank=blank, **options)
+            blank = None if f in model.required else self.missing
+            column = Column(hole=model.blanks.get(f, NOWHERE), blank=blank, **options)
+            if kind == "categories":
+                column = column._replace(values=self._categories(f, column))
             self.columns[f] = column._replace(rules=[]) if is_held else column
+
+    def _categories(self, f: int, column: Column) -> set[float]:
+        """Return the values of a category that can be told apart, and one in no set if they are not listed.
+
+        If there is any, then the first is the smallest number, or comes right after one in a set, or after the hole.
+        """
+        known = self.model.codes.get(f, set())
+        if f in self.model.listed:
+            return known
+        after = {
+            max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, column.hole[1])
+        }  # beyond 2**53, + 1 is lost
+        others = sorted(filter(column.allows, {*after, float(ceil(column.low))} - known))
+        return known | {*others[-1:]}
 
     def values(self, row: list[float | None], name: str) -> list[float]:
         """Return the values of a row's features, groups last, inf for what is missing; refuse a row that cannot be."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,19 +22,16 @@ from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_attacked
 from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
-from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates, Method, about_now
 from certiforest.verification.clock import Clock
-from certiforest.verification.first_look import FirstLook
-from certiforest.verification.prepared import Prepared
-from certiforest.verification.radius import bound_radii, find_radius
-from certiforest.verification.roads import Roads
-from certiforest.verification.sums import Sums
-from certiforest.verification.votes import VisitOrder, Votes
+from certiforest.verification.findings import Findings
+from certiforest.verification.radius import Known, bound_radii, find_radius
+from certiforest.verification.ready import Ready
+from certiforest.verification.votes import VisitOrder
 from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
@@ -45,63 +41,6 @@ TWO_VERDICTS = "Two roads lead to two verdicts: please report this as a defect."
 
 class SpreadError(ValueError):
     """An exact verdict for every row was required, and the spread of the ensemble is too small for that."""
-
-
-class Ready:
-    """What is made once from an ensemble and an attacker, when the first rows come, and asked for every row.
-
-    It pickles as what it is made from.
-    """
-
-    def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> None:
-        self._made_from = ensemble, attacker, margin
-
-    @classmethod
-    def again(cls, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> Ready:
-        """Return what was made when the ensemble was last asked about, if that is the same; none of it ever changes."""
-        last = ensemble.kept.get("ready")
-        if last is None or last._made_from[1:] != (attacker, margin):
-            last = ensemble.kept["ready"] = cls(ensemble, attacker, margin)
-        return last
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Ready, self._made_from
-
-    @cached_property
-    def prepared(self) -> Prepared:
-        """The ensemble against the attacker."""
-        ensemble, attacker, _ = self._made_from
-        return Prepared(ensemble, attacker)
-
-    @cached_property
-    def screen(self) -> Votes | Sums:
-        """What decides whole blocks of rows, tree by tree, as far as that goes."""
-        ensemble, _, margin = self._made_from
-        return Votes(self.prepared) if ensemble.combine == "vote" else Sums(self.prepared, margin)
-
-    @cached_property
-    def box_screen(self) -> Votes | Sums | None:
-        """A screen for someone who may spend the whole budget on each feature; None if the budget is not of that kind.
-
-        A row that it calls stable needs no tables for a proof: each tree may do its worst.
-        """
-        ensemble, attacker, margin = self._made_from
-        if margin > 0 or self.prepared.is_box:
-            return self.screen if margin == 0 else None
-        if self.prepared.has_menus or attacker.norm == 0 or isinstance(attacker, RuleAttacker):
-            return None
-        prepared = Prepared(ensemble, attacker.replace(norm=math.inf))
-        return Votes(prepared) if ensemble.combine == "vote" else Sums(prepared)
-
-    @cached_property
-    def first_look(self) -> FirstLook:
-        """What settles rows at which trees meet, many at once; no margin is kept."""
-        return FirstLook(self.prepared)
-
-    @cached_property
-    def roads(self) -> Roads:
-        """What decides single rows."""
-        return Roads(self.prepared, self._made_from[2])
 
 
 class Certifier:
@@ -254,7 +193,7 @@ class _Work:
     ) -> None:
         self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
         has_witness = certifier.witness or certifier.proof
-        self.out = _Columns(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
+        self.out = Findings(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
         self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
@@ -306,7 +245,7 @@ class _Work:
             yield 1
 
     def prove_without_tables(
-        self, x: NDArray[np.float64], order: VisitOrder, found: _Columns, is_open: NDArray[np.bool_]
+        self, x: NDArray[np.float64], order: VisitOrder, found: Findings, is_open: NDArray[np.bool_]
     ) -> int:
         """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
         screen, n_classes = self.certifier.ready.box_screen, self.certifier.ensemble.n_classes
@@ -320,7 +259,7 @@ class _Work:
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
         return int((stable == STABLE).sum())
 
-    def look_first(self, x: NDArray[np.float64], found: _Columns, is_open: NDArray[np.bool_]) -> Iterator[int]:
+    def look_first(self, x: NDArray[np.float64], found: Findings, is_open: NDArray[np.bool_]) -> Iterator[int]:
         """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
         places = np.flatnonzero(is_open)
         if not len(places):
@@ -340,7 +279,7 @@ class _Work:
 
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
-        keep_proof, attacker, ready = self.certifier.proof, self.certifier.attacker, self.certifier.ready
+        keep_proof, ready = self.certifier.proof, self.certifier.ready
         x, found = self.rows[block], self.out[block]
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
@@ -359,9 +298,7 @@ class _Work:
                 attack = ready.roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
-                known = _sharpen(
-                    found.radius[i], found.radius_upper[i], found.stable[i], attacker, self.rows.n_features
-                )
+                known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
                 measured = find_radius(ready.roads, x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
@@ -379,7 +316,7 @@ class _Work:
 
         def work(block: slice) -> None:
             if not hasattr(own, "order"):
-                own.order = VisitOrder(self.certifier.ensemble.n_trees)
+                own.order = VisitOrder.of(self.certifier.ensemble.n_trees)
             if self.stop.is_set():
                 return
             for n_done in steps(own.order, block):
@@ -444,37 +381,3 @@ class _Work:
             ensemble=ensemble,
             about=about_now(certifier.time_limit, self.total_time_limit),
         )
-
-
-def _sharpen(lower: float, upper: float, stable: int, attacker: Attacker, n_features: int) -> tuple[float, float]:
-    """Return bounds of a radius that agree with a verdict."""
-    eps = min(attacker.eps, float(n_features)) if attacker.norm == 0 else attacker.eps
-    if stable == STABLE:
-        return max(lower, math.floor(eps) + 1.0 if attacker.norm == 0 else math.nextafter(eps, math.inf)), upper
-    return lower, min(upper, eps) if stable == UNSTABLE else upper
-
-
-class _Columns:
-    """What is found out about rows, column by column; a slice of it is a view."""
-
-    def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
-        self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNKNOWN, np.int8)
-        self.method = np.full(n_rows, Method.NONE, np.int8)
-        self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
-        self.radius, self.radius_upper = np.zeros(n_rows), np.full(n_rows, math.inf)
-        self.witness = np.full((n_rows, n_features), np.nan) if witness else None
-        nothing = np.full(n_rows, None) if proof else None
-        self.proof, self.radius_proof, self.radius_witness = nothing, copy(nothing), copy(nothing)
-
-    def __getitem__(self, block: slice) -> _Columns:
-        part = object.__new__(_Columns)
-        for name, column in vars(self).items():
-            setattr(part, name, None if column is None else column[block])
-        return part
-
-    def forget(self, which: NDArray[np.bool_]) -> None:
-        """Make rows unknown."""
-        self.stable[which], self.method[which] = UNKNOWN, Method.NONE
-        self.radius[which], self.radius_upper[which] = 0.0, math.inf
-        if self.witness is not None:
-            self.witness[which] = np.nan

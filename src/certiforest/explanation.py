@@ -30,6 +30,7 @@ from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.cells import Local
 from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
+from certiforest.verification.search import parts_of
 from certiforest.words import finite_or_none
 
 # A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
@@ -137,7 +138,7 @@ def explain(
         "radius": _bounds(found) if questions.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
-        **_contest(ensemble, x, attacker, witness),
+        **_contest(ensemble, x, questions.attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling, ensemble.categories),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
@@ -333,11 +334,6 @@ def _size_of_proof(found: Certificates) -> dict[str, int] | None:
     """Count the parts and numbers of a proof; None without one."""
     if found.proof is None or found.proof[0] is None:
         return None
-    n_parts = n_numbers = 0
-    waiting = list(found.proof[0]["rivals"])
-    while waiting:
-        part = waiting.pop()
-        waiting += [part[side] for side in ("low", "high") if side in part]
-        n_parts += "split" not in part
-        n_numbers += sum(len(table) for _, _, table in part.get("tables", ()))
-    return {"n_parts": n_parts, "n_numbers": n_numbers}
+    parts = list(parts_of(found.proof[0]["rivals"]))
+    n_numbers = sum(len(table) for part in parts for _, _, table in part.get("tables", ()))
+    return {"n_parts": sum("split" not in part for part in parts), "n_numbers": n_numbers}

@@ -58,6 +58,8 @@ def assert_robust(
         raise ValueError("Expected labels to compare predictions with, got none: pass y.")
     found = certify(model, X, y, attacker, **options).unless_interrupted()
     wanted = dict(at_least) if isinstance(at_least, Mapping) else {None: at_least}
+    if not wanted:
+        raise ValueError("Expected at_least to name a class, got none, which every model would pass.")
     for label, share in wanted.items():
         mine = np.ones(len(found), bool) if label is None else found.label == label
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:

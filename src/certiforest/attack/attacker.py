@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.budgets import Budgets, split_budgets
 from certiforest.attack.columns import (
     AttackerError,
     Column,
@@ -43,25 +44,6 @@ from certiforest.words import shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 DOWN, UP = 0, 1
-
-
-class Budgets(NamedTuple):
-    """What one feature alone may spend, down and up: exactly ``eps * scale``, as ``high + low`` (see `reach_kernels`).
-
-    ``high`` (2, n_features) is the float nearest to the exact product and ``low`` the largest float not above the rest,
-    so that a difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``, is within
-    budget iff ``d < high or (d == high and e <= low)``. A move that is not allowed has ``high == -1``: no difference is
-    within it. ``near`` (n_features,) is the larger ``high``, for a first look.
-    """
-
-    near: NDArray[np.float64]
-    high: NDArray[np.float64]
-    low: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, high: NDArray[np.float64], low: NDArray[np.float64] | None = None) -> Budgets:
-        """Return budgets of which one half is known."""
-        return cls(high.max(axis=0), high, np.zeros(high.shape) if low is None else low)
 
 
 class Attacker(Immutable):
@@ -182,25 +164,12 @@ class Attacker(Immutable):
         groups = None
         if self.groups is not None:
             groups = [find_columns(group, n_features, names, "groups") for group in self.groups]
-        direction = self.direction
-        if isinstance(direction, dict):
-            places = find_columns(list(direction), n_features, names, "direction")
-            direction = dict(zip(places, direction.values(), strict=True))
-        categories = self.categories
-        if categories is not None:
-            places = find_columns(list(categories), n_features, names, "categories")
-            categories = dict(zip(places, categories.values(), strict=True))
-        found = self.replace(
-            frozen=self._found("frozen", n_features, names),
-            integer=self._found("integer", n_features, names),
-            direction=direction,
-            groups=groups,
-            categories=categories,
-        )
+        options = ("frozen", "integer", "direction", "categories")
+        found = self.replace(groups=groups, **{name: self._found(name, n_features, names) for name in options})
         found._check_groups(n_features)
         of_numbers = found.is_integer(n_features)
-        of_numbers[np.array(list(direction if isinstance(direction, dict) else ()), np.int64)] = True
-        for column in np.intersect1d(list(categories or ()), np.flatnonzero(of_numbers)).tolist():
+        of_numbers[np.array(list(found.direction if isinstance(found.direction, dict) else ()), np.int64)] = True
+        for column in np.intersect1d(list(found.categories or ()), np.flatnonzero(of_numbers)).tolist():
             raise AttackerError(
                 f"Expected column {column} of categories in no group, and neither integer nor with a direction, got"
                 " it there, too."
@@ -209,10 +178,14 @@ class Attacker(Immutable):
         return found
 
     def _found(self, option: str, n_features: int, names: Sequence[str] | None) -> Any:
+        """Return an option, a word for all columns or some by name, index, mask or mapping, by index."""
         columns = getattr(self, option)
-        if columns is None or (isinstance(columns, np.ndarray) and columns.dtype == bool):
-            return None if columns is None else np.flatnonzero(per_feature(columns, n_features, option)).tolist()
-        return find_columns(columns, n_features, names, option)
+        if columns is None or isinstance(columns, str):
+            return columns
+        if isinstance(columns, np.ndarray) and columns.dtype == bool:
+            return np.flatnonzero(per_feature(columns, n_features, option)).tolist()
+        found = find_columns(list(columns), n_features, names, option)
+        return dict(zip(found, columns.values(), strict=True)) if isinstance(columns, dict) else found
 
     def _check_groups(self, n_features: int) -> None:
         """Refuse groups whose columns are treated differently."""
@@ -238,17 +211,14 @@ class Attacker(Immutable):
         document["scale"] = None if self.scale is None else documented_scale(self.scale)
         document["frozen"] = documented(self.frozen)
         document["domain"] = None if self.domain is None else [written(bound.tolist()) for bound in self.domain]
-        if self.direction is not None:
-            document["direction"] = documented_direction(self.direction)
-        if self.integer is not None:
-            document["integer"] = documented(self.integer)
-        if self.groups is not None:
-            document["groups"] = [list(group) for group in self.groups]
-        if self.categories is not None:
-            document["categories"] = [list(pair) for pair in self.categories.items()]
-        if self.missing is not None:
-            document["missing"] = self.missing
-        return document
+        further = {
+            "direction": None if self.direction is None else documented_direction(self.direction),
+            "integer": documented(self.integer),
+            "groups": None if self.groups is None else [list(group) for group in self.groups],
+            "categories": None if self.categories is None else [list(pair) for pair in self.categories.items()],
+            "missing": self.missing,
+        }
+        return document | {name: value for name, value in further.items() if value is not None}
 
     @classmethod
     def from_document(cls, document: Any) -> Attacker:
@@ -410,38 +380,16 @@ class Attacker(Immutable):
         return low, high
 
     def budgets(self, n_features: int) -> Budgets:
-        """Return what each feature alone may spend; nothing that matters for norm 0.
+        """Return what each feature alone may spend; for norm 0, which counts moves, no feature has a limit.
 
-        Columns of groups have no limit if the budget allows another category.
+        Columns of groups have none if the budget allows another category.
         """
-        scale = self.scales(n_features) if self.norm != 0 else np.ones((2, n_features))
-        high, low = split_budgets(Fraction(self.eps), scale)
+        if self.norm == 0:
+            high, low = np.full((2, n_features), np.inf), np.zeros((2, n_features))
+        else:
+            high, low = split_budgets(Fraction(self.eps), self.scales(n_features))
         is_held = ~self.may_move(n_features)
         high[is_held], low[is_held] = -1.0, 0.0
         for number, group in enumerate(self.group_columns):
             high[:, list(group)], low[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
         return Budgets.of(high, low)
-
-
-def split_budgets(eps: Fraction, *scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ``eps`` times the sum of some scales of one shape as ``high + low``, see `Budgets`."""
-    if all((scale == scale.flat[0]).all() for scale in scales):  # as nearly always, one product is all there is
-        one, rest = _split(eps * sum(Fraction(float(scale.flat[0])) for scale in scales))
-        return np.full(scales[0].shape, one), np.full(scales[0].shape, rest)
-    units, place = np.unique(np.stack([scale.ravel() for scale in scales]), axis=1, return_inverse=True)
-    pairs = [_split(eps * sum(map(Fraction, unit))) for unit in units.T.tolist()]
-    high, low = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))
-    return high, low
-
-
-def _split(value: Fraction) -> tuple[float, float]:
-    """Write an exact value as the nearest float and the rest, the rest rounded down."""
-    try:
-        high = float(value)
-    except OverflowError:
-        raise AttackerError("Expected eps * scale to be a finite number, got one above 1.7e308.") from None
-    rest = value - Fraction(high)
-    low = float(rest)
-    if Fraction(low) > rest:
-        low = math.nextafter(low, -math.inf)
-    return high, low

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.numbers import is_number, owned
+from certiforest.ensemble.numbers import is_float, owned
 from certiforest.words import shown
 
 Column = int | str
@@ -113,7 +113,7 @@ def read_categories(document: Any) -> Any:
 
 def check_cost(cost: Any, option: str) -> float:
     """Return what a change costs."""
-    if not is_number(cost) or not 0 < cost < np.inf or float(cost) != cost:
+    if not is_float(cost) or cost <= 0:
         raise AttackerError(f"Expected {option} to cost a finite number > 0 that float64 holds, got {shown(cost)}.")
     return float(cost)
 

@@ -53,11 +53,11 @@ def check_scale(scale: Any) -> Any:
     if scale is None:
         return None
     if isinstance(scale, tuple) and len(scale) == 2:
-        return __scale(scale[0]), __scale(scale[1])
-    return __scale(scale)
+        return _check_units(scale[0]), _check_units(scale[1])
+    return _check_units(scale)
 
 
-def __scale(scale: Any) -> NDArray[np.float64]:
+def _check_units(scale: Any) -> NDArray[np.float64]:
     numbers = _numbers(scale, "scale")
     if not ((numbers > 0) & np.isfinite(numbers)).all():
         worst = numbers[~((numbers > 0) & np.isfinite(numbers))][0]

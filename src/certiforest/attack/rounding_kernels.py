@@ -2,7 +2,7 @@
 
 A difference of two floats is seldom a float, but it is always the sum of two: the rounded difference and its
 rounding error (after Dekker: exact wherever the rounded difference is finite, since no step in between is larger than
-the numbers themselves). A budget is kept the same way, as ``high + low`` (see `certiforest.attack.attacker.Budgets`).
+the numbers themselves). A budget is kept the same way, as ``high + low`` (see `certiforest.attack.budgets.Budgets`).
 Rounding is monotone, so the rounded parts decide unless they are equal, and then the errors do. No tolerance anywhere,
 and no ``fastmath``: the compiler must not simplify these lines.
 """

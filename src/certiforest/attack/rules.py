@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker
 from certiforest.attack.attacker_file import read_file, without_header, write_file
-from certiforest.attack.columns import AttackerError, Column, check_apart, find_columns
+from certiforest.attack.budgets import Budgets
+from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
 from certiforest.attack.parameters import check_eps
-from certiforest.ensemble.numbers import is_number
+from certiforest.ensemble.numbers import is_float, is_number
 from certiforest.words import shown
 
 ENTRIES = {"pre", "post", "cost", "is_numerical"}
@@ -104,7 +105,7 @@ class RuleAttacker(Attacker):
         rules = {place: self.rules[column] for column, place in zip(columns, places, strict=True)}
         for place, of_column in rules.items():
             for rule in of_column:
-                if not all(map(_is_float, [rule.post, *rule.values])):
+                if not all(map(is_float, [rule.post, *rule.values])):
                     raise AttackerError(
                         f"Expected rules on column {place} to speak of numbers, got {shown(rule.post)};"
                         " name its one-hot columns by groups."
@@ -206,7 +207,7 @@ class RuleAttacker(Attacker):
 
     def budgets(self, n_features: int) -> Budgets:
         """Return budgets without limits where rules allow anything: what they allow depends on the row."""
-        return Budgets.of(np.where(self.may_move(n_features), np.inf, -1.0))
+        return Budgets.without_limits(self.may_move(n_features))
 
 
 def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> Attacker:
@@ -252,35 +253,31 @@ def _read_rule(rule: Any, column: Column) -> Rule:
         raise AttackerError(
             f"Expected rules of pre, post, cost and is_numerical, a truth value, got {shown(rule)} for {shown(column)}."
         )
-    pre, post, cost = _read_pre(rule["pre"], column), rule["post"], rule["cost"]
-    if not is_number(cost) or not 0 < cost < math.inf:
-        raise AttackerError(f"Expected the cost of a rule to be a finite number > 0, got {shown(cost)}.")
+    pre, post = list(_read_pre(rule["pre"], column)), rule["post"]
+    cost = Fraction(check_cost(rule["cost"], "a rule"))
     if not rule["is_numerical"]:
         if isinstance(post, (list, dict)) or post is None:
             raise AttackerError(f"Expected post to be a value, got {shown(post)} for {shown(column)}.")
-        return Rule(False, 0.0, 0.0, tuple(map(_plain, pre)), _plain(post), Fraction(cost))
-    is_interval = len(pre) == 2 and all(map(is_number, pre)) and pre[0] <= pre[1]
-    if not is_interval or not _is_float(post) or post == 0:
+        return Rule(False, 0.0, 0.0, tuple(map(_plain, pre)), _plain(post), cost)
+    pre = [float(v) if v in ("-inf", "inf") else v for v in pre]
+    is_interval = len(pre) == 2 and all(is_float(v) or v in (-math.inf, math.inf) for v in pre) and pre[0] <= pre[1]
+    if not is_interval or not is_float(post) or post == 0:
         raise AttackerError(
             "Expected a numerical rule with pre (low, high) and post other than 0, got"
             f" {shown(dict(rule))} for {shown(column)}."
         )
-    return Rule(True, float(pre[0]), float(pre[1]), (), float(post), Fraction(cost))
-
-
-def _is_float(value: Any) -> bool:
-    return is_number(value) and abs(value) < math.inf and float(value) == value
+    return Rule(True, float(pre[0]), float(pre[1]), (), float(post), cost)
 
 
 def _plain(value: Any) -> Any:
     """Return whole numbers as floats, so that 0 and 0.0 are one value of a column; text as it is."""
-    return float(value) if _is_float(value) else value
+    return float(value) if is_float(value) else value
 
 
 def _read_pre(pre: Any, column: Column) -> tuple[Any, ...]:
     """Return what a rule starts from; text holds a tuple as Python writes it, of numbers, np.inf and text."""
     if isinstance(pre, (list, tuple)):
-        values = tuple(math.inf if v == "inf" else -math.inf if v == "-inf" else v for v in pre)
+        values = tuple(pre)
     elif isinstance(pre, str):
         try:
             values = _read_node(ast.parse(pre.strip(), mode="eval").body)

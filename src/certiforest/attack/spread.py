@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack import spread_kernels as kernels
-from certiforest.attack.attacker import Attacker, split_budgets
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.budgets import split_budgets
 from certiforest.attack.columns import Column
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST

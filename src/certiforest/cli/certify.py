@@ -91,22 +91,22 @@ def certify(
     run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
     spread = SpreadFacts.of(question.ensemble, question.attacker)
     summary = summarise(run, spread)
-    if proof is not None and not run.is_interrupted:
+    if proof is not None and not run.walk.is_interrupted:
         run.walk.save_proofs(proof, run.about, replace_file=output.force)
-    if report is not None and run.n_done:
+    if report is not None and run.walk.n_done:
         output.write(report, render(run.findings(spread), report.suffix))
     if output.as_json:
         console.say_json(summary)
-    elif run.n_done:
+    elif run.walk.n_done:
         show_summary(summary)
-        if out is not None and not run.is_interrupted:
+        if out is not None and not run.walk.is_interrupted:
             console.say(f"One line per row: {out}")
-        if proof is not None and not run.is_interrupted:
+        if proof is not None and not run.walk.is_interrupted:
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
-        if report is not None and run.n_done:
+        if report is not None and run.walk.n_done:
             console.say(f"Report: {report}")
-    if run.is_interrupted:
-        written = report if run.n_done and not output.force else None
+    if run.walk.is_interrupted:
+        written = report if run.walk.n_done and not output.force else None
         for line in run.how_to_go_on(replacing=written):
             console.complain(line)
         raise typer.Exit(INTERRUPTED)

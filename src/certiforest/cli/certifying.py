@@ -41,7 +41,7 @@ from certiforest.words import cut, feature_name
 
 
 @dataclass(frozen=True)
-class Question:
+class SampleQuestion:
     """Rows in memory, and the attacker from whom a model is to protect them: for `report`, `explain`, `compare`."""
 
     model: str
@@ -183,16 +183,6 @@ class StreamRun:
     walk: Walk
     seconds: float
 
-    @property
-    def n_done(self) -> int:
-        """How many rows have a verdict."""
-        return self.walk.n_done
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether Ctrl-C came before all was found out."""
-        return self.walk.is_interrupted
-
     @cached_property
     def about(self) -> dict[str, Any]:
         """How and from what it was made; files are read through for it."""
@@ -265,11 +255,11 @@ def ask_stream(model: Path, data: DataOptions, options: CertifyingOptions, strea
     return StreamQuestion(str(model), ensemble, source, stream, first, attacker, options, streaming)
 
 
-def ask(model: Path, data: DataOptions, options: CertifyingOptions) -> Question:
+def ask_sample(model: Path, data: DataOptions, options: CertifyingOptions) -> SampleQuestion:
     """Read a model and rows, and make the attacker."""
     ensemble = _open(model, data, options)
     rows = data.source().load(ensemble, options.part)
-    return Question(str(model), ensemble, rows, _attacker(model, rows, ensemble, options, data), options)
+    return SampleQuestion(str(model), ensemble, rows, _attacker(model, rows, ensemble, options, data), options)
 
 
 def _open(model: Path, data: DataOptions, options: CertifyingOptions) -> TreeEnsemble:

@@ -13,7 +13,7 @@ from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, 
 
 if TYPE_CHECKING:
     from certiforest.attack.attacker import Attacker
-    from certiforest.cli.certifying import Question
+    from certiforest.cli.certifying import SampleQuestion
 
 N_BUDGETS = 24  # at which curves are drawn, up to three times the larger eps
 
@@ -43,7 +43,7 @@ def compare(
     output.check_page(out, [model, other, data.data])
     import numpy as np
 
-    from certiforest.cli.certifying import ask
+    from certiforest.cli.certifying import ask_sample
     from certiforest.comparison import bracket_radii, compare
     from certiforest.report.attackers import attacker_name, describe_attacker
 
@@ -52,7 +52,7 @@ def compare(
         eps=options.eps if other_eps is None else other_eps,
         norm=options.norm if other_norm is None else other_norm,
     )
-    first, second = ask(model, data, options), ask(other, data, rival)
+    first, second = ask_sample(model, data, options), ask_sample(other, data, rival)
     if first.rows.row_numbers.tolist() != second.rows.row_numbers.tolist():
         raise InputError(f"Expected both models to be certified on the same rows of {data.data}, got others.")
     questions = [first, replace(second, attacker=_in_units_of(first, second))]
@@ -79,7 +79,7 @@ def compare(
     output.show(comparison, out)
 
 
-def _in_units_of(first: Question, second: Question) -> Attacker:
+def _in_units_of(first: SampleQuestion, second: SampleQuestion) -> Attacker:
     """Return the attacker of the second, to whom eps means as much, column by column, as to that of the first."""
     import numpy as np
 

@@ -31,11 +31,11 @@ def explain(
     do, and for stable rows how the trees prove it.
     """
     output.check_page(out, [model, data.data])
-    from certiforest.cli.certifying import ask, origin_of
+    from certiforest.cli.certifying import ask_sample, origin_of
     from certiforest.explanation import explain
     from certiforest.words import counted
 
-    question = ask(model, data, options)
+    question = ask_sample(model, data, options)
     rows = question.rows
     places = (rows.row_numbers == row).nonzero()[0]
     if not places.size:

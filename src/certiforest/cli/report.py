@@ -35,9 +35,9 @@ def report(
     if not output.as_json:
         output.check_report("--out", out)
         output.check({"--out": out}, [model, data.data])
-    from certiforest.cli.certifying import ask, names_for_report
+    from certiforest.cli.certifying import ask_sample, names_for_report
 
-    question = ask(model, data, options)
+    question = ask_sample(model, data, options)
     has_radius = not question.attacker.menu_columns
     found = question.answer(radius=has_radius, witness=True, title="Certifying for the report")
     findings = gather(found, **names_for_report(question.model, question.rows))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from certiforest.certifier import Certifier
 from certiforest.cli import console
 from certiforest.data.draw import Draw
-from certiforest.data.parts import Columns, Parts
+from certiforest.data.parts import PartColumns, Parts
 from certiforest.data.sources import Sample, Stream
 from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
@@ -261,7 +261,7 @@ class Walk:
         while pending and not self.is_interrupted:
             yield finish()
 
-    def _certificates(self, columns: Columns) -> Certificates:
+    def _certificates(self, columns: PartColumns) -> Certificates:
         """Return what a part says, but for witnesses in the units of the data."""
         certifier, classes = self.certifier, self.certifier.ensemble.classes
         fields: dict[str, Any] = {name: columns[name] for name in KEPT if name in columns}
@@ -363,7 +363,7 @@ def _merged(task: Task, found: Certificates) -> Certificates:
     return replace(found, **columns)
 
 
-def columns_of(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> Columns:
+def columns_of(found: Certificates, rows: Sample, *, radius: bool, witness: bool) -> PartColumns:
     """Return one column for each fact about rows: row number, label, what `Certificates.to_frame` has.
 
     Witnesses are in the units of the data, categories as text where the file has text.

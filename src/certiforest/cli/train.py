@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,18 +40,11 @@ LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
 TRAINED_FOR = ("norm", "eps", "scale", "frozen", "direction")  # what trainers take of an attacker
 
 
-class Trainer(NamedTuple):
-    """An estimator that ``train --model`` offers; imported when chosen."""
-
-    module: str
-    name: str
-
-
-TRAINERS = {
-    "forest": Trainer("certiforest.training.forest", "LargeSpreadForestClassifier"),
-    "boosting": Trainer("certiforest.training.boosting", "LargeSpreadBoostingClassifier"),
-    "robust-boosting": Trainer("certiforest.training.robust_boosting", "RobustBoostingClassifier"),
-    "additive": Trainer("certiforest.training.additive", "LargeSpreadAdditiveClassifier"),
+TRAINERS = {  # what certiforest calls them; imported when chosen
+    "forest": "LargeSpreadForestClassifier",
+    "boosting": "LargeSpreadBoostingClassifier",
+    "robust-boosting": "RobustBoostingClassifier",
+    "additive": "LargeSpreadAdditiveClassifier",
 }
 
 
@@ -188,8 +181,7 @@ def train(
 
 def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> Any:
     """Return an estimator with parameters of ours, and those given as NAME=VALUE."""
-    trainer = TRAINERS[model]
-    estimator = getattr(import_module(trainer.module), trainer.name)()
+    estimator = getattr(import_module("certiforest"), TRAINERS[model])()
     known = estimator.get_params()
     if "method" in params and "method" not in known:
         raise InputError(f"Expected no --method with --model {model}, which has one only, got {params['method']!r}.")

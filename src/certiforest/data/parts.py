@@ -24,7 +24,7 @@ from certiforest.words import listed, setting
 
 FORMAT, FORMAT_VERSION = "certiforest parts", 1
 PARQUET = (".parquet", ".pq")
-Columns = dict[str, NDArray]
+PartColumns = dict[str, NDArray]
 
 
 class PartsError(ValueError):
@@ -34,7 +34,7 @@ class PartsError(ValueError):
 class Part(NamedTuple):
     """What is known about the rows of a block, and whether something is left to be found out."""
 
-    columns: Columns
+    columns: PartColumns
     is_open: bool
 
 
@@ -110,7 +110,7 @@ class Parts:
         path = self._path(number, is_open=True)
         return Part(_read_npz(path), is_open=True) if path.exists() else None
 
-    def write(self, number: int, columns: Columns, *, is_open: bool) -> None:
+    def write(self, number: int, columns: PartColumns, *, is_open: bool) -> None:
         """Write the columns of a part."""
         if not self.directory.exists():
             self.directory.mkdir()
@@ -136,7 +136,7 @@ class Parts:
         self.directory.rmdir()
 
 
-def _read_npz(path: Path) -> Columns:
+def _read_npz(path: Path) -> PartColumns:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
@@ -154,14 +154,14 @@ def _need_pyarrow(path: Path) -> None:
         ) from None
 
 
-def _write_parquet(file: Any, columns: Columns) -> None:
+def _write_parquet(file: Any, columns: PartColumns) -> None:
     import pyarrow
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table(columns), file)
 
 
-def _read_parquet(path: Path) -> Columns:
+def _read_parquet(path: Path) -> PartColumns:
     from pyarrow import parquet
 
     try:
@@ -173,7 +173,7 @@ def _read_parquet(path: Path) -> Columns:
     return {name: column.astype(str) if column.dtype == object else column for name, column in columns.items()}
 
 
-def _as_parquet(parts: Iterator[Columns]) -> Iterator[bytes]:
+def _as_parquet(parts: Iterator[PartColumns]) -> Iterator[bytes]:
     """Yield the bytes of a Parquet file with one row group for each part."""
     import pyarrow
     from pyarrow import parquet
@@ -215,7 +215,7 @@ class _Sink(io.RawIOBase):
         return content
 
 
-def _as_csv(parts: Iterator[Columns]) -> Iterator[str]:
+def _as_csv(parts: Iterator[PartColumns]) -> Iterator[str]:
     """Yield the lines of a CSV file, names first; what is NaN is left blank."""
     has_header = False
     for columns in parts:

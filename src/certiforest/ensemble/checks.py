@@ -13,6 +13,7 @@ from certiforest.ensemble.category_hashes import HASHES
 from certiforest.ensemble.nodes import ModelError, floats_of
 from certiforest.ensemble.numbers import is_whole, owned
 from certiforest.ensemble.scaling import Scaling
+from certiforest.ensemble.tree_kernels import NodeColumns
 from certiforest.words import shown
 
 MAX_FEATURES = 2**24  # a row of them takes 128 MB; a small file may claim any number
@@ -30,13 +31,13 @@ def check_subsets(subsets: Any) -> tuple[NDArray[np.float64], ...] | None:
 
 
 def check_values(
-    tested: NDArray,
-    subset: NDArray,
+    nodes: NodeColumns,
     subsets: Sequence[NDArray[np.float64]],
     categories: Mapping[int, Sequence[Any]],
     unseen: Mapping[int, str],
 ) -> None:
-    """Refuse sets with values that no row may have; ``tested`` and ``subset`` are columns of nodes."""
+    """Refuse sets with values that no row may have."""
+    tested, subset = nodes.feature, nodes.subset
     for feature in np.unique(tested[subset >= 0]).tolist():
         codes, word = Codes(categories.get(feature, ()), unseen.get(feature)), unseen.get(feature)
         places = np.unique(subset[(tested == feature) & (subset >= 0)])

@@ -46,7 +46,7 @@ def check_nodes(
     n_features: int,
     n_values: int,
     n_subsets: int,
-) -> kernels.Columns:
+) -> kernels.NodeColumns:
     """Return nodes in preorder; ``n_values`` and ``n_subsets`` is what leaves and splits on categories choose from.
 
     ``columns`` are feature, threshold, leaf, missing_left and subset.
@@ -87,9 +87,16 @@ def check_nodes(
             f"Expected the class index, or row of scores, of every leaf to be between 0 and {n_values - 1},"
             f" got {leaf[is_leaf].min()} to {leaf[is_leaf].max()}."
         )
-    return kernels.Columns(
+    return kernels.NodeColumns(
         feature.astype(np.int32), threshold, leaf.astype(np.int32), missing_left, subset.astype(np.int32)
     )
+
+
+def move_below(nodes: kernels.NodeColumns, blanks: NDArray[np.float64]) -> kernels.NodeColumns:
+    """Put thresholds among numbers that count as missing, (2, n_features), right below them: no number is between."""
+    low, high = blanks[:, nodes.feature]
+    is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
+    return nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
 
 
 def _flags(values: ArrayLike, name: str) -> NDArray[np.bool_]:
@@ -161,7 +168,7 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
 
 
 def cut_to_box(
-    nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
+    nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
 ) -> dict[str, NDArray]:
     """Keep the nodes, given in preorder, that rows in the box ``(low, high]`` reach, and link them.
 
@@ -183,7 +190,7 @@ def cut_to_box(
     )
     place_of_node = np.full(size, -1, np.int32)
     place_of_node[feature >= 0] = place[:-1]
-    out = kernels.Columns(
+    out = kernels.NodeColumns(
         np.empty(size, np.int32),
         np.empty(size),
         np.empty(size, np.int32),
@@ -195,7 +202,7 @@ def cut_to_box(
     size = kernels.trim(
         nodes._replace(feature=place_of_node), right, tree_start, box, np.empty(size, np.int64), out, out_box
     )
-    out = kernels.Columns(*(column[:size] for column in out))
+    out = kernels.NodeColumns(*(column[:size] for column in out))
     out = out._replace(feature=np.where(out.feature >= 0, tested[out.feature], -1).astype(np.int32))
     right, tree_start = link(out.feature)
     columns = out._asdict() | {"low": out_box.low[:size], "high": out_box.high[:size]}

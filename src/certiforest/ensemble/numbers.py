@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ def is_number(value: Any) -> bool:
     return is_whole(value) or isinstance(value, (float, np.floating))
 
 
+def is_float(value: Any) -> bool:
+    """Tell whether a value is a finite number that float64 holds."""
+    return is_number(value) and abs(value) <= sys.float_info.max and float(value) == value
+
+
 def is_whole(value: Any) -> bool:
     """Tell whether a value is an integer of Python or numpy; bool is none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -58,6 +64,17 @@ def owned(array: NDArray) -> NDArray:
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
+
+
+def are_equal(a: Any, b: Any) -> bool:
+    """Tell whether two values are of one kind and equal; arrays are by their entries, and NaN equals NaN in them."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.dtype == object:
+            return a.shape == b.shape and all(map(are_equal, a, b))
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(are_equal, a, b))
+    return type(a) is type(b) and bool(a == b)
 
 
 def exact_floats(values: Any) -> NDArray[np.float64]:

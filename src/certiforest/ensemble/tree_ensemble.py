@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -41,12 +41,13 @@ from certiforest.ensemble.checks import (
     check_values,
 )
 from certiforest.ensemble.documents import read_json, sound
-from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, cut_to_box, preorder
-from certiforest.ensemble.numbers import Immutable
+from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, cut_to_box, move_below, preorder
+from certiforest.ensemble.numbers import Immutable, are_equal
 from certiforest.ensemble.rows import Rows
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.scores import prepare_scores
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.ensemble.trees_for_rows import trees_of
 from certiforest.files import write_atomically
 
 NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
@@ -54,8 +55,6 @@ PARAMETERS = (
     *NODES, "subsets", "categories", "unseen", "required", "blanks", "n_features", "classes", "feature_names",
     "scaling", "scores", "base", "training",
 )  # fmt: skip
-MOST_SETTLED = 2**22  # nodes of trees that are kept for rows: 50 MB
-LONGEST_STRIDE = 8  # steps a row takes down a tree before asking whether it has arrived
 
 
 class TreeEnsemble(Immutable):
@@ -197,18 +196,15 @@ class TreeEnsemble(Immutable):
         n_values = len(labels) if table is None else len(table)
         columns = feature, threshold, leaf, missing_left, subset
         nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
-        if self.subsets is not None:
-            check_values(nodes.feature, nodes.subset, self.subsets, self.categories or {}, self.unseen)
-        if self.blanks is not None:  # no number is inside, so that thresholds may stand right below
-            low, high = self.blank_bounds[:, nodes.feature]
-            is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
-            nodes = nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
+        check_values(nodes, self.subsets or (), self.categories or {}, self.unseen)
+        if self.blanks is not None:
+            nodes = move_below(nodes, self.blank_bounds)
         self._trim(nodes, -np.inf, LARGEST, may_miss=missing_left is not None)
         if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
     def _trim(
-        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
+        self, nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
     ) -> None:
         columns: dict[str, Any] = cut_to_box(nodes, low, high, may_miss=may_miss)
         if may_miss is False:
@@ -216,31 +212,7 @@ class TreeEnsemble(Immutable):
         if self.subsets is None:
             columns["subset"] = None
         self._set(**columns)
-        self._set(trees=self._as_trees())
-
-    def _as_trees(self) -> kernels.Trees:
-        is_leaf = self.feature < 0
-        depth = np.maximum.reduceat(self.node_depth, self.tree_start[:-1])
-        return kernels.Trees(
-            feature=np.where(is_leaf, 0, self.feature).astype(np.int32),
-            threshold=np.where(is_leaf, np.nan, self.threshold),
-            right=np.where(is_leaf, np.arange(self.n_nodes), self.right).astype(np.int32),
-            leaf=self.leaf,
-            above=self._next(self.threshold),
-            first=self._next(self.low),
-            high=self.high,
-            tree_start=self.tree_start,
-            stride=np.clip(depth, 1, LONGEST_STRIDE),
-            aside=self._as_aside(),
-        )
-
-    def _next(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the next number above a value of the feature that each node tests, of those that are not missing."""
-        following = np.nextafter(value, np.inf)
-        if self.blanks is None:
-            return following
-        low, high = self.blank_bounds[:, self.feature]
-        return np.where(following == low, np.nextafter(high, np.inf), following)
+        self._set(trees=trees_of(self))
 
     @cached_property
     def kept(self) -> dict[str, Any]:
@@ -254,17 +226,6 @@ class TreeEnsemble(Immutable):
         for feature, pair in (self.blanks or {}).items():
             bounds[:, feature] = pair
         return bounds
-
-    def _as_aside(self) -> kernels.Aside | None:
-        if self.missing_left is None and self.subset is None:
-            return None
-        sets = self.subsets or ()
-        return kernels.Aside(
-            missing_left=np.zeros(self.n_nodes, bool) if self.missing_left is None else self.missing_left,
-            subset=np.full(self.n_nodes, -1, np.int32) if self.subset is None else self.subset,
-            start=np.cumsum([0, *map(len, sets)]),
-            value=np.concatenate([np.empty(0), *sets]),
-        )
 
     @classmethod
     def from_trees(cls, trees: Iterable[Nodes], **parameters: Any) -> TreeEnsemble:
@@ -299,20 +260,19 @@ class TreeEnsemble(Immutable):
                 start = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
                 high = np.where((first <= high) & (high <= last) & (low < first), np.nextafter(first, -np.inf), high)
                 low = start
-            return self._with_nodes(self._columns(), np.nextafter(low, -np.inf), high)
+            return self._with_nodes(self.nodes, np.nextafter(low, -np.inf), high)
 
-    def _columns(self) -> kernels.Columns:
-        aside = self._as_aside()
-        if aside is None:
-            aside = kernels.Aside(
-                np.zeros(self.n_nodes, bool), np.full(self.n_nodes, -1, np.int32), *([np.empty(0)] * 2)
-            )
-        return kernels.Columns(self.feature, self.threshold, self.leaf, aside.missing_left, aside.subset)
+    @property
+    def nodes(self) -> kernels.NodeColumns:
+        """All columns of the nodes, also those that were not given."""
+        missing_left = np.zeros(self.n_nodes, bool) if self.missing_left is None else self.missing_left
+        subset = np.full(self.n_nodes, -1, np.int32) if self.subset is None else self.subset
+        return kernels.NodeColumns(self.feature, self.threshold, self.leaf, missing_left, subset)
 
     def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
         """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
         threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
-        return self._with_nodes(self._columns()._replace(threshold=threshold), -np.inf, LARGEST)
+        return self._with_nodes(self.nodes._replace(threshold=threshold), -np.inf, LARGEST)
 
     @cached_property
     def without_idle_splits(self) -> TreeEnsemble:
@@ -327,19 +287,19 @@ class TreeEnsemble(Immutable):
         parent = np.full(self.n_nodes, -1)
         parent[split + 1] = parent[self.right[split]] = split
         keep = (parent < 0) | (agreed[parent] < 0)
-        nodes = self._columns()._replace(feature=np.where(agreed < 0, self.feature, -1), leaf=agreed)
-        return self._with_nodes(kernels.Columns(*(column[keep] for column in nodes)), -np.inf, LARGEST)
+        nodes = self.nodes._replace(feature=np.where(agreed < 0, self.feature, -1), leaf=agreed)
+        return self._with_nodes(kernels.NodeColumns(*(column[keep] for column in nodes)), -np.inf, LARGEST)
 
     @cached_property
     def of_numbers(self) -> TreeEnsemble:
         """The ensemble that says the same of rows in which nothing is missing, and has no place for others."""
         if self.blanks is not None:
             raise ModelError("Expected a model of numbers, got one in which some numbers count as missing.")
-        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=False)
+        return self._with_nodes(self.nodes, -np.inf, LARGEST, may_miss=False)
 
     def never_missing(self, features: NDArray[np.bool_]) -> TreeEnsemble:
         """Return the ensemble that says the same of rows in which these features, a mask, are not missing."""
-        return self._with_nodes(self._columns(), -np.inf, LARGEST, may_miss=~features)
+        return self._with_nodes(self.nodes, -np.inf, LARGEST, may_miss=~features)
 
     def with_columns(
         self,
@@ -358,14 +318,8 @@ class TreeEnsemble(Immutable):
 
     def with_leaves(self, leaves: list[int], **changes: Any) -> TreeEnsemble:
         """Return the ensemble with more trees, of a single leaf each, and other values for parameters of the class."""
-        none: dict[str, Any] = {
-            "feature": -1,
-            "threshold": 0.0,
-            "leaf": np.array(leaves, np.int64),
-            "missing_left": False,
-            "subset": -1,
-        }
-        for name, value in none.items():
+        more: tuple[Any, ...] = -1, 0.0, np.array(leaves, np.int64), False, -1
+        for name, value in zip(NODES, more, strict=True):
             if getattr(self, name) is not None:
                 changes[name] = np.append(getattr(self, name), np.broadcast_to(value, len(leaves)))
         return self.replace(**changes)
@@ -384,10 +338,10 @@ class TreeEnsemble(Immutable):
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
         self._set(**state)
-        self._set(trees=self._as_trees())
+        self._set(trees=trees_of(self))
 
     def _with_nodes(
-        self, nodes: kernels.Columns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True
+        self, nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True
     ) -> TreeEnsemble:
         other = object.__new__(type(self))
         other._set(**{name: getattr(self, name) for name in PARAMETERS if name not in NODES})
@@ -439,14 +393,13 @@ class TreeEnsemble(Immutable):
         return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
 
     def category_values(self, feature: int) -> NDArray[np.float64]:
-        """Return the values that a category may have: those listed, or else those in sets, and one in none of them."""
+        """Return the values of a category that can be told apart: those listed, or else those in sets, in order."""
         known = (self.categories or {}).get(feature)
         if known:
             return np.array(known if are_numbers(known) else range(len(known)), np.float64)
         subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
         sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
-        values = np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
-        return np.append(values[values == np.floor(values)], np.floor(values.max(initial=-1.0)) + 1)
+        return np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
 
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
@@ -523,53 +476,10 @@ class TreeEnsemble(Immutable):
     def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
         """Return the trees without what rows of numbers have no need of."""
         trees = self.trees
-        if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
-            return trees
+        with np.errstate(over="ignore", invalid="ignore"):
+            if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
+                return trees
         return trees._replace(aside=None)
-
-    def settled(
-        self,
-        trees: kernels.Trees,
-        X: NDArray[np.float64],
-        free: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-    ) -> Iterator[tuple[slice, kernels.Trees]]:
-        """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
-
-        Parameters
-        ----------
-        trees : Trees
-            Those of this ensemble.
-        X : ndarray of float64, shape (n, n_features)
-        free : pair of ndarray of bool, shape (n_features,) each, optional
-            Where an attacker can change the category, and where it can blank or fill. With any of the latter, every
-            row has trees of its own.
-
-        Yields
-        ------
-        slice, Trees
-            No split of which depends on a value that is missing or a category: see `tree_kernels.Trees`.
-        """
-        is_missing = np.isnan(X) if trees.aside is not None else None
-        if is_missing is None or not (is_missing.any() or len(self.categorical) or free is not None):
-            yield slice(None), trees._replace(aside=None)
-            return
-        may_change, may_blank = (np.zeros(self.n_features, bool),) * 2 if free is None else free
-        pattern = np.column_stack([is_missing, np.nan_to_num(X if may_blank.any() else X[:, self.categorical])])
-        starts = np.flatnonzero(np.append(True, (pattern[1:] != pattern[:-1]).any(axis=1)))
-        known: dict[bytes, kernels.Trees] = {}
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(X)], strict=True):
-            key = pattern[start].tobytes()
-            if key not in known:
-                if (len(known) + 1) * self.n_nodes > MOST_SETTLED:
-                    known.clear()
-                made = trees._replace(threshold=trees.threshold.copy(), right=trees.right.copy(), aside=None)
-                if free is not None:
-                    made = made._replace(feature=trees.feature.copy(), above=trees.above.copy())
-                kernels.settle(
-                    trees, X[start], may_change, may_blank, made.threshold, made.right, made.feature, made.above
-                )
-                known[key] = made
-            yield slice(start, end), known[key]
 
     def predict(self, X: Any) -> NDArray:
         """Return the predicted label of each row, shape (n,).
@@ -663,23 +573,7 @@ class TreeEnsemble(Immutable):
         """Two ensembles are equal iff they have the same nodes, scores, classes, features and scaling."""
         if not isinstance(other, TreeEnsemble):
             return NotImplemented
-        return (
-            self.n_features == other.n_features
-            and self.feature_names == other.feature_names
-            and self.scaling == other.scaling
-            and np.array_equal(self.classes, other.classes)
-            and np.array_equal(self.feature, other.feature)
-            and np.array_equal(self.threshold, other.threshold, equal_nan=True)
-            and _are_equal(self.missing_left, other.missing_left)
-            and _are_equal(self.subset, other.subset)
-            and self.blanks == other.blanks
-            and (self.categories, self.unseen, self.required) == (other.categories, other.unseen, other.required)
-            and len(self.subsets or ()) == len(other.subsets or ())
-            and all(map(np.array_equal, self.subsets or (), other.subsets or ()))
-            and np.array_equal(self.leaf, other.leaf)
-            and _are_equal(self.scores, other.scores)
-            and _are_equal(self.base, other.base)
-        )
+        return all(are_equal(getattr(self, name), getattr(other, name)) for name in PARAMETERS if name != "training")
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -688,7 +582,3 @@ class TreeEnsemble(Immutable):
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
             f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
         )
-
-
-def _are_equal(a: NDArray | None, b: NDArray | None) -> bool:
-    return (a is None) == (b is None) and (a is None or np.array_equal(a, b))  # type: ignore[arg-type]

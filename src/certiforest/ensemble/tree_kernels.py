@@ -60,7 +60,7 @@ class Trees(NamedTuple):
     aside: Aside | None
 
 
-class Columns(NamedTuple):
+class NodeColumns(NamedTuple):
     """Nodes in preorder, column by column."""
 
     feature: ndarray

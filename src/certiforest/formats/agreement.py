@@ -81,7 +81,9 @@ def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) 
     for f in {*ensemble.categorical.tolist(), *(ensemble.categories or {})}:
         rows[:, f] = rng.choice(_values(ensemble, f), n_rows)
     for f, pair in (ensemble.blanks or {}).items():
-        rows[:, f] = np.where(rng.random(n_rows) < 0.1, rng.choice(pair, n_rows), rows[:, f])
+        ends = (np.ceil(pair[0]), np.floor(pair[1])) if f in ensemble.categorical else pair  # categories are whole
+        if ends[0] <= ends[1]:
+            rows[:, f] = np.where(rng.random(n_rows) < 0.1, rng.choice(ends, n_rows), rows[:, f])
     if ensemble.missing_left is not None:
         tested = np.setdiff1d(ensemble.feature[ensemble.feature >= 0], ensemble.required).astype(np.int64)
         share = rng.choice([0.0, 0.1, 0.5], n_rows)

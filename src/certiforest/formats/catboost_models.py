@@ -22,7 +22,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.category_hashes import HASHES, text_of
 from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
 from certiforest.formats.float32_rows import deployed_thresholds, singles
-from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds, unfitted
 from certiforest.formats.score_table import ScoreTable
 from certiforest.words import shown
 
@@ -47,7 +47,7 @@ def content_of_catboost(model: Any) -> bytes:
     if not isinstance(model, (catboost.CatBoostClassifier, catboost.CatBoostRegressor)):
         raise ModelError(f"Expected a CatBoostClassifier or CatBoostRegressor, got {name}.")
     if not model.is_fitted():
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
+        raise unfitted(model)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         try:

@@ -33,7 +33,7 @@ from certiforest.formats.lightgbm_models import (
     open_lightgbm,
     parse_lightgbm,
 )
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
 from certiforest.formats.xgboost_models import (
     UBJSON_OBJECT,
@@ -176,7 +176,7 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
     if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
         return _open_own(model)
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
-        raise ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
+        raise unfitted(model)
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
         " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost, or a pipeline,"
@@ -237,12 +237,14 @@ def _state_of(model: Any, content: str | bytes | list[np.ndarray]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return plain values, and arrays and lists of them, as what `repr` writes in full; None for all others."""
+    """Return plain values, and arrays, lists and mappings of them, as `repr` writes in full; None for all others."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.dtype.str, value.shape, value.tolist()
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
-    if isinstance(value, list):
+    if isinstance(value, dict):
+        return [(_plain(key), _plain(entry)) for key, entry in value.items()]
+    if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
     return value if isinstance(value, PLAIN) else None
 

@@ -20,7 +20,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.numbers import NUMBER
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, of_one_kind
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, check_fitted, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 from certiforest.words import shown
 
@@ -50,13 +50,9 @@ def content_of_lightgbm(model: Any) -> str:
     """Return all that decides what a fitted ``LGBMClassifier`` or ``Booster`` predicts, as text."""
     import lightgbm
 
-    name = type(model).__name__
     if isinstance(model, lightgbm.Booster):
         return model.model_to_string()
-    if not isinstance(model, (lightgbm.LGBMClassifier, lightgbm.LGBMRegressor)):
-        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
-    if not model.__sklearn_is_fitted__():
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
+    check_fitted(model, lightgbm.LGBMClassifier, lightgbm.LGBMRegressor)
     return model.booster_.model_to_string()
 
 

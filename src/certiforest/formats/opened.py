@@ -23,6 +23,19 @@ LOGISTIC_SLACK = 2.0**-50  # a probability made of a sum in float64: exp, an add
 Function = Callable[[NDArray[np.float64]], Any]
 
 
+def unfitted(model: Any) -> ModelError:
+    """Return the error of a model that has learned nothing yet."""
+    return ModelError(f"Expected a fitted model, got an unfitted {type(model).__name__}; call fit first.")
+
+
+def check_fitted(model: Any, *kinds: Any) -> None:
+    """Refuse an estimator that is none of some kinds, or not fitted."""
+    if not isinstance(model, kinds):
+        raise ModelError(f"Expected a classifier or a regressor, got {type(model).__name__}.")
+    if not model.__sklearn_is_fitted__():
+        raise unfitted(model)
+
+
 class Opened(NamedTuple):
     """A translated model, and the model's own functions of rows, with which the translation is compared."""
 

@@ -31,7 +31,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.asked_rows import asker
 from certiforest.formats.float32_rows import deployed_thresholds
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.score_table import ScoreTable
 
 TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
@@ -49,13 +49,17 @@ def is_sklearn_model(model: Any) -> bool:
     return isinstance(model, (*FORESTS, *BOOSTED, *HISTOGRAM, *TREES))
 
 
-def content_of_sklearn(model: Any) -> list[NDArray]:
-    """Return the arrays that decide what a fitted classifier predicts, but for the plain attributes that it has."""
-    name = type(model).__name__
+def refuse_unfitted(model: Any) -> None:
+    """Refuse an estimator of scikit-learn that has learned nothing yet."""
     try:
         check_is_fitted(model)
     except ValueError:
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
+        raise unfitted(model) from None
+
+
+def content_of_sklearn(model: Any) -> list[NDArray]:
+    """Return the arrays that decide what a fitted classifier predicts, but for the plain attributes that it has."""
+    refuse_unfitted(model)
     if isinstance(model, HISTOGRAM):
         parts = [p for round_ in model._predictors for p in round_]
         arrays = [array for p in parts for array in (p.nodes, p.raw_left_cat_bitsets)]

@@ -22,7 +22,6 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Tune
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.categories import are_numbers
@@ -30,7 +29,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.asked_rows import asker
 from certiforest.formats.opened import Opened
 from certiforest.formats.pipelines import fold, last_left
-from certiforest.formats.sklearn_models import takes_missing
+from certiforest.formats.sklearn_models import refuse_unfitted, takes_missing
 from certiforest.formats.steps import Steps
 from certiforest.formats.xgboost_models import is_xgboost_model
 
@@ -66,10 +65,7 @@ def parts_of(model: Any) -> list[Any]:
             raise ModelError(f"Expected a sum or vote of trees, got {name}, {what}.")
     if isinstance(model, SEARCH) and not model.refit:
         raise ModelError(f"Expected a {name} with its best model, got refit=False; fit with refit=True.")
-    try:
-        check_is_fitted(model)
-    except ValueError:
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.") from None
+    refuse_unfitted(model)
     if isinstance(model, SEARCH):
         return [model.best_estimator_]
     if isinstance(model, Pipeline):
@@ -200,7 +196,9 @@ def _open_mean(model: Any, enter: Enter) -> Opened:
             )
         table = np.eye(ensemble.n_classes) if ensemble.scores is None else ensemble.scores
         scores = np.zeros((len(table), len(classes)))
-        scores[:, _encoded(ensemble, classes)] = table * (weight / ensemble.n_trees)
+        # Models inside learn the numbers of classes; of some of them, where their rows had no others.
+        learned = slice(None) if ensemble.n_classes == len(classes) else [int(label) for label in ensemble.classes]
+        scores[:, learned] = table * (weight / ensemble.n_trees)
         members.append((ensemble, np.asarray(places), scores))
     ensemble = _joined(members, classes, n_features, getattr(model, "feature_names_in_", None))
     ask, total = asker({}, _names_of(model)), float(np.sum(weights))
@@ -228,19 +226,11 @@ def _open_weighted(model: Any, enter: Enter) -> Opened:
         voted = np.full((n, n), -weight / (n - 1))
         np.fill_diagonal(voted, weight)
         ensemble = enter(part, needs_probability=False).ensemble
-        scores = voted[_encoded(ensemble, classes)]
+        scores = voted[np.searchsorted(classes, ensemble.classes)]
         members.append((ensemble, np.arange(model.n_features_in_), scores[:, 1:] if n == 2 else scores))
     ensemble = _joined(members, classes, model.n_features_in_, getattr(model, "feature_names_in_", None))
     ask, total = asker({}, _names_of(model)), weights.sum() / (2 if n == 2 else 1)
     return Opened(ensemble, "AdaBoostClassifier", raw=lambda rows: model.decision_function(ask(rows)) * total)
-
-
-def _encoded(ensemble: TreeEnsemble, classes: NDArray) -> list[int]:
-    """Return which classes of a wrapper those of a model inside are, which learned their numbers or themselves."""
-    labels, known = ensemble.classes.tolist(), classes.tolist()
-    if all(label in known for label in labels):
-        return [known.index(label) for label in labels]
-    return [int(label) for label in labels]
 
 
 def _joined(

@@ -20,7 +20,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
 from certiforest.ensemble.numbers import NUMBER, is_number
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
-from certiforest.formats.opened import Opened, log_odds, of_one_kind
+from certiforest.formats.opened import Opened, check_fitted, log_odds, of_one_kind
 from certiforest.formats.score_table import ScoreTable
 from certiforest.formats.ubjson import read_ubjson
 from certiforest.words import listed, shown
@@ -49,13 +49,9 @@ def content_of_xgboost(model: Any) -> bytes:
     """Return all that decides what a fitted ``XGBClassifier`` or ``Booster`` predicts, as UBJSON."""
     import xgboost
 
-    name = type(model).__name__
     if isinstance(model, xgboost.Booster):
         return bytes(model.save_raw("ubj"))
-    if not isinstance(model, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
-        raise ModelError(f"Expected a classifier or a regressor, got {name}.")
-    if not model.__sklearn_is_fitted__():
-        raise ModelError(f"Expected a fitted model, got an unfitted {name}; call fit first.")
+    check_fitted(model, xgboost.XGBClassifier, xgboost.XGBRegressor)
     if not is_number(model.missing) or math.isinf(model.missing):
         raise ModelError(f"Expected missing to be NaN or a finite number, got missing={model.missing!r}.")
     return bytes(model.get_booster().save_raw("ubj"))

@@ -10,7 +10,7 @@ from certiforest.compiled import kernel
 from certiforest.training.worst_loss_kernels import weigh_rivals
 
 
-class Cells(NamedTuple):
+class FeatureCells(NamedTuple):
     """The thresholds that cut each feature into cells, and how far the attacker moves it.
 
     Cell ``k`` of feature ``f`` is ``(threshold[f, k - 1], threshold[f, k]]``; cell ``n_cells[f]`` is that of missing

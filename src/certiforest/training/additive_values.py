@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import additive_kernels as kernels
-from certiforest.training.additive_kernels import Batch, Cells
+from certiforest.training.additive_kernels import Batch, FeatureCells
 from certiforest.training.leaves_in_reach import total_budget
 from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
 
@@ -33,7 +33,7 @@ class AdditiveModel(NamedTuple):
 
     Attributes
     ----------
-    cells : Cells
+    cells : FeatureCells
         Where they step.
     value : ndarray of float64, shape (n_features, max_cells + 1, n_classes)
         What each cell adds to the sum of each class: nothing for a feature that was never missing, and is.
@@ -47,7 +47,7 @@ class AdditiveModel(NamedTuple):
         Mean worst-case loss in each epoch.
     """
 
-    cells: Cells
+    cells: FeatureCells
     value: NDArray[np.float64]
     varies: NDArray[np.bool_]
     has_missing: bool
@@ -93,7 +93,9 @@ def balanced_tree(feature: int, thresholds: NDArray[np.float64], has_missing: bo
     return Nodes(left, right, np.where(is_leaf, -1, feature), threshold, leaf, np.isnan(threshold))
 
 
-def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int, is_held: NDArray[np.bool_]) -> Cells:
+def cut_features(
+    X: NDArray[np.float64], attacker: Attacker, max_cells: int, is_held: NDArray[np.bool_]
+) -> FeatureCells:
     """Cut each feature into at most so many cells, half of them by equal widths and half by equal numbers of rows."""
     n_features, n_wide = X.shape[1], max_cells // 2
     shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
@@ -113,7 +115,7 @@ def cut_features(X: NDArray[np.float64], attacker: Attacker, max_cells: int, is_
     reach = np.full((2, n_features), np.inf) if attacker.norm == 0 else attacker.eps * unit
     reach[~attacker.may_move(n_features)] = -1.0
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
-    return Cells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker), is_held)
+    return FeatureCells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker), is_held)
 
 
 def fit_additive(

@@ -26,6 +26,8 @@ class Bins(NamedTuple):
     low, high : ndarray of float64, shape (n_features, max_bins)
         Smallest and largest training value in each bin; ``inf`` beyond the last bin of a feature. A threshold
         ``v`` with ``high[f, k] <= v < low[f, k + 1]`` parts bins up to ``k`` from the others.
+    centre : ndarray of float64, shape (n_features, max_bins)
+        The value that stands for all values of a bin when rows in reach of a threshold are counted.
     n_bins : ndarray of int32, shape (n_features,)
         Number of bins of each feature, 0 if all its values are missing.
     has_missing : ndarray of bool, shape (n_features,)
@@ -35,6 +37,7 @@ class Bins(NamedTuple):
     code: NDArray
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    centre: NDArray[np.float64]
     n_bins: NDArray[np.int32]
     has_missing: NDArray[np.bool_]
 
@@ -76,7 +79,9 @@ def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
             n_bins[feature] = len(first)
             low[feature, : len(first)], high[feature, : len(last)] = first, last
             code[feature] = np.searchsorted(last, values)
-    return Bins(code, low, high, n_bins, has_missing)
+    with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
+        centre = low + (high - low) / 2
+    return Bins(code, low, high, centre, n_bins, has_missing)
 
 
 def _cut(ordered: NDArray[np.float64], max_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

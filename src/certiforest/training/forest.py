@@ -203,26 +203,26 @@ class LargeSpreadForestClassifier(RobustClassifier):
     def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
         """Train by the chosen method and set ``n_iter_``."""
         X, y_index, weight = rows
+        given = X, y_index, self.classes_, weight, attacker
+        common: dict[str, Any] = {
+            "is_held": self._is_held,
+            "feature_names": self._names,
+            "n_estimators": self.n_estimators,
+            "random_state": random_state,
+            "n_jobs": self.n_jobs,
+            "progress": self._report_progress,
+        }
         if self.method == "grow":
             self.n_iter_ = min(self.n_rounds, self.n_estimators)
             return grow_forest(
-                X,
-                y_index,
-                self.classes_,
-                weight,
-                attacker,
-                is_held=self._is_held,
-                feature_names=self._names,
-                n_estimators=self.n_estimators,
+                *given,
+                **common,
                 max_depth=self.max_depth,
                 max_features=self._count_features(X.shape[1]),
                 min_samples_leaf=count_share(self.min_samples_leaf, len(X)),
                 bootstrap=self.bootstrap,
                 n_rounds=self.n_rounds,
                 focus=self.focus,
-                random_state=random_state,
-                n_jobs=self.n_jobs,
-                progress=self._report_progress,
             )
         self._check_partitions(X.shape[1], attacker)
         forest_params: dict[str, Any] = {
@@ -233,14 +233,8 @@ class LargeSpreadForestClassifier(RobustClassifier):
         if self._weighs_subsamples:
             forest_params["class_weight"] = self.class_weight
         ensemble, n_rounds = train_pruned_forest(
-            X,
-            y_index,
-            self.classes_,
-            weight,
-            attacker,
-            is_held=self._is_held,
-            feature_names=self._names,
-            n_estimators=self.n_estimators,
+            *given,
+            **common,
             max_iter=self.max_iter,
             pool_factor=self.pool_factor,
             shift_range=(float(self.shift_range[0]), float(self.shift_range[1])),
@@ -248,9 +242,6 @@ class LargeSpreadForestClassifier(RobustClassifier):
             n_orders=self.n_orders,
             relabel=self.relabel,
             forest_params=forest_params,
-            random_state=random_state,
-            n_jobs=self.n_jobs,
-            progress=self._report_progress,
         )
         self.n_iter_ = max(1, n_rounds)
         if ensemble.n_trees < self.n_estimators:

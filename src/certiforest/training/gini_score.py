@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.training import grower_kernels as kernels
-from certiforest.training.grower import Found, Frontier, GrowthData
-from certiforest.training.split_kernels import mark_worse_sides, search_gini
+from certiforest.training.grower import Chosen, Entries, Found, Frontier, GrowthData
+from certiforest.training.split_kernels import GiniRule, mark_worse_sides, search_gini
 
 
 class GiniScore:
@@ -34,46 +34,34 @@ class GiniScore:
         is_held: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
-        self.n_classes = n_classes
-        self.min_samples_leaf = min_samples_leaf
-        self.moves_by_class = moves_by_class
-        self.is_held = np.zeros(n_classes, bool) if is_held is None else is_held
+        is_held = np.zeros(n_classes, bool) if is_held is None else is_held
+        self._rule = GiniRule(self.class_index, min_samples_leaf, moves_by_class, is_held)
 
     def totals(self, frontier: Frontier) -> NDArray[np.float64]:
         """Return the weight of each class in each node, shape (n_nodes, n_classes)."""
-        weights = np.zeros((len(frontier.node), self.n_classes))
-        kernels.sum_class_weights(frontier.row, frontier.weight, frontier.start, self.class_index, weights)
+        weights = np.zeros((len(frontier.node), len(self._rule.is_held)))
+        kernels.sum_class_weights(frontier, self.class_index, weights)
         return weights
 
     def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
         """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
-        is_small = np.diff(frontier.start) < 2 * self.min_samples_leaf
+        is_small = np.diff(frontier.start) < 2 * self._rule.min_samples_leaf
         return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
 
     def search(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
-        block: slice, out: Found,
-    ) -> None:  # fmt: skip
-        """Search the entries of a block."""
-        search_gini(
-            data.bins, data.centre, data.reach, data.ledger.claims,
-            frontier.row, frontier.weight, frontier.start, frontier.tree, totals, self.class_index,
-            node, feature, block.start, block.stop, self.min_samples_leaf, self.moves_by_class,
-            self.is_held, out,
-        )  # fmt: skip
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], entries: Entries, out: Found
+    ) -> None:
+        """Search the best open split of each entry."""
+        search_gini(data.bins, data.reach, data.ledger.claims, frontier, totals, self._rule, entries, out)
 
     def near_sides(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
-        threshold: NDArray, missing_side: NDArray[np.int8],
-    ) -> NDArray[np.int8]:  # fmt: skip
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], chosen: Chosen
+    ) -> NDArray[np.int8]:
         """Send near rows to both sides, or those of each class to the side that suits it less; held ones stay."""
-        if not self.moves_by_class:
-            side = np.where(self.is_held, kernels.OWN, kernels.BOTH).astype(np.int8)
-            return np.tile(side, (len(split), 1))
-        goes_left = np.empty((len(split), self.n_classes), np.bool_)
-        mark_worse_sides(
-            data.bins.code, data.centre, data.reach, frontier.row, frontier.weight, frontier.start,
-            self.class_index, split, feature, threshold, missing_side, totals, self.is_held, goes_left,
-        )  # fmt: skip
+        is_held, n_splits = self._rule.is_held, len(chosen.node)
+        if not self._rule.moves_by_class:
+            return np.tile(np.where(is_held, kernels.OWN, kernels.BOTH).astype(np.int8), (n_splits, 1))
+        goes_left = np.empty((n_splits, len(is_held)), np.bool_)
+        mark_worse_sides(data.bins, data.reach, frontier, totals, self._rule, chosen, goes_left)
         side = np.where(goes_left, kernels.LEFT, kernels.RIGHT)
-        return np.where(self.is_held, kernels.OWN, side).astype(np.int8)
+        return np.where(is_held, kernels.OWN, side).astype(np.int8)

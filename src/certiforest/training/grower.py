@@ -59,29 +59,24 @@ class GrowthData(NamedTuple):
     Attributes
     ----------
     bins : Bins
-    centre : ndarray of float64, shape (n_features, max_bins)
-        The value that stands for all values of a bin when rows in reach of a threshold are counted.
     reach : ndarray of float64, shape (2, n_features)
         How far the attacker can move each feature, down and up.
     ledger : ThresholdLedger
     """
 
     bins: Bins
-    centre: NDArray[np.float64]
     reach: NDArray[np.float64]
     ledger: ThresholdLedger
 
     @classmethod
     def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> GrowthData:
         """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely."""
-        bins, n_features = bin_features(X), X.shape[1]
-        with np.errstate(invalid="ignore"):  # inf - inf beyond the last bin
-            centre = bins.low + (bins.high - bins.low) / 2
+        n_features = X.shape[1]
         reach = as_box(attacker).eps * attacker.scales(n_features)
         reach[~attacker.may_move(n_features)] = 0.0
         if not closes:
             attacker = Attacker(frozen=np.ones(n_features, bool))
-        return cls(bins, centre, reach, ThresholdLedger(attacker, n_features))
+        return cls(bin_features(X), reach, ThresholdLedger(attacker, n_features))
 
 
 class Discount(NamedTuple):
@@ -97,6 +92,22 @@ class Discount(NamedTuple):
 
     factor: NDArray[np.float64]
     least_gain: float
+
+
+class Entries(NamedTuple):
+    """Pairs of a node of a level and a feature on which a split is to be searched, (n_entries,) each."""
+
+    node: NDArray[np.int64]
+    feature: NDArray[np.int32]
+
+
+class Chosen(NamedTuple):
+    """The nodes of a level that split, and how, (n_splits,) each; see `Found`."""
+
+    node: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    missing_side: NDArray[np.int8]
 
 
 class Found(NamedTuple):
@@ -140,15 +151,13 @@ class SplitScore(Protocol):
         """Return what each node says as a leaf, and whether it need not be split further; (n_nodes,) each."""
 
     def search(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], node: NDArray, feature: NDArray,
-        block: slice, out: Found,
-    ) -> None:  # fmt: skip
-        """Write the best open split of each entry (node, feature) of a block of entries."""
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], entries: Entries, out: Found
+    ) -> None:
+        """Write the best open split of each entry."""
 
     def near_sides(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], split: NDArray, feature: NDArray,
-        threshold: NDArray, missing_side: NDArray[np.int8],
-    ) -> NDArray[np.int8]:  # fmt: skip
+        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], chosen: Chosen
+    ) -> NDArray[np.int8]:
         """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
 
         `LEFT`, `RIGHT`, `BOTH` or, where they are not moved, `OWN` of `grower_kernels`.
@@ -261,7 +270,9 @@ def grow_trees(
             best = Found.of(len(leaf))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
-                _split_nodes(data, frontier, chunk, order, max_features, search, discount, feature, best)
+                # Nodes to which the features drawn first offer nothing look at all the others.
+                for drawn in (order[:, :max_features], order[:, max_features:]):
+                    _split_nodes(data, frontier, chunk, drawn, search, discount, feature, best)
             split = np.flatnonzero(feature >= 0)
             left, right = np.full((2, len(leaf)), -1)
             left[split] = n_nodes + 2 * np.arange(len(split))
@@ -274,7 +285,8 @@ def grow_trees(
             if len(split) == 0:
                 return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
             children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            frontier = _route(data, frontier, totals, score, split, feature[split], best.at(split), children)
+            chosen = Chosen(split, feature[split], best.threshold[split], best.missing_side[split])
+            frontier = _route(data, frontier, totals, score, chosen, children)
             weight_left, weight_right = (
                 np.diff(np.append(0.0, frontier.weight.cumsum())[frontier.start]).reshape(-1, 2).T
             )
@@ -284,43 +296,43 @@ def grow_trees(
 
 
 def _split_nodes(
-    data: GrowthData, frontier: Frontier, nodes: NDArray, order: NDArray, max_features: int,
-    search: Callable[[NDArray, NDArray], Found], discount: Discount | None, out_feature: NDArray, out: Found,
+    data: GrowthData, frontier: Frontier, nodes: NDArray, drawn: NDArray,
+    search: Callable[[Entries], Found], discount: Discount | None, out_feature: NDArray, out: Found,
 ) -> None:  # fmt: skip
-    """Choose and claim the splits of some nodes of a level; nodes without one keep feature -1."""
-    # Nodes to which the features drawn first offer nothing look at all the others.
-    for drawn in (order[:, :max_features], order[:, max_features:]):
-        is_pending = out_feature[nodes] < 0
-        pending, feature = nodes[is_pending], drawn[is_pending]
-        found = Found.of(feature.shape)
-        asked = feature >= 0
-        while asked.any():
-            line, _ = np.nonzero(asked)
-            found.put(asked, search(pending[line], feature[asked]))
-            tree, threshold, gain = frontier.tree[pending], found.threshold, found.gain
-            if discount is not None:
-                kernels.discount_new(data.ledger.claims, tree, feature, threshold, asked, *discount, gain)
-            choice = np.full(len(pending), kernels.NOT_YET)
-            while (choice == kernels.NOT_YET).any():
-                data.ledger.reserve(1)
-                kernels.claim_best(data.ledger.claims, tree, feature, threshold, gain, choice)
-            won = np.flatnonzero(choice >= 0)
-            out_feature[pending[won]] = feature[won, choice[won]]
-            out.put(pending[won], found.at((won, choice[won])))
-            again = choice == kernels.ASK_AGAIN
-            pending, feature, found = pending[again], feature[again], found.at(again)
-            asked = np.isnan(found.gain)
+    """Choose and claim splits on drawn features, for nodes of a level without one; some may keep feature -1."""
+    is_pending = out_feature[nodes] < 0
+    pending, feature = nodes[is_pending], drawn[is_pending]
+    found = Found.of(feature.shape)
+    asked = feature >= 0
+    while asked.any():
+        line, _ = np.nonzero(asked)
+        found.put(asked, search(Entries(pending[line], feature[asked])))
+        tree, threshold, gain = frontier.tree[pending], found.threshold, found.gain
+        if discount is not None:
+            kernels.discount_new(data.ledger.claims, tree, feature, threshold, asked, *discount, gain)
+        choice = np.full(len(pending), kernels.NOT_YET)
+        while (choice == kernels.NOT_YET).any():
+            data.ledger.reserve(1)
+            kernels.claim_best(data.ledger.claims, tree, feature, threshold, gain, choice)
+        won = np.flatnonzero(choice >= 0)
+        out_feature[pending[won]] = feature[won, choice[won]]
+        out.put(pending[won], found.at((won, choice[won])))
+        again = choice == kernels.ASK_AGAIN
+        pending, feature, found = pending[again], feature[again], found.at(again)
+        asked = np.isnan(found.gain)
 
 
 def _search(
-    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor,
-    node: NDArray, feature: NDArray,
-) -> Found:  # fmt: skip
-    """Return the best splits of entries (node, feature), searched in threads."""
-    found = Found.of(len(node))
-    blocks = [slice(i, min(i + ENTRIES_PER_TASK, len(node))) for i in range(0, len(node), ENTRIES_PER_TASK)]
-    search = functools.partial(score.search, data, frontier, totals, node, feature)
-    list(pool.map(lambda block: search(block, found), blocks))
+    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor, entries: Entries
+) -> Found:
+    """Return the best splits of entries, searched in threads."""
+    (node, feature), found = entries, Found.of(len(entries.node))
+
+    def search(start: int) -> None:
+        block = slice(start, start + ENTRIES_PER_TASK)
+        score.search(data, frontier, totals, Entries(node[block], feature[block]), found.at(block))
+
+    list(pool.map(search, range(0, len(node), ENTRIES_PER_TASK)))
     return found
 
 
@@ -334,21 +346,15 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
 
 
 def _route(
-    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, split: NDArray, feature: NDArray,
-    best: Found, children: NDArray,
-) -> Frontier:  # fmt: skip
+    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, chosen: Chosen, children: NDArray
+) -> Frontier:
     """Return the children of the nodes that split as the next level."""
-    n_rows = 2 * int(np.diff(frontier.start)[split].sum())
-    row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
-    start = np.empty(2 * len(split) + 1, np.int64)
-    _, threshold, missing_side = best
-    near_side = score.near_sides(data, frontier, totals, split, feature, threshold, missing_side)
-    kernels.route(
-        data.bins.code, data.centre, data.reach, frontier.row, frontier.weight, frontier.start,
-        score.class_index, split, feature, threshold, near_side, missing_side, row, weight, start,
-    )  # fmt: skip
-    tree = np.repeat(frontier.tree[split], 2)
-    return Frontier(children, tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy())
+    n_rows = 2 * int(np.diff(frontier.start)[chosen.node].sum())
+    tree, start = np.repeat(frontier.tree[chosen.node], 2), np.empty(len(children) + 1, np.int64)
+    level = Frontier(children, tree, start, np.empty(n_rows, np.uint32), np.empty(n_rows))
+    near_side = score.near_sides(data, frontier, totals, chosen)
+    kernels.route(data.bins, data.reach, frontier, score.class_index, chosen, near_side, level)
+    return level._replace(row=level.row[: start[-1]].copy(), weight=level.weight[: start[-1]].copy())
 
 
 def _chunks(values: NDArray, size: int) -> Iterator[NDArray]:

@@ -62,16 +62,16 @@ def discount_new(claims, tree, feature, threshold, asked, factor, least_gain, ga
 
 
 @kernel
-def route(
-    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, near_side, missing_side,
-    out_row, out_weight, out_start,
-):  # fmt: skip
-    """Write the rows of the left and right child of each node, one child after the other.
+def route(bins, reach, frontier, class_index, chosen, near_side, out):
+    """Write the rows of the left and right child of each chosen node, one child after the other, to a `Frontier`.
 
     ``reach`` (2, n_features) is how far a value may be moved, down and up. A row that can be moved across the threshold
     goes where ``near_side[j, c]`` sends its class: `LEFT`, `RIGHT`, `BOTH` or, if the class is not attacked, `OWN`. A
     row whose value is missing goes to ``missing_side[j]``.
     """
+    code, centre, row, weight, node_start = bins.code, bins.centre, frontier.row, frontier.weight, frontier.start
+    node, feature, threshold, missing_side = chosen
+    out_row, out_weight, out_start = out.row, out.weight, out.start
     end = 0
     out_start[0] = 0
     for j in range(node.shape[0]):
@@ -94,8 +94,8 @@ def route(
 
 
 @kernel
-def sum_class_weights(row, weight, node_start, class_index, out):
+def sum_class_weights(frontier, class_index, out):
     """Add up the weight of each class in each node, ``out`` of shape (n_nodes, n_classes)."""
     for node in range(out.shape[0]):
-        for i in range(node_start[node], node_start[node + 1]):
-            out[node, class_index[row[i]]] += weight[i]
+        for i in range(frontier.start[node], frontier.start[node + 1]):
+            out[node, class_index[frontier.row[i]]] += frontier.weight[i]

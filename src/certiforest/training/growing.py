@@ -68,20 +68,10 @@ def grow_forest(
     attacker : Attacker
     is_held : ndarray of bool, shape (n_classes,), optional
         The classes whose rows are not attacked.
-    n_estimators : int
-        Number of trees.
-    max_depth : int or None
-        Largest number of splits on a path; None for no limit.
+    n_estimators, max_depth, min_samples_leaf, bootstrap, n_rounds, focus
+        As in `LargeSpreadForestClassifier`; ``min_samples_leaf`` is a number of rows.
     max_features : int
         Features that a node looks at first; all others only if these offer nothing.
-    min_samples_leaf : int
-        Rows that each side of a split must have.
-    bootstrap : bool
-        Whether each tree sees a bootstrap sample of the rows.
-    n_rounds : int
-        Number of rounds in which the trees grow, at most one per tree.
-    focus : float
-        How strongly later rounds turn to the rows that are in danger; 0 makes all rows count alike.
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; the result does not depend on it.

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.budgets import Budgets
 from certiforest.training import leaves_in_reach_kernels as kernels
 from certiforest.training.leaves_in_reach_kernels import Reach, Reached, Splits
 
@@ -71,10 +72,8 @@ class LeavesInReach:
 def _reach(attacker: Attacker, n_features: int) -> Reach:
     budgets = attacker.budgets(n_features)
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
-    if norm == 0:
-        budgets = Budgets.of(np.where(budgets.high < 0, -1.0, math.inf))
     if not attacker.can_move:
-        budgets = Budgets.of(np.full((2, n_features), -1.0))
+        budgets = Budgets.without_limits(np.zeros((2, n_features), bool))
     budget = math.inf if norm == -1 else total_budget(attacker)
     # Norm 0 counts moves, whatever their size.
     unit = np.ones((2, n_features)) if norm == 0 else attacker.scales(n_features)

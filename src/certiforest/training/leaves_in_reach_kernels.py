@@ -27,7 +27,7 @@ class Splits(NamedTuple):
 class Reach(NamedTuple):
     """How far one attacker moves rows: each feature for itself, and all of them together."""
 
-    budgets: tuple  # see certiforest.attack.attacker.Budgets
+    budgets: tuple  # see certiforest.attack.budgets.Budgets
     unit: np.ndarray  # (2, n_features) float64, of moves down and up
     norm: int  # -1 for L-inf, whose moves cost nothing
     budget: float  # what all moves together may cost, as a sum of powers

@@ -105,8 +105,9 @@ def prune_forest(
     """
     pool = _list_thresholds(forest)
     n_features = len(value_range[0])
-    budgets = closing_distances(attacker, n_features)
+    distances = closing_distances(attacker, n_features)
     step = attacker.eps * attacker.scale_of(n_features)
+    pushing = kernels.Pushing(distances, step, *value_range, shift_range)
 
     # Kept thresholds live in one row of slots per feature, long enough for the whole pool.
     kept_start = np.concatenate(([0], np.cumsum(np.bincount(pool.feature, minlength=n_features))))
@@ -134,10 +135,9 @@ def prune_forest(
             slots = slice(kept_start[f], kept_start[f] + n_kept[f])
             kept_value[slots] = np.sort(value[kept[slots]])
         trees.append(tree)
-        kernels.mark_overlapping_groups(
-            pool.group_start, pool.group_feature, pool.value, kept_value, kept_start, n_kept, has_changed,
-            *budgets, is_overlapping,
-        )  # fmt: skip
+        groups = kernels.Groups(pool.group_start, pool.group_feature, pool.value)
+        kept_thresholds = kernels.Kept(kept_start, n_kept, kept_value)
+        kernels.mark_overlapping_groups(groups, kept_thresholds, has_changed, distances, is_overlapping)
 
     def fit_in(tree: int) -> int:
         """Push apart what overlaps with ``tree`` and keep it; return the rounds taken, -1 on failure."""
@@ -152,10 +152,7 @@ def prune_forest(
         segment_start = np.cumsum([0, *map(len, segments)])
         rank[pool.of_tree(tree)] = len(trees)
         pushed = value[members]
-        n_rounds = kernels.push_apart(
-            segment_start, features, rank[members], *budgets, step, *value_range, *shift_range, max_iter,
-            generator, pushed,
-        )  # fmt: skip
+        n_rounds = kernels.push_apart(segment_start, features, rank[members], pushing, max_iter, generator, pushed)
         if n_rounds >= 0:
             value[members] = pushed
             keep(tree, features)

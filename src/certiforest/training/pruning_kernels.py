@@ -9,31 +9,51 @@ and the thresholds of one feature form a *segment*::
     tree         0  0  1  2 |   0  2 |  0  1  2
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy import ndarray
 
 from certiforest.attack.rounding_kernels import is_within
 from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 
-@kernel
-def mark_overlapping_groups(
-    group_start,
-    group_feature,
-    value,
-    kept_value,
-    kept_start,
-    n_kept,
-    has_changed,
-    budget_high,
-    budget_low,
-    out,
-):
-    """Tell which groups have a threshold within budget of a kept one; only groups on features that changed.
+class Groups(NamedTuple):
+    """Thresholds of one tree on one feature: those of group ``g`` are ``value[start[g]:start[g + 1]]``."""
 
-    A group holds the thresholds of one tree on one feature: ``value[group_start[g]:group_start[g + 1]]``.
-    Kept thresholds on feature ``f`` are ``kept_value[kept_start[f]:][:n_kept[f]]``, sorted.
+    start: ndarray
+    feature: ndarray
+    value: ndarray
+
+
+class Kept(NamedTuple):
+    """Thresholds of trees that are kept: those on feature ``f`` are ``value[start[f]:][:n_kept[f]]``, sorted."""
+
+    start: ndarray
+    n_kept: ndarray
+    value: ndarray
+
+
+class Pushing(NamedTuple):
+    """How thresholds on each feature are pushed apart, (n_features,) each.
+
+    Those within ``distances`` (see `certiforest.attack.spread.Distances`) are moved by ``step`` times a draw from the
+    range ``shifts``, and never out of ``lowest`` to ``highest``.
     """
+
+    distances: tuple
+    step: ndarray
+    lowest: ndarray
+    highest: ndarray
+    shifts: tuple
+
+
+@kernel
+def mark_overlapping_groups(groups, kept_thresholds, has_changed, distances, out):
+    """Tell which groups have a threshold too close to a kept one; only groups on features that changed."""
+    group_start, group_feature, value = groups
+    kept_start, n_kept, kept_value = kept_thresholds
     for g in range(group_feature.shape[0]):
         f = group_feature[g]
         if not has_changed[f]:
@@ -42,8 +62,8 @@ def mark_overlapping_groups(
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (above < kept.shape[0] and is_within(kept[above], value[i], budget_high[f], budget_low[f])) or (
-                above > 0 and is_within(value[i], kept[above - 1], budget_high[f], budget_low[f])
+            if (above < kept.shape[0] and is_within(kept[above], value[i], distances.high[f], distances.low[f])) or (
+                above > 0 and is_within(value[i], kept[above - 1], distances.high[f], distances.low[f])
             ):
                 out[g] = True
                 break
@@ -77,28 +97,16 @@ def has_overlap(value, tree, high, low):
 
 
 @kernel
-def push_segment(
-    value,
-    tree,
-    high,
-    low,
-    step,
-    lowest,
-    highest,
-    first_shift,
-    last_shift,
-    generator,
-    next_stranger,
-    has_moved,
-    out,
-):
-    """Push overlapping pairs apart by one draw each: the lower down, the upper up. Sorted by value.
+def push_segment(value, tree, f, pushing, generator, out):
+    """Push overlapping pairs on feature ``f`` apart by one draw each: the lower down, the upper up. Sorted by value.
 
-    All moves start from ``value``, so each threshold moves once, for the first pair that can move it, and
-    never out of ``[lowest, highest]``. Pairs come by their lower, then their upper threshold. ``out`` enters
-    as a copy of ``value``.
+    All moves start from ``value``, so each threshold moves once, for the first pair that can move it. Pairs come by
+    their lower, then their upper threshold. ``out`` enters as a copy of ``value``.
     """
+    high, low, (first_shift, last_shift) = pushing.distances.high[f], pushing.distances.low[f], pushing.shifts
+    step, lowest, highest = pushing.step[f], pushing.lowest[f], pushing.highest[f]
     size = value.shape[0]
+    next_stranger, has_moved = np.empty(size, np.int64), np.empty(size, np.bool_)
     # Jumping over the rest of the own tree's thresholds keeps the work proportional to the pairs found.
     for i in range(size - 1, -1, -1):
         has_moved[i] = False
@@ -123,19 +131,13 @@ def push_segment(
 
 
 @kernel
-def push_apart(
-    segment_start, segment_feature, tree, budget_high, budget_low, step, lowest, highest,
-    first_shift, last_shift, max_iter, generator, value,
-):  # fmt: skip
+def push_apart(segment_start, segment_feature, tree, pushing, max_iter, generator, value):
     """Push overlapping thresholds apart in rounds; return how many it took, -1 if some overlap still.
 
     A round goes through the segments; one without overlaps is done. Equal thresholds count as sorted by the
     order in which their trees joined. ``value`` is changed in place and means nothing if this fails.
     """
-    longest = 0
-    for s in range(segment_feature.shape[0]):
-        longest = max(longest, segment_start[s + 1] - segment_start[s])
-    next_stranger, has_moved = np.empty(longest, np.int64), np.empty(longest, np.bool_)
+    distances = pushing.distances
     active = np.arange(segment_feature.shape[0])
     n_active = active.shape[0]
     for n_rounds in range(max_iter + 1):
@@ -144,15 +146,12 @@ def push_apart(
             f, here = segment_feature[s], slice(segment_start[s], segment_start[s + 1])
             order = np.argsort(value[here], kind="mergesort")
             sorted_value, sorted_tree = value[here][order], tree[here][order]
-            if not has_overlap(sorted_value, sorted_tree, budget_high[f], budget_low[f]):
+            if not has_overlap(sorted_value, sorted_tree, distances.high[f], distances.low[f]):
                 continue
             if n_rounds == max_iter:
                 return -1
             pushed = sorted_value.copy()
-            push_segment(
-                sorted_value, sorted_tree, budget_high[f], budget_low[f], step[f], lowest[f], highest[f],
-                first_shift, last_shift, generator, next_stranger, has_moved, pushed,
-            )  # fmt: skip
+            push_segment(sorted_value, sorted_tree, f, pushing, generator, pushed)
             value[here][order] = pushed
             active[n_left] = s
             n_left += 1

@@ -120,6 +120,15 @@ def worst_purity_by_class(before, after, whole):
     return (unsplit + left * right * squares) / total
 
 
+class GiniRule(NamedTuple):
+    """What is the same for all nodes of a training: see `certiforest.training.gini_score.GiniScore`."""
+
+    class_index: np.ndarray  # (n_rows,) uint8 or wider
+    min_samples_leaf: int
+    moves_by_class: bool
+    is_held: np.ndarray  # (n_classes,) bool
+
+
 class Held(NamedTuple):
     """The classes whose rows nobody moves, and room for sums in which they stay."""
 
@@ -181,11 +190,11 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
 
 
 @kernel
-def mark_worse_sides(
-    code, centre, reach, row, weight, node_start, class_index, node, feature, threshold, missing_side, whole,
-    is_held, out_goes_left,
-):  # fmt: skip
+def mark_worse_sides(bins, reach, frontier, whole, rule, chosen, out_goes_left):
     """Write for each split and class whether near rows of the class are moved left; see `worst_purity_by_class`."""
+    code, centre, row, weight, node_start = bins.code, bins.centre, frontier.row, frontier.weight, frontier.start
+    class_index, is_held = rule.class_index, rule.is_held
+    node, feature, threshold, missing_side = chosen
     n_classes = whole.shape[1]
     before, after = np.empty(n_classes), np.empty(n_classes)
     for j in range(node.shape[0]):
@@ -206,13 +215,13 @@ def mark_worse_sides(
 
 
 @kernel
-def fill_histograms(code, row, weight, class_index, start, stop, feature, n_features, histogram):
+def fill_histograms(code, row, weight, class_index, start, stop, feature, histogram):
     """Add the rows of a node to the histograms of up to four features, by class, with the number of rows last.
 
     Most rows of many features fall into one bin, and adding to one number again and again waits for each sum before
     the next. Four features side by side wait at the same time.
     """
-    n_classes = histogram.shape[2] - 1
+    n_features, n_classes = feature.shape[0], histogram.shape[2] - 1
     if n_features == 4:
         code_0, code_1, code_2, code_3 = code[feature[0]], code[feature[1]], code[feature[2]], code[feature[3]]
         histogram_0, histogram_1, histogram_2, histogram_3 = histogram
@@ -238,18 +247,16 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, n_feat
 
 
 @kernel
-def search_gini(
-    bins, centre, reach, claims,
-    row, weight, node_start, node_tree, node_class_weight, class_index,
-    entry_node, entry_feature, first_entry, last_entry, min_samples_leaf, moves_by_class, is_held,
-    out,
-):  # fmt: skip
+def search_gini(bins, reach, claims, frontier, node_class_weight, rule, entries, out):
     """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
 
-    These are first_entry:last_entry. A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of
-    the node misses the feature. Rows of classes that are held, ``is_held`` (n_classes,), are not moved.
+    A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of the node misses the feature. Rows
+    of classes that are held are not moved.
     """
-    low, high, n_bins = bins.low, bins.high, bins.n_bins
+    low, high, centre, n_bins = bins.low, bins.high, bins.centre, bins.n_bins
+    row, weight, node_start, node_tree = frontier.row, frontier.weight, frontier.start, frontier.tree
+    class_index, min_samples_leaf, moves_by_class, is_held = rule
+    entry_node, entry_feature = entries
     max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
     histogram = np.zeros((4, max_bins, n_classes + 1))
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
@@ -257,7 +264,7 @@ def search_gini(
     value, summed = np.empty(max_bins), np.zeros((max_bins + 1, n_classes))
     scratch, lost = np.empty(n_classes), np.empty(n_classes)
     held = Held(is_held.any(), is_held, np.empty(n_classes), np.empty(n_classes))
-    entry = first_entry
+    entry, last_entry = 0, entry_node.shape[0]
     while entry < last_entry:
         node = entry_node[entry]
         n_entries = 1
@@ -265,7 +272,7 @@ def search_gini(
             n_entries += 1
         start, stop = node_start[node], node_start[node + 1]
         features = entry_feature[entry : entry + n_entries]
-        fill_histograms(bins.code, row, weight, class_index, start, stop, features, n_entries, histogram)
+        fill_histograms(bins.code, row, weight, class_index, start, stop, features, histogram)
         whole = node_class_weight[node]
         total = whole.sum()
         unsplit = purity(whole, whole, 1.0)

@@ -24,7 +24,7 @@ class Claims(NamedTuple):
     value: np.ndarray  # (n_features, capacity) float64
     tree: np.ndarray  # (n_features, capacity) int32
     n_claims: np.ndarray  # (n_features,) int32
-    distance_high: np.ndarray  # (n_features,) float64: see certiforest.attack.attacker.Budgets
+    distance_high: np.ndarray  # (n_features,) float64: see certiforest.attack.budgets.Budgets
     distance_low: np.ndarray  # (n_features,) float64
 
 

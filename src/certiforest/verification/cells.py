@@ -45,25 +45,23 @@ class Local:
         ensemble, ranks = prepared.ensemble, prepared.ranks
         self.prepared, self.x, self.attacker = prepared, x, attacker
         allowance = prepared.allowance if attacker is prepared.attacker else prepared.allowance_of(attacker)
-        is_box = attacker.norm == math.inf or not attacker.can_move
-        norm, limit = (-1, math.inf) if is_box else (int(attacker.norm), allowance.limit + allowance.slack)
+        budgets, unit, norm, limit, slack = allowance
         ((_, trees, (row,)),) = prepared.runs(x[None], attacker)
         leaf, turn_start, turn, first_leaf = leaves_kernels.list_leaves_of_row(
-            trees, row, allowance.budgets, allowance.unit, norm, limit
+            trees, row, budgets, unit, norm, limit + slack
         )
-        unit = allowance.unit
         if attacker.norm == 0:  # what a budget allows at most, however large: every feature
             unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
         self._values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
         self._menus = prepared.menus(x, attacker)
-        self.cells = kernels.list_cells(self._values, turn, ranks, allowance.budgets, unit, norm, self._menus, cut_of)
+        self.cells = kernels.list_cells(self._values, turn, ranks, budgets, unit, norm, self._menus, cut_of)
         variable_of = np.empty(len(self._values), np.int64)
         self.leaves = leaves_kernels.list_conditions(
             leaf, turn_start, turn, first_leaf, ranks, cut_of, self.cells, variable_of
         )
         self.fixed = leaf[first_leaf[:-1][np.diff(first_leaf) == 1]]
-        self.budget = 0 if is_box else BUDGET
-        if allowance.slack == math.inf:
+        self.budget = 0 if norm == -1 else BUDGET
+        if slack == math.inf:
             self._price_exactly()
 
     def row(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:

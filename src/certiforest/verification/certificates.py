@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.numbers import are_equal
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import counted, feature_name, finite_or_none
@@ -135,7 +136,7 @@ class Certificates(Tallied):
         if not isinstance(other, Certificates):
             return NotImplemented
         names = [field.name for field in fields(self) if field.compare]
-        return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
+        return all(are_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -186,7 +187,7 @@ class Certificates(Tallied):
         """Put certificates of several tables together: of one model, against one attacker, with the same fields."""
         first, *others = parts = list(parts)  # an empty list cannot say what it is about
         for other in others:
-            if not all(_equal(getattr(first, name), getattr(other, name)) for name in COMMON):
+            if not all(are_equal(getattr(first, name), getattr(other, name)) for name in COMMON):
                 raise ValueError("Expected certificates of one model and one attacker, got several.")
             if set(first._columns) != set(other._columns):
                 found = sorted(set(first._columns) ^ set(other._columns))
@@ -339,11 +340,3 @@ def _versions() -> dict[str, str]:
 
     libraries = {name: version(name) for name in ("numpy", "numba")}
     return {"certiforest": __version__, **libraries, "python": platform.python_version()}
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return type(a) is type(b) and bool(a == b)
-    if a.dtype == object:
-        return a.shape == b.shape and all(map(_equal, a, b))
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -66,12 +66,11 @@ class FirstLook:
 
 
 def _setting(prepared: Prepared) -> LookSetting | None:
-    allowance, norm = prepared.allowance, prepared.attacker.norm
-    is_plain = prepared.ensemble.n_classes == 2 and norm > 0 and allowance.slack < math.inf
+    allowance = prepared.allowance
+    is_plain = prepared.ensemble.n_classes == 2 and prepared.attacker.norm > 0 and allowance.slack < math.inf
     if not is_plain or prepared.has_menus:
         return None
-    limits = (-1, math.inf) if prepared.is_box else (int(norm), allowance.limit + allowance.slack)
     worths, needs = zip(*(prepared.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
     menus = prepared.menus(np.empty(0), prepared.attacker)
     worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if prepared.is_box else BUDGET
-    return LookSetting(allowance.budgets, allowance.unit, *limits, prepared.ranks, menus, worth, need, budget)
+    return LookSetting(allowance, prepared.ranks, menus, worth, need, budget)

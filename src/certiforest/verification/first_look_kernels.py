@@ -18,15 +18,12 @@ from certiforest.verification.tables_kernels import Contest, new_tables
 class LookSetting(NamedTuple):
     """What is the same for all rows: how far the attacker comes, and what leaves are worth to the other class.
 
-    ``budgets``, ``unit``, ``norm`` and ``limit`` are those of `list_local_leaves`; ``ranks`` and ``menus``, which are
-    empty, those of `list_cells`. ``worth`` (2, n_values) is what the values of leaves are worth to the other class if a
-    class is predicted, rounded up, and ``need`` (2,) what all trees must add up to.
+    ``allowance`` is an `Allowance`; ``ranks`` and ``menus``, which are empty, are those of `list_cells`. ``worth`` (2,
+    n_values) is what the values of leaves are worth to the other class if a class is predicted, rounded up, and
+    ``need`` (2,) what all trees must add up to.
     """
 
-    budgets: tuple
-    unit: ndarray
-    norm: int
-    limit: float
+    allowance: tuple
     ranks: Ranks
     menus: Menus
     worth: ndarray
@@ -37,12 +34,12 @@ class LookSetting(NamedTuple):
 @kernel
 def look_at_rows(trees, X, prediction, setting, most_sweeps, out_status, out_row):
     """Write what `examine_box` says about all cells of each row, and the row that it suggests as an attack."""
-    budgets, unit, norm, limit, ranks = setting.budgets, setting.unit, setting.norm, setting.limit, setting.ranks
+    (budgets, unit, norm, limit, slack), ranks = setting.allowance, setting.ranks
     room, variable_of = new_room(trees), np.empty(X.shape[1], np.int64)
     cut_of = np.empty(ranks.feature.shape[0], np.int64)
     for row in range(X.shape[0]):
         x, worth, need = X[row], setting.worth[prediction[row]], setting.need[prediction[row]]
-        leaf, turn_start, turn, first_leaf, room = list_local_leaves(trees, x, budgets, unit, norm, limit, room)
+        leaf, turn_start, turn, first_leaf, room = list_local_leaves(trees, x, budgets, unit, norm, limit + slack, room)
         for t in range(first_leaf.shape[0] - 1):
             if first_leaf[t + 1] == first_leaf[t] + 1:
                 need -= worth[trees.leaf[leaf[first_leaf[t]]]]

@@ -5,42 +5,24 @@ The method stands in `knapsack_kernels`. It finds what there is, given enough ti
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from certiforest.verification import knapsack_kernels as kernels
 from certiforest.verification.clock import Clock, OutOfTime
+from certiforest.verification.knapsack_kernels import Fronts, Goal, HullSteps, Purchases
 
 FEWEST_STATES, MOST_STATES = 2**12, 2**22
 
 
-class Fronts(NamedTuple):
-    """What trees offer: leaves of front ``k`` are ``start[k]:start[k + 1]``, costs and gains rising from above zero."""
-
-    cost: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    start: NDArray[np.int64]
-
-
-def can_buy(fronts: Fronts, limit: float, need: float, cost_slack: float, gain_slack: float, clock: Clock) -> bool:
-    """Tell whether some leaves gain ``need`` or more and cost ``limit`` or less.
-
-    Parameters
-    ----------
-    fronts : Fronts
-    limit, need : float
-        Sums are compared with them as they are; slack only keeps rounding from dropping purchases too early.
-    cost_slack, gain_slack : float
-        Bounds on rounding errors of costs and gains.
-    clock : Clock
+def can_buy(fronts: Fronts, goal: Goal, clock: Clock) -> bool:
+    """Tell whether some leaves, one per front at most, reach a goal.
 
     Raises
     ------
     OutOfTime
         If it would take longer, or more memory, than it was given.
     """
+    limit, need = goal.limit, goal.need
     if need <= 0:
         return True
     n_fronts, n_leaves = len(fronts.start) - 1, len(fronts.cost)
@@ -48,36 +30,30 @@ def can_buy(fronts: Fronts, limit: float, need: float, cost_slack: float, gain_s
         return False
     # Fronts that can gain most come first; steps along their hulls, most gain per cost first.
     turn = np.argsort(-fronts.gain[fronts.start[1:] - 1], kind="stable")
-    step_cost, step_gain = np.empty(n_leaves), np.empty(n_leaves)
-    step_front, scratch = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    n_steps = kernels.list_steps(*fronts, scratch, step_cost, step_gain, step_front)
-    order = kernels.sort_steps(step_cost[:n_steps], step_gain[:n_steps])
-    if kernels.buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit, need) >= need:
+    steps = HullSteps(np.empty(n_leaves), np.empty(n_leaves), np.empty(n_leaves, np.int64))
+    n_steps = kernels.list_steps(fronts, np.empty(n_leaves, np.int64), steps)
+    order = kernels.sort_steps(steps.cost[:n_steps], steps.gain[:n_steps])
+    if kernels.buy_greedily(steps, order, n_fronts, limit, need) >= need:
         return True
     position_of = np.empty(n_fronts, np.int64)
     position_of[turn] = np.arange(n_fronts)
-    steps = step_cost[order], step_gain[order], position_of[step_front[order]]
-    cost, gain = np.zeros(FEWEST_STATES), np.zeros(FEWEST_STATES)
+    steps = HullSteps(steps.cost[order], steps.gain[order], position_of[steps.front[order]])
+    states = Purchases(np.zeros(FEWEST_STATES), np.zeros(FEWEST_STATES))
     first, last = 0, 1
-    rest_cost, rest_gain = np.zeros(n_steps + 1), np.zeros(n_steps + 1)
-    place = np.empty(int(np.diff(fronts.start).max()) + 1, np.int64)
+    rest = Purchases(np.zeros(n_steps + 1), np.zeros(n_steps + 1))
     for position, front in enumerate(turn.tolist()):
-        n_rest = kernels.add_steps(*steps, position, rest_cost, rest_gain)
-        leaves = int(fronts.start[front]), int(fronts.start[front + 1])
+        n_rest = kernels.add_steps(steps, position, rest)
         while True:
-            end = kernels.extend_states(
-                cost, gain, first, last, fronts.cost, fronts.gain, *leaves,
-                rest_cost, rest_gain, n_rest, limit, need, cost_slack, gain_slack, place,
-            )  # fmt: skip
+            end = kernels.extend_states(states, first, last, fronts, front, rest, n_rest, goal)
             clock.check()
             if end >= 0:
                 break
-            if 2 * len(cost) > MOST_STATES:
+            if 2 * len(states.cost) > MOST_STATES:
                 raise OutOfTime
-            cost, gain = np.concatenate([cost, cost]), np.concatenate([gain, gain])
+            states = Purchases(*(np.concatenate([column, column]) for column in states))
         first, last = last, end
         if last == first:
             return False
-        if gain[last - 1] >= need:
+        if states.gain[last - 1] >= need:
             return True
     return False

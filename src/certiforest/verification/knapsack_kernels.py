@@ -13,10 +13,48 @@ of the fronts, the most gain per cost first::
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from certiforest.compiled import kernel
+
+
+class Fronts(NamedTuple):
+    """What trees offer: leaves of front ``k`` are ``start[k]:start[k + 1]``, costs and gains rising from above zero."""
+
+    cost: ndarray
+    gain: ndarray
+    start: ndarray
+
+
+class HullSteps(NamedTuple):
+    """Steps along the upper hulls of fronts: what each costs and gains more than the one before, and its front."""
+
+    cost: ndarray
+    gain: ndarray
+    front: ndarray
+
+
+class Purchases(NamedTuple):
+    """What purchases cost and gain in all."""
+
+    cost: ndarray
+    gain: ndarray
+
+
+class Goal(NamedTuple):
+    """What a purchase is to gain, ``need`` or more, and what it may cost, ``limit`` or less.
+
+    Sums are compared with these as they are; the slacks bound rounding errors of costs and gains, and only keep
+    purchases from being dropped too early.
+    """
+
+    limit: float
+    need: float
+    cost_slack: float
+    gain_slack: float
 
 
 @kernel
@@ -42,39 +80,39 @@ def keep_hull(cost, gain, first, last, out):
 
 
 @kernel
-def add_steps(step_cost, step_gain, step_front, front, out_cost, out_gain):
+def add_steps(steps, front, out):
     """Add up, in the order given, the steps of the fronts after ``front``; return how many there are.
 
-    ``out_cost[k]`` and ``out_gain[k]`` receive the sums of the first ``k`` of them.
+    Entry ``k`` of ``out``, which are `Purchases`, receives the sums of the first ``k`` of them.
     """
     n = 0
-    for k in range(step_cost.shape[0]):
-        if step_front[k] > front:
-            out_cost[n + 1] = out_cost[n] + step_cost[k]
-            out_gain[n + 1] = out_gain[n] + step_gain[k]
+    for k in range(steps.cost.shape[0]):
+        if steps.front[k] > front:
+            out.cost[n + 1] = out.cost[n] + steps.cost[k]
+            out.gain[n + 1] = out.gain[n] + steps.gain[k]
             n += 1
     return n
 
 
 @kernel
-def extend_states(
-    cost, gain, first, last, leaf_cost, leaf_gain, leaf_first, leaf_last,
-    rest_cost, rest_gain, n_rest, limit, need, cost_slack, gain_slack, place,
-):  # fmt: skip
+def extend_states(states, first, last, fronts, front, rest, n_rest, goal):
     """Let each state ``first .. last - 1`` buy one leaf of the next front or none; append what is worth keeping.
 
     States stand in order of cost, and so of gain. A state is kept if no other one has more gain for its cost, and if
-    its gain can still reach ``need`` within ``limit``: with what ``rest_cost`` and ``rest_gain`` (see `add_steps`) say
-    about the ``n_rest`` steps of the fronts to come. Slacks make up for rounding. The first state that reaches ``need``
-    is the last one kept. ``place`` needs an entry per leaf of the front and one more.
+    its gain can still reach what is needed within the limit: with what ``rest`` (see `add_steps`) says about the
+    ``n_rest`` steps of the fronts to come. The first state that reaches the goal is the last one kept.
 
     Return the end of the new states, which begin at ``last``; -1 if there is no room.
     """
-    n_lists = leaf_last - leaf_first + 1  # without a leaf, and with each: that many sorted lists are merged
+    (cost, gain), (rest_cost, rest_gain), (limit, need, cost_slack, gain_slack) = states, rest, goal
+    leaf_first = fronts.start[front]
+    # Without a leaf, and with each: that many sorted lists are merged.
+    n_lists = fronts.start[front + 1] - leaf_first + 1
+    place = np.empty(n_lists, np.int64)
     for k in range(n_lists):
         place[k] = first
     end = last
-    rest = n_rest
+    n_paid = n_rest
     top = gain[first]
     while True:
         best = -1
@@ -84,7 +122,7 @@ def extend_states(
                 continue
             c, g = cost[place[k]], gain[place[k]]
             if k > 0:
-                c, g = c + leaf_cost[leaf_first + k - 1], g + leaf_gain[leaf_first + k - 1]
+                c, g = c + fronts.cost[leaf_first + k - 1], g + fronts.gain[leaf_first + k - 1]
             if best < 0 or c < best_cost or (c == best_cost and g > best_gain):
                 best, best_cost, best_gain = k, c, g
         if best < 0 or best_cost > limit:
@@ -93,15 +131,15 @@ def extend_states(
         if end > last and best_gain <= top:
             continue
         budget = limit - best_cost + cost_slack
-        while rest > 0 and rest_cost[rest] > budget:
-            rest -= 1
-        missing = need - best_gain - rest_gain[rest] - gain_slack
+        while n_paid > 0 and rest_cost[n_paid] > budget:
+            n_paid -= 1
+        missing = need - best_gain - rest_gain[n_paid] - gain_slack
         if missing > 0:
-            if rest == n_rest:
+            if n_paid == n_rest:
                 continue
             # the part of the next step that is needed, against the part that can be paid
-            needed = missing * (rest_cost[rest + 1] - rest_cost[rest])
-            if needed > (budget - rest_cost[rest]) * (rest_gain[rest + 1] - rest_gain[rest]):
+            needed = missing * (rest_cost[n_paid + 1] - rest_cost[n_paid])
+            if needed > (budget - rest_cost[n_paid]) * (rest_gain[n_paid + 1] - rest_gain[n_paid]):
                 continue
         if end == cost.shape[0]:
             return -1
@@ -113,17 +151,18 @@ def extend_states(
 
 
 @kernel
-def list_steps(cost, gain, front_start, scratch, out_cost, out_gain, out_front):
+def list_steps(fronts, scratch, out):
     """Write the steps along the upper hull of each front; return how many there are."""
+    cost, gain, start = fronts
     n = 0
-    for front in range(front_start.shape[0] - 1):
-        size = keep_hull(cost, gain, front_start[front], front_start[front + 1], scratch)
+    for front in range(start.shape[0] - 1):
+        size = keep_hull(cost, gain, start[front], start[front + 1], scratch)
         last_cost = last_gain = 0.0
         for k in range(size):
             corner = scratch[k]
-            out_cost[n] = cost[corner] - last_cost
-            out_gain[n] = gain[corner] - last_gain
-            out_front[n] = front
+            out.cost[n] = cost[corner] - last_cost
+            out.gain[n] = gain[corner] - last_gain
+            out.front[n] = front
             last_cost, last_gain = cost[corner], gain[corner]
             n += 1
     return n
@@ -139,29 +178,29 @@ def sort_steps(step_cost, step_gain):
 
 
 @kernel
-def most_gain(step_cost, step_gain, order, budget):
+def most_gain(steps, order, budget):
     """Return the most that can be gained within a budget if leaves can be bought in parts."""
     total = 0.0
     for k in order:
-        if step_cost[k] > budget:
-            return total + step_gain[k] * (budget / step_cost[k])
-        budget -= step_cost[k]
-        total += step_gain[k]
+        if steps.cost[k] > budget:
+            return total + steps.gain[k] * (budget / steps.cost[k])
+        budget -= steps.cost[k]
+        total += steps.gain[k]
     return total
 
 
 @kernel
-def buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit, need):
+def buy_greedily(steps, order, n_fronts, limit, need):
     """Take the steps in order, as far as they are within the limit, until the gain is what is needed; return it."""
     is_closed = np.zeros(n_fronts, np.bool_)  # a step of this front was left out, so must be those behind it
     total_cost = total_gain = 0.0
     for k in order:
-        front = step_front[k]
-        if is_closed[front] or total_cost + step_cost[k] > limit:
+        front = steps.front[k]
+        if is_closed[front] or total_cost + steps.cost[k] > limit:
             is_closed[front] = True
             continue
-        total_cost += step_cost[k]
-        total_gain += step_gain[k]
+        total_cost += steps.cost[k]
+        total_gain += steps.gain[k]
         if total_gain >= need:
             break
     return total_gain

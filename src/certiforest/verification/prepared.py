@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import DOWN, UP, Attacker, Budgets
+from certiforest.attack.attacker import DOWN, UP, Attacker
+from certiforest.attack.budgets import Budgets
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
+from certiforest.ensemble.trees_for_rows import settled
 from certiforest.verification.cells_kernels import BUDGET, Menus, Ranks
 from certiforest.verification.prices import exact_budget, price_move
 from certiforest.verification.ranks import rank_thresholds
@@ -36,11 +38,13 @@ class Allowance(NamedTuple):
 
     Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
     ``limit``. Rounding takes a sum of them no further than ``slack``. Columns of groups, and those that rules speak of,
-    have an infinite unit: what they cost is on menus.
+    have an infinite unit: what they cost is on menus. Where features do not share a budget, ``norm`` is -1 and there is
+    no limit.
     """
 
     budgets: Budgets
     unit: NDArray[np.float64]
+    norm: int
     limit: float
     slack: float
 
@@ -52,11 +56,11 @@ class Prepared:
     ----------
     ensemble : TreeEnsemble
     attacker : Attacker
+        With columns by index: see `Attacker.resolve`.
 
     Attributes
     ----------
     attacker : Attacker
-        With columns by index.
     ensemble : TreeEnsemble
         Without the branches outside the attacker's domain, with whole thresholds on whole columns, and without splits
         that change nothing.
@@ -77,7 +81,7 @@ class Prepared:
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
         n_features = ensemble.n_features
-        self.attacker = attacker = attacker.resolve(n_features, ensemble.feature_names)
+        self.attacker = attacker
         self.scale, self.groups = attacker.scales(n_features), attacker.group_columns
         self._grouped = np.array([column for group in self.groups for column in group], np.int64)
         self._listed = np.append(self._grouped, np.array(attacker.menu_columns, np.int64))
@@ -97,14 +101,7 @@ class Prepared:
                     f"Expected categories to name columns that the model tests for sets of values, got column {f},"
                     " which it compares with numbers; use scale, or groups of one-hot columns."
                 )
-            values = ensemble.category_values(f).tolist()
-            (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
-            if f not in (ensemble.categories or {}):  # one in no set, which the domain has if it has any
-                other = float(np.ceil(max(low, 0.0)))
-                while (other in values or first <= other <= last) and other < 2**53:
-                    other += 1
-                values = sorted({*values, other})
-            self._categories[f] = [v for v in values if low <= v <= high and not first <= v <= last]
+            self._categories[f] = self._find_categories(ensemble, f)
         low, high = (bound.copy() for bound in self._bounds)
         if attacker.domain is not None or self.groups or ensemble.blanks:
             low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
@@ -129,8 +126,8 @@ class Prepared:
         self.unclaimed = np.full(0 if is_apart else n_features + self._has_jumps, -1)
         self.unclaimed[self._listed] = -2
         self.unclaimed[n_features:] = -2
-        self.is_box = attacker.norm == math.inf or not attacker.can_move
         self.allowance = self.allowance_of(attacker)
+        self.is_box = self.allowance.norm == -1
         nobody = np.zeros(n_features, bool)
         self._no_menus = Menus(
             np.zeros(n_features + 1, np.int64), np.empty(0), np.empty(0, np.int64), nobody, 0, self.fill
@@ -143,20 +140,20 @@ class Prepared:
         budgets = attacker.budgets(n_features)
         if not attacker.can_move:
             budgets = Budgets.of(np.zeros((2, n_features)))
-        elif attacker.norm == 0:
-            budgets = Budgets.of(np.where(budgets.high < 0, -1.0, math.inf))
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
         unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
         unit[:, self._listed] = math.inf
         budgets, unit = self._with_free(budgets, unit)
+        if attacker.norm == math.inf or not attacker.can_move:
+            return Allowance(budgets, unit, -1, math.inf, 0.0)
         slack = 0.0
-        if attacker.can_move and 0 < attacker.norm < math.inf:
+        if not counts:
             depth = int(self.ensemble.node_depth.max())
             slack = rounding_slack(self.ensemble.n_trees, depth, attacker.norm)
             if unit.min() < SMALLEST_UNIT:  # no sum can be trusted: every one is looked at exactly
                 slack = math.inf
-        return Allowance(budgets, unit, attacker.eps if counts else 1.0, slack)
+        return Allowance(budgets, unit, int(attacker.norm), attacker.eps if counts else 1.0, slack)
 
     @property
     def has_menus(self) -> bool:
@@ -176,14 +173,14 @@ class Prepared:
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
 
-        Without an attacker, whatever can be changed at some cost counts as turned; see `TreeEnsemble.settled`.
+        Without an attacker, whatever can be changed at some cost counts as turned; see `trees_for_rows.settled`.
         """
         rows, free = X, None
         if self._has_jumps:
             rows = np.hstack([X, np.zeros((len(X), 1))])
             free = self._change < math.inf, self._blank < math.inf
             free = free if attacker is None else self.affordable(attacker)
-        for run, trees in self.ensemble.settled(self.trees, X, free):
+        for run, trees in settled(self.ensemble, self.trees, X, free):
             yield run, trees, rows[run]
 
     def affordable(self, attacker: Attacker) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -192,24 +189,41 @@ class Prepared:
         most = math.inf if counts else attacker.eps if attacker.can_move else 0.0
         return (self._change <= most) & (self._change < math.inf), (self._blank <= most) & (self._blank < math.inf)
 
-    def endless_allowance(self) -> tuple[Budgets, NDArray[np.float64]]:
+    def endless_allowance(self) -> Allowance:
         """Return budgets without limits, and the units of costs under L-inf."""
         unit = self.scale.copy()
         unit[:, self._listed] = math.inf
         may_move = self.attacker.may_move(self.ensemble.n_features)
-        return self._with_free(Budgets.of(np.where(may_move, math.inf, -1.0)), unit)
+        return Allowance(*self._with_free(Budgets.without_limits(may_move), unit), -1, math.inf, 0.0)
 
     def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the columns in which values can jump (see `Attacker.can_jump`), and what that costs, one by one."""
         pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self._blank)]
         return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self._blank[pairs[1]]])
 
+    def _find_categories(self, ensemble: TreeEnsemble, f: int) -> list[float]:
+        """Return the values of a domain that a category may take, in order.
+
+        Where the model lists none, those that are in no set are alike, and one will do. If the domain has any, then the
+        first of them is its end or comes right after a number in a set, or after those that count as missing.
+        """
+        (low, high), (first, last) = (ends[:, f] for ends in (np.stack(self._bounds), ensemble.blank_bounds))
+        values, others = ensemble.category_values(f), np.empty(0)
+        if not (ensemble.categories or {}).get(f):
+            before = np.array([*values[::-1], -1.0, last])
+            with np.errstate(over="ignore"):
+                after = np.maximum(np.floor(before) + 1, np.nextafter(before, math.inf))  # beyond 2**53, + 1 is lost
+            others = np.setdiff1d(np.append(after, np.ceil(max(low, -LARGEST))), values)
+        is_in = [(low <= v) & (v <= min(high, LARGEST)) & ~((first <= v) & (v <= last)) for v in (values, others)]
+        return sorted([*values[is_in[0]].tolist(), *others[is_in[1]].tolist()[-1:]])
+
     def _find_fill(
         self, low: NDArray[np.float64], high: NDArray[np.float64], blanks: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return a number of a domain that a value which is missing may be filled with, (n_features,)."""
         fill, (first, last) = np.clip(0.0, low, high), blanks
-        above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
+        with np.errstate(over="ignore"):
+            above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
         is_blank = (first <= fill) & (fill <= last)
         fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
         if (is_blank & (fill < np.maximum(low, -LARGEST)))[self._blank < math.inf].any():
@@ -358,5 +372,4 @@ def rounding_slack(n_trees: int, depth: int, norm: float) -> float:
     away at most ``depth`` pairs of such terms, none above 1 plus this slack, and a composition adds up at most
     ``n_trees`` paths whose sum is near 1 where it matters. Doubled, so that second-order terms need no argument.
     """
-    exponent = int(norm) if norm < math.inf else 1
-    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * exponent + 8) * 2.0**-53
+    return 2.0 * (n_trees + 1) * (depth + 1) * (8 * int(norm) + 8) * 2.0**-53

@@ -16,7 +16,7 @@ from certiforest.attack.attacker import UP
 from certiforest.attack.columns import AttackerError
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import STABLE, UNKNOWN
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.prices import ceil_root
@@ -52,6 +52,14 @@ class Radius(NamedTuple):
     upper: float
     attack: NDArray[np.float64] | None = None
     proof: dict[str, Any] | None = None
+
+
+class Known(NamedTuple):
+    """What is known before: bounds of a radius, and whether the row is stable against the attacker itself."""
+
+    lower: float
+    upper: float
+    stable: int
 
 
 class Crossings(NamedTuple):
@@ -94,9 +102,9 @@ def bound_radii(
 
 
 def find_radius(
-    roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock, *, keep_proof: bool = False
+    roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock, *, keep_proof: bool = False
 ) -> Radius:
-    """Return the radius of a row, which is known not to be below one number, nor above another."""
+    """Return the radius of a row."""
     search = RadiusSearch(roads, x, known, clock)
     # A budget that is out of the range of floats ends the search like one of time.
     try:
@@ -111,10 +119,15 @@ def find_radius(
 class RadiusSearch:
     """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
 
-    def __init__(self, roads: Roads, x: NDArray[np.float64], known: tuple[float, float], clock: Clock) -> None:
+    def __init__(self, roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
         self._roads, self._attacker, self._x, self._clock = roads, roads.attacker, x, clock
         self._own = roads.prepared.predict(x)
-        self.lower, self.upper = map(float, known)
+        self.lower, self.upper = float(known.lower), float(known.upper)
+        eps = min(self._attacker.eps, float(len(x))) if self._attacker.norm == 0 else self._attacker.eps
+        if known.stable == STABLE:
+            self._raise_lower(eps)
+        elif known.stable == UNSTABLE:
+            self.upper = min(self.upper, eps)
         self.attack: NDArray[np.float64] | None = None
         self.proof: dict[str, Any] | None = None
         self._hopeless = self.lower  # up to here, quick looks have found nothing

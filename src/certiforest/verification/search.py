@@ -7,7 +7,7 @@ if the ensemble itself predicts it otherwise and its exact price is within the b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -256,13 +256,18 @@ def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:
     return tables.table.copy(), tables.theta.copy(), tables.lambda_.copy()
 
 
-def cuts_of(local: Local, parts: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return the thresholds between the cells of every feature that tables of some proofs speak of."""
-    used, waiting = set(), list(parts)
+def parts_of(proofs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield all parts of some proofs, those that are cut in two before their halves."""
+    waiting = list(proofs)
     while waiting:
         part = waiting.pop()
-        used |= {feature for _, feature, _ in part.get("tables", ())}
         waiting += [part[side] for side in ("low", "high") if side in part]
+        yield part
+
+
+def cuts_of(local: Local, proofs: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the thresholds between the cells of every feature that tables of some proofs speak of."""
+    used = {feature for part in parts_of(proofs) for _, feature, _ in part.get("tables", ())}
     cells = local.cells
     return [
         [f, cells.top[cells.first[v] : cells.first[v + 1] - 1].tolist()]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
+from certiforest.verification.box_kernels import least_prices, leaves_in_reach
 from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
 from certiforest.verification.tables_kernels import (
     NO_BOUND,
@@ -14,8 +15,7 @@ from certiforest.verification.tables_kernels import (
     least_entries,
     least_entry,
     least_in_box,
-    least_prices,
-    leaves_in_reach,
+    new_sweep_room,
     overshoot,
     set_lambda,
     shares,
@@ -43,8 +43,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
-    n_variables, n_conditions = tables.low.shape[0], leaves.place.shape[0]
-    least = np.empty(n_variables, np.int64)
+    least = np.empty(tables.low.shape[0], np.int64)
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
@@ -67,10 +66,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
         return BOUNDED
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
-    n_segments, n_scopes = leaves.begin.shape[0], leaves.scope.shape[0]
-    bracket, rest = np.empty(leaves.node.shape[0]), np.empty(n_segments + n_scopes)
-    peak, share = np.empty(n_segments + n_scopes + n_conditions), np.empty(n_scopes)
-    before = tables.table.copy()
+    room, share, before = new_sweep_room(leaves), np.empty(leaves.scope.shape[0]), tables.table.copy()
     shares(leaves, tables, share)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
@@ -81,7 +77,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, contest.worth, tables, in_reach, share, span, bracket, peak, rest)
+        sweep(leaves, contest.worth, tables, in_reach, share, span, room)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)

@@ -12,14 +12,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker, Budgets
+from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
 from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.knapsack import Fronts, can_buy
-from certiforest.verification.prepared import Prepared
+from certiforest.verification.knapsack import can_buy
+from certiforest.verification.knapsack_kernels import Fronts, Goal
+from certiforest.verification.prepared import Allowance, Prepared
+from certiforest.verification.sums_kernels import ListedLeaves, Scoring
 from certiforest.verification.votes import VisitOrder
 from certiforest.verification.votes_kernels import BORDERLINE
 
@@ -38,19 +40,19 @@ class Sums:
         self._prepared = prepared
         ensemble = self._ensemble = prepared.ensemble
         # No lead is larger than twice the largest sum: a larger margin says no more, and is hard to calculate with.
-        self._margin = min(margin, max(4 * ensemble.largest_sum, 1e-300))
-        self._scores = ensemble.prepared_scores
-        self._span = _spans(ensemble, self._scores.value)
+        margin, scores = min(margin, max(4 * ensemble.largest_sum, 1e-300)), ensemble.prepared_scores
+        span = _spans(ensemble, scores.value)
+        self._scoring = Scoring(scores, margin, span)
         # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
-        shift = -math.frexp(self._scores.slack)[1]
-        value, digit, slack = self._scores
+        value, digit, slack = scores
+        shift = -math.frexp(slack)[1]
         with np.errstate(over="ignore"):  # of scores that no leaf has any more
-            self._scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
-        self._scaled_span = np.ldexp(self._span, shift)
-        self._scaled_margin = max(math.ldexp(self._margin, shift), 5e-324) if margin > 0 else 0.0
-        self._slack = prepared.allowance.slack
-        if self._slack > 0:
-            self._slack += 8.0 * ensemble.n_nodes * 2.0**-53  # steps along hulls are added up, too
+            scaled = Scores(np.ldexp(value, shift), digit, math.ldexp(slack, shift))
+        scaled_margin = max(math.ldexp(margin, shift), 5e-324) if margin > 0 else 0.0
+        self._scaled = Scoring(scaled, scaled_margin, np.ldexp(span, shift))
+        self._allowance = prepared.allowance
+        if self._allowance.slack > 0:  # steps along hulls are added up, too
+            self._allowance = self._allowance._replace(slack=self._allowance.slack + 8.0 * ensemble.n_nodes * 2.0**-53)
 
     def decide(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
@@ -60,16 +62,13 @@ class Sums:
         Return the seconds that each row has spent: half of its own at most. All trees speak for every row, so that
         their order plays no role.
         """
-        prepared, allowance = self._prepared, self._prepared.allowance
-        prices = allowance.unit, int(0 if prepared.is_box else prepared.attacker.norm), allowance.limit, self._slack
-        scores = *self._scaled, self._scaled_margin, self._scaled_span
+        prepared = self._prepared
         for run, trees, rows in prepared.runs(X, prepared.attacker):
             results = prepared.unclaimed, out_prediction[run], out_stable[run]
             if prepared.is_box:
-                box = allowance.budgets, *self._scores, self._margin, self._span
-                kernels.decide_within_box(trees, rows, *box, *results)
+                kernels.decide_within_box(trees, rows, self._allowance.budgets, self._scoring, *results)
             else:
-                kernels.decide_by_price(trees, rows, allowance.budgets, *prices, *scores, *results)
+                kernels.decide_by_price(trees, rows, self._allowance, self._scaled, *results)
         borderline = np.flatnonzero(out_stable == BORDERLINE)
         leaves, spent = _Leaves(prepared) if borderline.size else None, np.zeros(len(X))
         for i in borderline:
@@ -81,23 +80,22 @@ class Sums:
 
     def _look_closer(self, x: NDArray[np.float64], y: int, leaves: _Leaves, clock: Clock) -> int:
         """Decide a row at which no trees meet as a knapsack problem in floats, if rounding cannot matter."""
-        allowance, slack = self._prepared.allowance, self._slack
-        band = self._scaled.slack + self._scaled_margin
+        limit, slack = self._allowance.limit, self._allowance.slack
+        value, _, gain_slack = self._scaled.scores
+        band = gain_slack + self._scaled.margin
         if slack == math.inf:
             return UNKNOWN
-        attacker = self._prepared.attacker
-        leaves.list(x, allowance.budgets, allowance.unit, int(attacker.norm), allowance.limit + slack, attacker)
-        leads = [(rival, leaves.lead(self._scaled.value, y, rival)) for rival in range(self._ensemble.n_classes)]
-        leads = [(rival, lead) for rival, lead in leads if rival != y]
-        if self._margin > 0 and min(lead for _, lead in leads) <= band:
+        leaves.list(x, self._allowance, self._prepared.attacker)
+        leads = [(rival, leaves.lead(value, y, rival)) for rival in range(self._ensemble.n_classes) if rival != y]
+        if self._scaled.margin > 0 and min(lead for _, lead in leads) <= band:
             return UNKNOWN
         is_open = False
         for rival, lead in leads:
-            fronts = leaves.fronts(self._scaled.value, y, rival)
+            fronts = leaves.fronts(value, y, rival)
             try:
-                if not can_buy(fronts, allowance.limit + slack, lead - band, slack, band, clock):
+                if not can_buy(fronts, Goal(limit + slack, lead - band, slack, band), clock):
                     continue
-                if can_buy(fronts, allowance.limit - slack, lead + band, slack, band, clock):
+                if can_buy(fronts, Goal(limit - slack, lead + band, slack, band), clock):
                     return UNSTABLE
             except OutOfTime:  # another rival may be easier
                 pass
@@ -110,10 +108,10 @@ class Sums:
         allowance = self._prepared.endless_allowance()
         prediction = ensemble.class_index(X)
         for i, y in enumerate(prediction.tolist()):
-            leaves.list(X[i], *allowance, -1, math.inf)
+            leaves.list(X[i], allowance)
             out_radius[i], out_works[i] = math.inf, False
             for rival in range(ensemble.n_classes):
-                cost = leaves.cheapest_break(self._scores, y, rival) if rival != y else math.inf
+                cost = leaves.cheapest_break(self._scoring.scores, y, rival) if rival != y else math.inf
                 if cost < out_radius[i]:
                     out_radius[i] = cost
                     out_works[i] = self._prepared.predict(leaves.enter()) != y
@@ -127,43 +125,34 @@ class _Leaves:
         n_nodes, n_trees = ensemble.n_nodes, ensemble.n_trees
         self._ensemble = ensemble
         self._stacks = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
-        self._node, self._cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
-        self._start = np.empty(n_trees + 1, np.int64)
+        self._listed = ListedLeaves(
+            np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1), np.empty(n_trees + 1, np.int64)
+        )
         self._row = np.empty(0)
         self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
 
-    def list(
-        self, x: NDArray, budgets: Budgets, unit: NDArray, norm: int, limit: float, attacker: Attacker | None = None
-    ) -> None:
+    def list(self, x: NDArray, allowance: Allowance, attacker: Attacker | None = None) -> None:
         """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.runs`."""
         ((_, self._trees, (self._row,)),) = self._prepared.runs(x[None], attacker)
-        kernels.list_row(
-            self._trees, self._row, budgets, unit, norm, limit, *self._stacks, self._node, self._cost, self._start
-        )
+        kernels.list_row(self._trees, self._row, allowance, *self._stacks, self._listed)
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:
         """Return the lead of ``y`` over a rival at the row itself, in floats."""
-        rows = np.append(self._ensemble.leaf[self._node[self._start[:-1]]], len(value) - 1)
+        rows = np.append(self._ensemble.leaf[self._listed.node[self._listed.start[:-1]]], len(value) - 1)
         return float((value[rows, y] - value[rows, rival]).sum())
 
     def fronts(self, value: NDArray[np.float64], y: int, rival: int) -> Fronts:
         """Return what the leaves offer to a rival."""
-        n, n_trees = self._start[-1], self._ensemble.n_trees
-        cost, gain, start = np.empty(n), np.empty(n), np.empty(n_trees + 1, np.int64)
-        n_fronts = kernels.list_fronts(
-            value, self._ensemble.leaf, self._node, self._cost, self._start, y, rival, cost, gain, start
-        )
+        n = self._listed.start[-1]
+        cost, gain, start = Fronts(np.empty(n), np.empty(n), np.empty(self._ensemble.n_trees + 1, np.int64))
+        n_fronts = kernels.list_fronts(value, self._ensemble.leaf, self._listed, y, rival, Fronts(cost, gain, start))
         n = start[n_fronts]
         return Fronts(cost[:n], gain[:n], start[: n_fronts + 1])
 
     def cheapest_break(self, scores: Scores, y: int, rival: int) -> float:
         """Return the least L-inf cost at which a rival overtakes ``y``, each tree in its worst leaf so far."""
-        n = self._start[-1]
-        node, cost = self._node[:n], self._cost[:n]
-        order = np.argsort(cost, kind="stable")
-        return kernels.cheapest_break(
-            self._trees, *scores, node, cost, self._start, y, rival, order, self._pick, self._leaf
-        )
+        order = np.argsort(self._listed.cost[: self._listed.start[-1]], kind="stable")
+        return kernels.cheapest_break(self._trees, scores, self._listed, order, y, rival, self._pick, self._leaf)
 
     def enter(self) -> NDArray[np.float64]:
         """Return the row moved into the leaves of the last break."""

@@ -7,15 +7,36 @@ do, or the row is left to a closer look.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from certiforest.attack.reach_kernels import claim, descend, enter_leaf, list_leaves, other_side_is_near
 from certiforest.attack.rounding_kernels import difference
 from certiforest.compiled import kernel
-from certiforest.ensemble.score_kernels import exact_sign, find_winner
-from certiforest.verification.knapsack_kernels import buy_greedily, list_steps, most_gain, sort_steps
+from certiforest.ensemble.score_kernels import Scores, exact_sign, find_winner
+from certiforest.verification.knapsack_kernels import Fronts, HullSteps, buy_greedily, list_steps, most_gain, sort_steps
 from certiforest.verification.votes_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
+
+
+class Scoring(NamedTuple):
+    """What decides: ``scores`` are `Scores`, ``span`` (n_trees,) bounds what a tree can change any lead by.
+
+    With a ``margin`` above zero, leads that are not beyond it on either side leave a row UNKNOWN.
+    """
+
+    scores: Scores
+    margin: float
+    span: ndarray
+
+
+class ListedLeaves(NamedTuple):
+    """Leaves in reach of a row: those of tree ``t``, the row's own first, stand at ``start[t] : start[t + 1]``."""
+
+    node: ndarray
+    cost: ndarray
+    start: ndarray
 
 
 @kernel
@@ -76,13 +97,13 @@ def keeps_lead(digit, chosen, start, worst, k, y, rival, pick):
 
 
 @kernel
-def decide_within_box(trees, X, budgets, value, digit, slack, margin, span, unclaimed, out_prediction, out_stable):
+def decide_within_box(trees, X, budgets, scoring, unclaimed, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
-    ``span`` (n_trees,) bounds what a tree can change any lead by. With a ``margin`` above zero, leads that are not
-    beyond it on either side leave a row UNKNOWN. Trees that meet (see `unclaimed` in `votes_kernels`) do, unless it
-    withstands each tree at its worst.
+    Trees that meet (see `unclaimed` in `votes_kernels`) leave a row UNKNOWN, unless it withstands each tree at its
+    worst.
     """
+    (value, digit, slack), margin, span = scoring
     n_trees, n_rivals = span.shape[0], value.shape[1] - 1
     stack = np.empty(2 * trees.feature.shape[0] + 2, np.int64)
     start = np.empty(n_trees + 1, np.int64)
@@ -177,26 +198,27 @@ def enter_leaves(trees, leaf, z):
 
 
 @kernel
-def list_row(trees, x, budgets, unit, norm, limit, stack, stack_cost, out_leaf, out_cost, out_start):
-    """List the leaves of every tree within the limit, see `reach_kernels.list_leaves`.
-
-    Those of tree ``t`` stand at ``out_start[t] : out_start[t + 1]``, the row's own first.
-    """
+def list_row(trees, x, allowance, stack, stack_cost, out):
+    """List the leaves of every tree within the limit, see `reach_kernels.list_leaves`."""
+    budgets, unit, norm, limit, slack = allowance
     nobody = np.empty(0, np.int64)
     n = 0
-    for tree in range(out_start.shape[0] - 1):
-        out_start[tree] = n
-        n, _ = list_leaves(trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, n, out_leaf, out_cost)
-    out_start[out_start.shape[0] - 1] = n
+    for tree in range(out.start.shape[0] - 1):
+        out.start[tree] = n
+        n, _ = list_leaves(
+            trees, tree, x, budgets, unit, norm, limit + slack, nobody, stack, stack_cost, n, out.node, out.cost
+        )
+    out.start[out.start.shape[0] - 1] = n
 
 
 @kernel
-def list_fronts(value, leaf, node, cost, start, y, rival, out_cost, out_gain, out_start):
+def list_fronts(value, leaf, listed, y, rival, out):
     """Keep, of the leaves listed for each tree, those that gain more for the rival than every cheaper one.
 
-    ``node``, ``cost`` and ``start`` come from `list_row`; ``leaf`` (n_nodes,) holds score rows. Trees that have nothing
-    to offer get no front. Return the number of fronts.
+    ``leaf`` (n_nodes,) holds score rows. Trees that have nothing to offer get no front. Return the number of fronts.
     """
+    node, cost, start = listed
+    out_cost, out_gain, out_start = out
     n = n_fronts = 0
     for tree in range(start.shape[0] - 1):
         own = leaf[node[start[tree]]]
@@ -220,30 +242,27 @@ def list_fronts(value, leaf, node, cost, start, y, rival, out_cost, out_gain, ou
 
 
 @kernel
-def weigh_rival(cost, gain, front_start, limit, need, slack, band, scratch, step_cost, step_gain, step_front):
+def weigh_rival(fronts, limit, need, slack, band, scratch, steps):
     """Tell whether a rival can gain what it needs within the limit: STABLE, UNSTABLE or, if unclear, BORDERLINE.
 
-    ``slack`` bounds errors of costs, ``band`` those of gains. The arrays after them are scratch, one entry per leaf.
+    ``slack`` bounds errors of costs, ``band`` those of gains. What comes after them is scratch, one entry per leaf.
     """
-    n = list_steps(cost, gain, front_start, scratch, step_cost, step_gain, step_front)
-    order = sort_steps(step_cost[:n], step_gain[:n])
-    if most_gain(step_cost, step_gain, order, limit + 2.0 * slack) < need - 2.0 * band:
+    n = list_steps(fronts, scratch, steps)
+    order = sort_steps(steps.cost[:n], steps.gain[:n])
+    if most_gain(steps, order, limit + 2.0 * slack) < need - 2.0 * band:
         return STABLE
-    n_fronts = front_start.shape[0] - 1
-    gained = buy_greedily(step_cost, step_gain, step_front, order, n_fronts, limit - slack, need + band)
+    gained = buy_greedily(steps, order, fronts.start.shape[0] - 1, limit - slack, need + band)
     return UNSTABLE if gained >= need + band else BORDERLINE
 
 
 @kernel
-def decide_by_price(
-    trees, X, budgets, unit, norm, limit, slack, value, digit, gain_slack, margin, span, unclaimed,
-    out_prediction, out_stable,
-):  # fmt: skip
+def decide_by_price(trees, X, allowance, scoring, unclaimed, out_prediction, out_stable):
     """Decide every row against an attacker whose costs add up.
 
-    ``slack`` bounds errors of costs and ``gain_slack`` those of sums of scores. What neither bounds nor a greedy
-    purchase can tell is BORDERLINE. The other arguments as in `decide_within_box`.
+    What neither bounds nor a greedy purchase can tell is BORDERLINE. The other arguments as in `decide_within_box`.
     """
+    budgets, unit, norm, limit, slack = allowance  # slack bounds errors of costs, gain_slack those of sums of scores
+    (value, digit, gain_slack), margin, span = scoring
     n_nodes = trees.feature.shape[0]
     n_trees, n_rivals = span.shape[0], value.shape[1] - 1
     stack = np.empty(n_nodes + 1, np.int64)
@@ -259,13 +278,9 @@ def decide_by_price(
     lead = np.empty(n_rivals)
     safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
     owner = unclaimed.copy()
-    front_cost = np.empty(n_nodes)
-    front_gain = np.empty(n_nodes)
-    front_start = np.empty(n_trees + 1, np.int64)
+    room = Fronts(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
+    steps = HullSteps(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes, np.int64))
     scratch = np.empty(n_nodes, np.int64)
-    step_cost = np.empty(n_nodes)
-    step_gain = np.empty(n_nodes)
-    step_front = np.empty(n_nodes, np.int64)
     band = gain_slack + margin
     for i in range(X.shape[0]):
         x = X[i]
@@ -312,13 +327,10 @@ def decide_by_price(
             if meet:
                 out_stable[i] = UNKNOWN
                 break
-            n_fronts = list_fronts(
-                value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], front_cost, front_gain, front_start
-            )
-            answer = weigh_rival(
-                front_cost, front_gain, front_start[: n_fronts + 1], limit, lead[k], slack, band,
-                scratch, step_cost, step_gain, step_front,
-            )  # fmt: skip
+            listed = ListedLeaves(node, cost, start[: n_near + 1])
+            n_fronts = list_fronts(value, trees.leaf, listed, y, rival[k], room)
+            fronts = Fronts(room.cost, room.gain, room.start[: n_fronts + 1])
+            answer = weigh_rival(fronts, limit, lead[k], slack, band, scratch, steps)
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
                 break
@@ -327,12 +339,14 @@ def decide_by_price(
 
 
 @kernel
-def cheapest_break(trees, value, digit, slack, node, cost, start, y, rival, order, pick, out_leaf):
+def cheapest_break(trees, scores, listed, order, y, rival, pick, out_leaf):
     """Return the least L-inf cost at which the rival overtakes ``y``, inf if it never does.
 
-    ``node``, ``cost`` and ``start`` come from `list_row`, ``order`` sorts the costs. ``out_leaf`` (n_trees,) receives
-    the leaf each tree is then in. ``pick`` (n_trees,) is scratch.
+    ``order`` sorts the costs of the leaves listed. ``out_leaf`` (n_trees,) receives the leaf each tree is then in.
+    ``pick`` (n_trees,) is scratch.
     """
+    value, digit, slack = scores
+    node, cost, start = listed
     n_trees = out_leaf.shape[0]
     base = value.shape[0] - 1
     lead = value[base, y] - value[base, rival]

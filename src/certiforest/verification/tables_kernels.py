@@ -8,8 +8,7 @@ has leaves that are worth more to a rival than ::
 
 because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. A sweep
 goes through the trees and sets the tables of one to what makes this smallest while the others stay; every tree's
-bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers. The file is
-long so that the two stand side by side.
+bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers.
 """
 
 import math
@@ -19,6 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
+from certiforest.verification.box_kernels import leaves_in_reach
 
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
@@ -74,69 +74,6 @@ def new_tables(cells, leaves):
 
 
 @kernel
-def least_prices(cells, tables, budget, out):
-    """Write the least price of each variable in the box; return their sum."""
-    total = 0
-    for v in range(out.shape[0]):
-        out[v] = 0
-        if budget > 0 and not tables.low[v] <= cells.own[v] <= tables.high[v]:
-            # Prices grow from the row's own cell outwards.
-            out[v] = cells.price[tables.low[v]] if tables.low[v] > cells.own[v] else cells.price[tables.high[v]]
-        total += out[v]
-    return total
-
-
-@kernel
-def allowed_price(cells, leaves, tables, s, i, end):
-    """Return the least price of a variable in the box where conditions from ``i`` on allow it; -1 if nowhere.
-
-    Also the first condition of another place.
-    """
-    v = leaves.scope[s]
-    own = cells.own[v]
-    best = -1
-    while i < end and leaves.place[i] == s:
-        low, high = max(leaves.begin[leaves.low[i]], tables.low[v]), min(leaves.end[leaves.high[i]], tables.high[v])
-        if low <= high:
-            price = 0
-            if low > own:
-                price = cells.price[low]
-            elif high < own:
-                price = cells.price[high]
-            if best < 0 or price < best:
-                best = price
-        i += 1
-    return best, i
-
-
-@kernel
-def is_in_reach(cells, leaves, tables, k, least, total, budget):
-    """Tell whether the cheapest cells of the box that leaf ``k`` allows are within the budget.
-
-    ``least`` and ``total`` come from `least_prices`.
-    """
-    i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
-    while i < end:
-        s = leaves.place[i]
-        price, i = allowed_price(cells, leaves, tables, s, i, end)
-        if price < 0:
-            return False
-        total += price - least[leaves.scope[s]]
-    return total <= budget
-
-
-@kernel
-def leaves_in_reach(cells, leaves, contest, tables):
-    """Return which leaves are in reach within the box, see `is_in_reach`."""
-    least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
-    in_reach = np.empty(leaves.node.shape[0], np.bool_)
-    for k in range(in_reach.shape[0]):
-        in_reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
-    return in_reach
-
-
-@kernel
 def is_in_box(leaves, tables, v, g):
     """Tell whether a segment of a variable has cells in the box."""
     return leaves.begin[g] <= tables.high[v] and leaves.end[g] >= tables.low[v]
@@ -160,16 +97,34 @@ def shares(leaves, tables, out):
             out[s] = out[s] / total if total > 0.0 else 1.0 / len(scopes)
 
 
-@kernel
-def sweep(leaves, worth, tables, in_reach, share, span, bracket, peak, rest):
-    """Set the tables of one tree after the other so that the bound is smallest while those of the others stay.
+class SweepRoom(NamedTuple):
+    """Scratch of a sweep.
 
-    ``in_reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`. The others are scratch:
     ``bracket`` (n_leaves,) holds what a leaf is worth with the largest theta it allows, ``peak`` (n_segments + n_scopes
     + n_conditions,) the largest theta without this tree's part by segment, variable and condition, and ``rest``
     (n_segments + n_scopes,) the bracket of the best leaf that allows a segment, without that variable's part.
     """
+
+    bracket: ndarray
+    peak: ndarray
+    rest: ndarray
+
+
+@kernel
+def new_sweep_room(leaves):
+    """Return scratch for sweeps."""
+    n = leaves.begin.shape[0] + leaves.scope.shape[0]
+    return SweepRoom(np.empty(leaves.node.shape[0]), np.empty(n + leaves.place.shape[0]), np.empty(n))
+
+
+@kernel
+def sweep(leaves, worth, tables, in_reach, share, span, room):
+    """Set the tables of one tree after the other so that the bound is smallest while those of the others stay.
+
+    ``in_reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`; ``room`` is scratch.
+    """
     # Comparisons instead of max(), and arrays under names of their own: this is where the time goes.
+    bracket, peak, rest = room
     theta, table, scope, place = tables.theta, tables.table, leaves.scope, leaves.place
     begin, end, low, high = leaves.begin, leaves.end, leaves.low, leaves.high
     first_segment, first_condition = leaves.first_segment, leaves.first_condition

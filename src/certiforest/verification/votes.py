@@ -6,6 +6,8 @@ Where trees meet, a row is left open unless it withstands each tree at its worst
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,13 +37,11 @@ class Votes:
         prepared = self._prepared
         allowance, ensemble = prepared.allowance, prepared.ensemble
         for run, trees, rows in prepared.runs(X, prepared.attacker):
-            found = out_prediction[run], out_stable[run]
-            results = ensemble.n_classes, prepared.unclaimed, order.place, order.moved, *found
+            results = ensemble.n_classes, prepared.unclaimed, order, out_prediction[run], out_stable[run]
             if prepared.is_box:
                 kernels.decide_within_box(trees, rows, allowance.budgets, *results)
             else:
-                pricing = allowance.unit, int(prepared.attacker.norm), allowance.limit, allowance.slack
-                kernels.decide_by_price(trees, rows, allowance.budgets, *pricing, *results)
+                kernels.decide_by_price(trees, rows, allowance, *results)
         order.improve()
         return np.zeros(len(X))
 
@@ -52,12 +52,12 @@ class Votes:
         all trees work together.
         """
         prepared = self._prepared
-        allowance = *prepared.endless_allowance(), prepared.ensemble.n_classes
+        allowance, n_classes = prepared.endless_allowance(), prepared.ensemble.n_classes
         for run, trees, rows in prepared.runs(X):
-            kernels.composed_radii(trees, rows, *allowance, out_radius[run], out_works[run])
+            kernels.composed_radii(trees, rows, allowance, n_classes, out_radius[run], out_works[run])
 
 
-class VisitOrder:
+class VisitOrder(NamedTuple):
     """In which order trees are visited: those that attackers seldom move come first.
 
     A majority of trees that cannot be moved is then found sooner. It learns from each block of rows, and no verdict
@@ -71,11 +71,15 @@ class VisitOrder:
         How often each tree was visited, and how often it could be moved.
     """
 
-    def __init__(self, n_trees: int) -> None:
-        self.place = np.arange(n_trees)
-        self.moved = np.zeros((n_trees, 2), np.int64)
+    place: NDArray[np.int64]
+    moved: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n_trees: int) -> VisitOrder:
+        """Return the order of the trees themselves."""
+        return cls(np.arange(n_trees), np.zeros((n_trees, 2), np.int64))
 
     def improve(self) -> None:
         """Sort by how often each tree could be moved so far."""
         visits, moves = self.moved.T
-        self.place = np.argsort(moves / np.maximum(visits, 1), kind="stable")
+        self.place[:] = np.argsort(moves / np.maximum(visits, 1), kind="stable")

@@ -5,14 +5,33 @@ on its own and costs combine: the largest of them for L-inf, their sum otherwise
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from certiforest.attack.reach_kernels import claim, descend, enter_leaf, other_side_is_near, visit_priced
 from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 STABLE, UNSTABLE, UNKNOWN, BORDERLINE = 1, 0, -1, 2
+
+
+class Plan(NamedTuple):
+    """Which trees to move: ``target`` (n_trees,) is the class each is to vote for, -1 if it is not to be moved.
+
+    ``best`` (n_trees + 2,) and ``choice`` (n_trees, n_trees + 2) are scratch, see `cheapest_gain`.
+    """
+
+    target: ndarray
+    best: ndarray
+    choice: ndarray
+
+
+@kernel
+def new_plan(n_trees):
+    """Return a plan to be filled in."""
+    return Plan(np.empty(n_trees, np.int64), np.empty(n_trees + 2), np.empty((n_trees, n_trees + 2), np.int8))
 
 
 @kernel
@@ -23,7 +42,7 @@ def holds_majority(count, n_trees, c):
 
 
 @kernel
-def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved, out_prediction, out_stable):
+def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
     A tree that can say one thing only is fixed. As soon as the fixed trees of one class hold the majority, the row is
@@ -31,8 +50,7 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
     c every tree that can vote for it, so y is safe iff ``fixed[y] > reachable[c]``, or equal and y wins ties.
 
     Trees that meet leave a row UNKNOWN; ``unclaimed`` (n_features,) is where `claim` starts, or empty if none can meet.
-    ``order`` (n_trees,) is the order of visits; no verdict depends on it. ``out_moved`` (n_trees, 2) counts how often
-    each tree was visited, and how often it was not fixed.
+    ``order`` is a `VisitOrder`, which notes how often each tree was visited, and how often it was not fixed.
     """
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
@@ -50,7 +68,7 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
         meet = False
         is_stable = False
         for place in range(n_trees):
-            tree = order[place]
+            tree = order.place[place]
             node, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, budgets.near, stack, 0)
             own = trees.leaf[node]
             vote[tree] = own
@@ -74,8 +92,8 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
                     reachable[c] += 1
                     n_seen += 1
             fixed[own] += n_seen == 1
-            out_moved[tree, 0] += 1
-            out_moved[tree, 1] += n_seen > 1
+            order.moved[tree, 0] += 1
+            order.moved[tree, 1] += n_seen > 1
             if holds_majority(fixed[own], n_trees, own):
                 is_stable = True
                 break
@@ -89,19 +107,19 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_moved,
 
 
 @kernel
-def scan_row(trees, x, budgets, order, out_moved, out_vote, out_fixed, out_near):
+def scan_row(trees, x, budgets, order, out_vote, out_fixed, out_near):
     """Let the trees vote, and see which of them have no split near the row's path: nobody can move those.
 
     As soon as such trees of one class hold the majority, the row is stable: return that class and stop. Otherwise
     return -1 and the number of trees with a split nearby, listed in ``out_near``; ``out_fixed`` counts the others by
-    class. ``order`` and ``out_moved`` as in `decide_within_box`.
+    class.
     """
     feature, threshold, right = trees.feature, trees.threshold, trees.right
     n_trees = trees.tree_start.shape[0] - 1
     out_fixed[:] = 0
     n_near = 0
     for place in range(n_trees):
-        tree = order[place]
+        tree = order.place[place]
         node = trees.tree_start[tree]
         is_near = False
         while right[node] != node:
@@ -114,8 +132,8 @@ def scan_row(trees, x, budgets, order, out_moved, out_vote, out_fixed, out_near)
         out_near[n_near] = tree
         n_near += is_near
         out_fixed[c] += not is_near
-        out_moved[tree, 0] += 1
-        out_moved[tree, 1] += is_near
+        order.moved[tree, 0] += 1
+        order.moved[tree, 1] += is_near
         if holds_majority(out_fixed[c], n_trees, c):
             return c, n_near
     return -1, n_near
@@ -146,14 +164,13 @@ def count_by_class(vote, n_classes):
 
 
 @kernel
-def decide_by_price(
-    trees, X, budgets, unit, norm, limit, slack, n_classes, unclaimed, order, out_moved, out_prediction, out_stable
-):
+def decide_by_price(trees, X, allowance, n_classes, unclaimed, order, out_prediction, out_stable):
     """Decide every row against an attacker whose costs add up.
 
-    ``limit`` is the budget in the unit of the costs. A sum within ``slack`` of it is BORDERLINE: the exact sum may
-    lie on either side. The other arguments as in `decide_within_box`.
+    A sum within the slack of the `Allowance` from its limit is BORDERLINE: the exact sum may lie on either side. The
+    other arguments as in `decide_within_box`.
     """
+    budgets, unit, norm, limit, slack = allowance
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     stack_cost = np.empty(trees.feature.shape[0] + 1)
@@ -163,12 +180,10 @@ def decide_by_price(
     vote = np.empty(n_trees, np.int64)
     near = np.empty(n_trees + 1, np.int64)
     fixed = np.empty(n_classes, np.int64)
-    best = np.empty(n_trees + 2)
-    choice = np.empty((n_trees, n_trees + 2), np.int8)
-    target = np.empty(n_trees, np.int64)
+    plan = new_plan(n_trees)
     for i in range(X.shape[0]):
         x = X[i]
-        winner, n_near = scan_row(trees, x, budgets, order, out_moved, vote, fixed, near)
+        winner, n_near = scan_row(trees, x, budgets, order, vote, fixed, near)
         if winner >= 0:
             out_prediction[i] = winner
             out_stable[i] = STABLE
@@ -195,7 +210,7 @@ def decide_by_price(
         if meet:
             out_stable[i] = UNKNOWN
             continue
-        total = cheapest_change(cost, vote, winner, False, best, choice, target)
+        total = cheapest_change(cost, vote, winner, False, plan)
         if total > limit + slack:
             out_stable[i] = STABLE
         elif total <= limit - slack:
@@ -205,45 +220,33 @@ def decide_by_price(
 
 
 @kernel
-def price_row(trees, x, budgets, unit, norm, limit, stack, stack_cost, out_cost, out_leaf, out_vote):
-    """Find the cheapest leaf of each tree and class, see `visit_priced`, and what each tree votes."""
-    nobody = np.empty(0, np.int64)
-    for tree in range(trees.tree_start.shape[0] - 1):
-        out_vote[tree] = trees.leaf[find_leaf(trees, tree, x)]
-        visit_priced(
-            trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, out_cost[tree], out_leaf[tree]
-        )
-
-
-@kernel
 def votes_to_gain(votes, y, rival):
     """Return by how many votes the rival has to improve on ``y`` to overtake it: ties go to the lower class."""
     return votes[y] - votes[rival] + (1 if rival > y else 0)
 
 
 @kernel
-def cheapest_change(cost, vote, y, is_max, best, choice, out_target):
+def cheapest_change(cost, vote, y, is_max, plan):
     """Return the least cost at which some class overtakes ``y``, inf if there is none; see `cheapest_gain`."""
     votes = count_by_class(vote, cost.shape[1])
     least = math.inf
     for rival in range(cost.shape[1]):
         if rival != y:
             need = votes_to_gain(votes, y, rival)
-            total = cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_target)
+            total = cheapest_gain(cost, vote, y, rival, need, is_max, least, plan)
             least = min(least, total)
     return least
 
 
 @kernel
-def cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_target):
+def cheapest_gain(cost, vote, y, rival, need, is_max, least, plan):
     """Return the least cost at which ``rival`` gains ``need`` votes on ``y``, inf if it cannot.
 
     ``cost`` (n_trees, n_classes) holds what it takes to make a tree vote for a class, inf if that is impossible, and
     ``vote`` (n_trees,) what it votes now. Costs combine by their maximum if ``is_max``, else by their sum. If the
-    result is below ``least``, ``out_target`` (n_trees,) receives the class each tree is to be moved to, -1 for none.
-    ``best`` (n_trees + 2,) and ``choice`` (n_trees, n_trees + 2) are scratch.
+    result is below ``least``, the plan receives the targets.
     """
-    n_trees, n_classes = cost.shape
+    (target, best, choice), (n_trees, n_classes) = plan, cost.shape
     if n_classes == 2:
         # Every flip gains 2: take the cheapest.
         own = np.flatnonzero(vote == y)
@@ -254,9 +257,9 @@ def cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_t
             total = max(total, price) if is_max else total + price
         if total < least:
             for tree in range(n_trees):
-                out_target[tree] = -1
+                target[tree] = -1
             for k in range((need + 1) // 2):
-                out_target[order[k]] = rival
+                target[order[k]] = rival
         return total
 
     # Moving a tree from y to the rival gains 2, from y elsewhere 1, from elsewhere to the rival 1. best[g] is the
@@ -285,31 +288,25 @@ def cheapest_gain(cost, vote, y, rival, need, is_max, least, best, choice, out_t
     if best[need] < least:
         gain = need
         for tree in range(n_trees - 1, -1, -1):
-            out_target[tree] = -1
+            target[tree] = -1
             taken = choice[tree, gain] if gain > 0 else 0
             if taken == 2 or (taken == 1 and vote[tree] != y):
-                out_target[tree] = rival
+                target[tree] = rival
             elif taken == 1:
                 for c in range(n_classes):
-                    if c != y and (out_target[tree] < 0 or cost[tree, c] < cost[tree, out_target[tree]]):
-                        out_target[tree] = c
+                    if c != y and (target[tree] < 0 or cost[tree, c] < cost[tree, target[tree]]):
+                        target[tree] = c
             gain = max(gain - taken, 0)
     return best[need]
-
-
-@kernel
-def write_witness(trees, leaf, target, z):
-    """Move row ``z`` into the leaf of its target class in every tree that has one."""
-    for tree in range(target.shape[0]):
-        if target[tree] >= 0:
-            enter_leaf(trees, tree, leaf[tree, target[tree]], z)
 
 
 @kernel
 def changes_vote(trees, x, y, leaf, target):
     """Tell whether ``y`` no longer wins where row ``x`` is moved into the leaves of all its targets."""
     z = x.copy()
-    write_witness(trees, leaf, target, z)
+    for tree in range(target.shape[0]):
+        if target[tree] >= 0:
+            enter_leaf(trees, tree, leaf[tree, target[tree]], z)
     vote = np.empty_like(target)
     for tree in range(target.shape[0]):
         vote[tree] = trees.leaf[find_leaf(trees, tree, z)]
@@ -317,22 +314,24 @@ def changes_vote(trees, x, y, leaf, target):
 
 
 @kernel
-def composed_radii(trees, X, budgets, unit, n_classes, out_radius, out_works):
+def composed_radii(trees, X, allowance, n_classes, out_radius, out_works):
     """Write the L-inf cost of each row's cheapest composed change, inf if there is none, and whether it works.
 
-    ``budgets`` have no limits where a move is allowed. Costs are in multiples of ``unit``, see `raised_cost`.
+    The allowance has no limits where a move is allowed.
     """
+    budgets, unit, norm, limit, _ = allowance
     n_trees = trees.tree_start.shape[0] - 1
     stack = np.empty(trees.feature.shape[0] + 1, np.int64)
     stack_cost = np.empty(trees.feature.shape[0] + 1)
     cost = np.empty((n_trees, n_classes))
     leaf = np.empty((n_trees, n_classes), np.int64)
     vote = np.empty(n_trees, np.int64)
-    best = np.empty(n_trees + 2)
-    choice = np.empty((n_trees, n_trees + 2), np.int8)
-    target = np.empty(n_trees, np.int64)
+    nobody, plan = np.empty(0, np.int64), new_plan(n_trees)
     for i in range(X.shape[0]):
-        price_row(trees, X[i], budgets, unit, -1, math.inf, stack, stack_cost, cost, leaf, vote)
+        x = X[i]
+        for tree in range(n_trees):
+            vote[tree] = trees.leaf[find_leaf(trees, tree, x)]
+            visit_priced(trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, cost[tree], leaf[tree])
         y = most_voted(vote, n_classes)
-        out_radius[i] = cheapest_change(cost, vote, y, True, best, choice, target)
-        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, X[i], y, leaf, target)
+        out_radius[i] = cheapest_change(cost, vote, y, True, plan)
+        out_works[i] = out_radius[i] < math.inf and changes_vote(trees, x, y, leaf, plan.target)
