@@ -55,3 +55,17 @@ def test_codes_are_small_integers(max_bins, dtype):
     bins = bin_features(np.arange(300.0)[:, None], max_bins)
     assert bins.code.dtype == dtype
     assert bins.code.max() == bins.n_bins[0] - 1 <= max_bins - 1
+
+
+def test_bins_of_one_cell_are_merged_where_cells_are_fewer():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(200), rng.integers(3, size=200), rng.random(200)])
+    X[::7, 0] = np.nan
+    bins, before = bin_features(X), bin_features(X)
+    bins.merge(np.array([0.1, 0.1, 0.0]))
+    number = np.round(X[:, 0] / 0.1)
+    np.testing.assert_array_equal(bins.code[0], np.where(np.isnan(number), bins.n_bins[0], number))
+    np.testing.assert_allclose(bins.low[0, : bins.n_bins[0]], 0.1 * np.arange(11))
+    for f in (1, 2):
+        assert bins.n_bins[f] == before.n_bins[f]
+        np.testing.assert_array_equal(bins.code[f], before.code[f])

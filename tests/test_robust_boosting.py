@@ -16,6 +16,7 @@ from certiforest import (
     has_large_spread,
 )
 from certiforest.training.worst_case import WorstCase
+from certiforest.training.worst_loss import WorstLoss
 
 
 @parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
@@ -73,12 +74,53 @@ def test_where_features_are_few_sharing_them_gains_much():
     assert figures[0].robust_accuracy > figures[1].robust_accuracy
 
 
-def test_many_classes():
+def test_each_of_many_classes_has_trees_of_its_own():
     X, y = load_iris(return_X_y=True)
     X = minmax_scale(X)
     clf = small(min_samples_leaf=2).fit(X, y)
-    found = certify(clf, X, y, clf.attacker_)
-    assert found.robust_accuracy > 0.85
+    ensemble = clf.ensemble_
+    assert clf.n_estimators_ == ensemble.n_trees == 3 * clf.n_estimators
+    for tree in range(ensemble.n_trees):
+        leaf = ensemble.leaf[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
+        assert not ensemble.scores[leaf[leaf >= 0]][:, np.arange(3) != tree % 3].any()
+    assert len(clf.train_loss_) == clf.n_estimators + 1
+    assert (np.diff(clf.train_loss_) < 0).all()
+    assert certify(clf, X, y, clf.attacker_).robust_accuracy > 0.85
+
+
+def test_early_stopping_drops_whole_rounds():
+    X, y = load_iris(return_X_y=True)
+    clf = small(n_estimators=60, n_iter_no_change=3, eps=0.1, validation_fraction=0.3).fit(minmax_scale(X), y)
+    assert clf.n_estimators_ == 3 * np.argmin(clf.validation_loss_) < 3 * 60
+
+
+@pytest.mark.parametrize("is_exponential", [False, True])
+def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 2)), rng.integers(4, size=40).astype(np.uint8)
+    base, weight = rng.normal(size=4), rng.random(40)
+    attacker = Attacker(np.inf, 0.1)
+    tree = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [0.5, 0.0, 0.0], [-1, 0, 1], [False] * 3)
+    for one in range(4):
+        changes = []
+        for scale in (0.0, 1.0):
+            case = WorstCase(X, y, 4, attacker, base)
+            loss = WorstLoss(case, weight, is_exponential)
+            two = loss.against_rest(one)
+            value = scale * np.array([[0.0], [-0.7], [0.4]])
+            case.add(case.reached(tree), value * (np.arange(4) == one))
+            two.case.add(two.case.reached(tree), value * [0.0, 1.0])
+            changes.append((loss.mean(), two.mean()))
+        before, after = np.array(changes)
+        assert abs((after - before)[0]) > 1e-3
+        assert (after - before)[0] == pytest.approx((after - before)[1])
+
+
+def test_trees_can_grow_on_some_of_the_rows(cancer):
+    X, y = cancer
+    clf = small(max_samples=0.3).fit(X[::2], y[::2])
+    assert certify(clf, X[1::2], y[1::2], clf.attacker_).robust_accuracy > 0.85
+    assert not np.array_equal(clf.train_loss_, small().fit(X[::2], y[::2]).train_loss_)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +128,7 @@ def test_many_classes():
     [
         ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
         ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
+        ({"max_samples": 0}, "Expected max_samples to be"),
         ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),
     ],
 )

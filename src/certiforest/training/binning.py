@@ -46,6 +46,20 @@ class Bins(NamedTuple):
         first, last = self.low[:, 0], self.high[np.arange(len(self.n_bins)), self.n_bins - 1]
         return np.subtract(last, first, out=np.zeros(len(first)), where=self.n_bins > 0)
 
+    def merge(self, cell: NDArray[np.float64]) -> None:
+        """Make all bins of one cell one, where that makes them fewer.
+
+        Cells lie around the whole multiples of the widths ``cell`` (n_features,), which stand for their values.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            n_cells = self.widths() / cell + 1
+        for f in np.flatnonzero(n_cells < self.n_bins):
+            number, place = np.unique(np.round(self.centre[f, : self.n_bins[f]] / cell[f]), return_inverse=True)
+            self.low[f], self.high[f], self.centre[f], self.n_bins[f] = np.inf, np.inf, np.nan, len(number)
+            for edge in (self.low, self.high, self.centre):
+                edge[f, : len(number)] = number * cell[f]
+            self.code[f] = np.append(place, len(number))[self.code[f]]  # what is missing comes last
+
 
 def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:
     """Sort the values of each feature into at most ``max_bins`` bins.

@@ -7,7 +7,9 @@
    feature claimed is a feature closed, wholly or in part, to all trees that follow.
 3. The values of its leaves are fitted against the exact worst case, shrunk, and rounded to a grid on which sums are
    exact.
-4. When thresholds have run out, the values of all trees are fitted again, tree by tree given all the others: what
+4. Where trees share thresholds and there are more than two classes, every class gets a tree of its own in each round:
+   the class against all others, weighed by what the loss of all classes makes of its sums (`WorstLoss.against_rest`).
+5. When thresholds have run out, the values of all trees are fitted again, tree by tree given all the others: what
    further trees would have added is left to those that stand.
 """
 
@@ -90,6 +92,7 @@ def boost_trees(
     is_exponential: bool,
     max_features: float | None,
     min_samples_leaf: int,
+    max_samples: int | None = None,
     l2: float | None,
     n_steps: int,
     thrift: float = 0.0,
@@ -116,7 +119,7 @@ def boost_trees(
     validation : LabelledRows, optional
         Rows whose worst-case loss decides when to stop.
     n_estimators : int
-        Largest number of trees.
+        Largest number of trees, or of trees for each class where classes have trees of their own.
     max_depth : int or None
         Largest number of splits on a path. None: by the number of rows and how much of a feature a threshold closes.
     learning_rate : float or None
@@ -125,9 +128,13 @@ def boost_trees(
         Whether the loss is exponential instead of logistic.
     max_features : float or None
         Share of the features with open thresholds on which a tree grows. None: the larger, the more of a feature a
-        threshold closes, and not fewer than `FEWEST_FEATURES`.
+        threshold closes, and not fewer than `FEWEST_FEATURES`. Where classes have trees of their own, each node draws
+        so many of all features.
     min_samples_leaf : int
         Rows that each side of a split must have.
+    max_samples : int or None
+        About how many rows a tree grows on, drawn in proportion to their weights; all if None. Values of leaves are
+        fitted to all rows.
     l2 : float or None
         Weight of half the sum of squared leaf values of a tree. None: by the number of rows.
     n_steps : int
@@ -147,14 +154,22 @@ def boost_trees(
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     data = GrowthData.of(rows.X, attacker, closes=has_spread)
-    score = GiniScore(rows.y_index, n_classes, min_samples_leaf, moves_by_class=True, is_held=is_held)
+    has_class_trees = not has_spread and n_classes > 2
+    n_sides = 2 if has_class_trees else n_classes  # that a tree parts
+    held = np.zeros(n_classes, bool) if is_held is None else is_held
+    questions = [(rows.y_index, held)]
+    if has_class_trees:  # of all others together, near rows stay only if none of these classes is attacked
+        questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
+    scores = [GiniScore(asked, n_sides, min_samples_leaf, True, stays) for asked, stays in questions]
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
     seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
     for part in parts:
-        case = WorstCase(part.X, part.y_index.astype(score.class_index.dtype), n_classes, seen, base, charges, is_held)
+        case = WorstCase(
+            part.X, part.y_index.astype(np.min_scalar_type(n_classes - 1)), n_classes, seen, base, charges, is_held
+        )
         losses.append(WorstLoss(case, part.weight, is_exponential))
     train = losses[0]
     closed = _closed_shares(data)
@@ -167,37 +182,52 @@ def boost_trees(
     if max_depth is None:
         max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
     if l2 is None:
-        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_classes - 1))
+        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_sides - 1))
     fewest = 1
     if max_features is None:
         max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
     boosted = BoostedTrees([], [], base, learning_rate, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
     _record(curves, losses)
-    share, has_run_out = max_features, False
-    while len(boosted.trees) < n_estimators:
-        tree, weight = len(boosted.trees), train.row_weights()
-        grown = grow_trees(
-            data, _root(tree, weight), score, _draw_features(data, tree, share, fewest, rng),
-            max_depth=max_depth, max_features=rows.X.shape[1], rng=rng, n_jobs=n_jobs,
-            discount=Discount(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
-        )  # fmt: skip
-        if grown.feature[0] < 0:
-            if share == 1.0:
-                has_run_out = True
-                break
-            share = 1.0  # the features drawn offered nothing: look at all
-            continue
-        share = max_features
-        value = train.fit_values(train.case.reached(grown), np.zeros((len(grown.feature), n_classes)), l2, n_steps)
-        _append(boosted, losses, grown, on_grid(learning_rate * value))
+    n_looked_at, shares = rows.X.shape[1], sorted({max_features, 1.0})  # if features drawn offer nothing: look at all
+    if has_class_trees:
+        n_looked_at, shares = max(fewest, int(np.ceil(max_features * n_looked_at))), [1.0]
+    n_trees, has_run_out = [0], False
+    while len(n_trees) <= n_estimators:
+        for one, score in enumerate(scores):
+            loss, tree = train.against_rest(one) if has_class_trees else train, len(boosted.trees)
+            weight = loss.row_weights()
+            root = _root(tree, weight, max_samples, rng)
+            for share in shares:
+                grown = grow_trees(
+                    data, root, score, _draw_features(data, tree, share, fewest, rng),
+                    max_depth=max_depth, max_features=n_looked_at, rng=rng, n_jobs=n_jobs,
+                    discount=Discount(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
+                )  # fmt: skip
+                if grown.feature[0] >= 0:
+                    break
+            else:
+                continue
+            start, reached = np.zeros((len(grown.feature), n_sides)), train.case.reached(grown)
+            value = on_grid(learning_rate * loss.fit_values(reached, start, l2, n_steps))
+            if has_class_trees:
+                value = (value[:, 1:] - value[:, :1]) * (np.arange(n_classes) == one)
+            boosted.trees.append(grown)
+            boosted.values.append(value)
+            train.case.add(reached, value)
+            for other in losses[1:]:
+                other.case.add(other.case.reached(grown), value)
+        has_run_out = len(boosted.trees) == n_trees[-1]
+        if has_run_out:
+            break
+        n_trees.append(len(boosted.trees))
         _record(curves, losses)
         if progress is not None:
-            progress(len(boosted.trees), n_estimators)
+            progress(len(n_trees) - 1, n_estimators)
         if n_iter_no_change is not None and _has_stalled(boosted.validation_loss, n_iter_no_change, tol):
             break
     if n_iter_no_change is not None:
-        _keep_best(boosted, losses)
+        _keep_best(boosted, losses, n_trees)
     for _ in range(n_refits if has_run_out and boosted.trees else 0):
         _refit(boosted, losses, learning_rate, l2, n_steps)
         _record(curves, losses)
@@ -236,17 +266,14 @@ def _draw_features(
     return allowed
 
 
-def _root(tree: int, weight: NDArray[np.float64]) -> Frontier:
-    """Return the root of a tree with all rows in it."""
+def _root(tree: int, weight: NDArray[np.float64], max_samples: int | None, rng: np.random.Generator) -> Frontier:
+    """Return the root of a tree with all rows in it, or with about so many, each as likely as it is heavy."""
     row = np.arange(len(weight), dtype=np.uint32)
+    if max_samples is not None:
+        chance = np.minimum(1.0, max_samples / weight.sum() * weight)
+        row = row[rng.random(len(row)) < chance]
+        weight = weight[row] / chance[row]
     return Frontier(np.zeros(1, np.int64), np.array([tree], np.int32), np.array([0, len(row)]), row, weight)
-
-
-def _append(boosted: BoostedTrees, losses: list[WorstLoss], grown: GrownTrees, value: NDArray) -> None:
-    boosted.trees.append(grown)
-    boosted.values.append(value)
-    for loss in losses:
-        loss.case.add(loss.case.reached(grown), value)
 
 
 def _record(curves: list[list[float]], losses: list[WorstLoss]) -> None:
@@ -260,9 +287,9 @@ def _has_stalled(curve: list[float], n_iter_no_change: int, tol: float) -> bool:
     return len(before) > 0 and min(last) > min(before) - tol
 
 
-def _keep_best(boosted: BoostedTrees, losses: list[WorstLoss]) -> None:
-    """Drop the trees after the one with the smallest validation loss, but not the first."""
-    n_kept = max(1, int(np.argmin(boosted.validation_loss)))
+def _keep_best(boosted: BoostedTrees, losses: list[WorstLoss], n_trees: list[int]) -> None:
+    """Drop the trees after the smallest validation loss, but not the first; ``n_trees`` is how many each loss is of."""
+    n_kept = n_trees[max(1, int(np.argmin(boosted.validation_loss)))]
     for grown, value in zip(boosted.trees[n_kept:], boosted.values[n_kept:], strict=True):
         for loss in losses:
             loss.case.add(loss.case.reached(grown), value, -1.0)

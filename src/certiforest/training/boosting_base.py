@@ -33,6 +33,7 @@ class BoostingClassifier(SummingClassifier):
     loss: str
     max_features: float | str | None
     min_samples_leaf: float
+    max_samples: float | None = None
     l2_regularization: float | str
     validation_fraction: float
     n_iter_no_change: int | None
@@ -62,6 +63,7 @@ class BoostingClassifier(SummingClassifier):
             is_exponential=self.loss == "exponential",
             max_features=self._share_of_features(given.X.shape[1]),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
+            max_samples=None if self.max_samples is None else count_share(self.max_samples, len(rows.X)),
             l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
             n_steps=N_STEPS,
             n_iter_no_change=self.n_iter_no_change,
@@ -149,6 +151,8 @@ class BoostingClassifier(SummingClassifier):
         check_choice("loss", self.loss, LOSSES)
         check_share("min_samples_leaf", self.min_samples_leaf)
         check_share("validation_fraction", self.validation_fraction)
+        if self.max_samples is not None:
+            check_share("max_samples", self.max_samples)
         if self.max_features is not None and self.max_features != "auto":
             check_share("max_features", self.max_features)
         if self.l2_regularization != "auto":

@@ -31,6 +31,7 @@ from certiforest.training.worst_case import as_box
 
 MAX_CANDIDATES = 2_000_000  # splits remembered at a time: bounds the memory of a level
 ENTRIES_PER_TASK = 4096
+CELLS_PER_REACH = 6  # of thresholds that are shared: nearer to each other, they part the same rows from an attacker
 
 
 class Frontier(NamedTuple):
@@ -71,12 +72,13 @@ class GrowthData(NamedTuple):
     @classmethod
     def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> GrowthData:
         """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely."""
-        n_features = X.shape[1]
+        bins, n_features = bin_features(X), X.shape[1]
         reach = as_box(attacker).eps * attacker.scales(n_features)
         reach[~attacker.may_move(n_features)] = 0.0
         if not closes:
+            bins.merge(reach.max(axis=0) / CELLS_PER_REACH)
             attacker = Attacker(frozen=np.ones(n_features, bool))
-        return cls(bin_features(X), reach, ThresholdLedger(attacker, n_features))
+        return cls(bins, reach, ThresholdLedger(attacker, n_features))
 
 
 class Discount(NamedTuple):

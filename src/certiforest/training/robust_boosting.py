@@ -18,12 +18,13 @@ class RobustBoostingClassifier(BoostingClassifier):
     features cannot all do so at once. `certify` decides each row exactly all the same; where trees meet at a row that
     is NP-hard in general and takes milliseconds in practice. The trainer for tables and small ``eps`` of norm inf: no
     threshold is closed to any tree, so accuracy comes near to that of plain boosting. For other
-    norms `LargeSpreadAdditiveClassifier` is the one.
+    norms `LargeSpreadAdditiveClassifier` is the one. With more than two classes every class gets a tree of its own in
+    each round.
 
     Parameters
     ----------
     n_estimators : int, default=200
-        Largest number of trees.
+        Largest number of trees; of trees for each class, if there are more than two.
     max_depth : int or None, default=12
         Largest number of splits on a path; None for no limit. Between 6 (noisy labels) and 20 (clear ones): choose by
         folds of the training rows.
@@ -46,9 +47,12 @@ class RobustBoostingClassifier(BoostingClassifier):
         class.
     max_features : "auto", int, float or None, default="auto"
         Number, or share, of the features on which each tree grows; None for all. ``"auto"``: a fifth, but 32 features
-        at least.
+        at least. With more than two classes each split draws anew.
     min_samples_leaf : int or float, default=5
         Number, or share, of the rows that each side of a split must have.
+    max_samples : int, float or None, default=None
+        Number, or share, of the rows on which each tree grows, drawn in proportion to what the loss makes of them; None
+        for all. Values of leaves are fitted to all rows. With many rows, a tenth saves most of the time.
     l2_regularization : "auto" or float, default="auto"
         Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
         sum of all weights, over 20 and over the number of rival classes.
@@ -57,7 +61,7 @@ class RobustBoostingClassifier(BoostingClassifier):
     validation_fraction : int or float, default=0.1
         Number, or share, of rows put aside for early stopping; without effect if ``n_iter_no_change`` is None.
     n_iter_no_change : int or None, default=None
-        Stop when the worst-case loss of the rows put aside has not fallen for so many trees, and drop the trees after
+        Stop when the worst-case loss of the rows put aside has not fallen for so many rounds, and drop the trees after
         the best. None: no early stopping, all rows train.
     tol : float, default=0.0
         By how much the loss must fall to count.
@@ -68,7 +72,7 @@ class RobustBoostingClassifier(BoostingClassifier):
     verbose : int, default=0
         If positive, progress is logged at level INFO by the logger ``certiforest.training.robust_boosting``.
     callback : callable, optional
-        Called as ``callback(n_trees, n_estimators)`` after each tree.
+        Called as ``callback(n_rounds, n_estimators)`` after each round.
 
     Attributes
     ----------
@@ -81,11 +85,11 @@ class RobustBoostingClassifier(BoostingClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_estimators_ : int
-        Number of trees, at most ``n_estimators``.
+        Number of trees of all classes.
     learning_rate_ : float
         Share of fitted values that was kept.
     train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
-        Mean worst-case loss without trees and after each tree; ``validation_loss_`` is empty without early stopping.
+        Mean worst-case loss without trees and after each round; ``validation_loss_`` is empty without early stopping.
     feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each feature in the worst-case gains of all splits.
     n_features_in_ : int
@@ -119,6 +123,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         loss: str = "log_loss",
         max_features: float | str | None = "auto",
         min_samples_leaf: float = 5,
+        max_samples: float | None = None,
         l2_regularization: float | str = "auto",
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
@@ -143,6 +148,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
+        self.max_samples = max_samples
         self.l2_regularization = l2_regularization
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction

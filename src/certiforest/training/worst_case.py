@@ -67,6 +67,12 @@ class WorstCase:
         other._margins = self._margins.copy()
         return other
 
+    def with_margin(self, class_index: NDArray, margin: NDArray[np.float64]) -> WorstCase:
+        """Return the same rows with other classes and margins, shape (n_rows, n_classes); for norm inf only."""
+        other = copy(self)
+        other.class_index, other._margins = class_index, margin[None]
+        return other
+
     def reached(self, tree: Tree, root: int = 0) -> Reached:
         """Return the leaves below a root that each row can be moved to; valid until the next call."""
         return self._leaves.of(tree, root)

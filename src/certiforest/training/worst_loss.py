@@ -12,6 +12,7 @@ from certiforest.training.worst_case import WorstCase
 LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
 WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the order in which rows are added up
 LARGEST_WEIGHT = 2.0**20
+SMALLEST_ODDS = 1e-300  # that have a logarithm
 
 
 class WorstLoss:
@@ -30,6 +31,31 @@ class WorstLoss:
         self.case = case
         self._weight = weight
         self._is_exponential = is_exponential
+
+    def against_rest(self, one: int) -> WorstLoss:
+        """Return the loss as that of two classes, all others (0) and one (1), while nothing but sums of the one change.
+
+        If a tree for that class changes margins by z, the loss of a row of the class that had margins m is
+
+            log(1 + sum_c exp(-m[c] - z))  =  log(1 + exp(log(sum_c exp(-m[c])) - z)),
+
+        as if it had the margin ``-log(sum_c exp(-m[c]))``; and that of any other row, with r summed over other rivals,
+
+            log(1 + r + exp(-m[one] - z))  =  log(1 + r) + log(1 + exp(-m[one] - log(1 + r) - z)).
+
+        Without the logarithm r plays no part.
+        """
+        margin, class_index = self.case.margin(), self.case.class_index
+        is_one = class_index == one
+        odds = np.exp(np.minimum(-margin, kernels.LARGEST_EXPONENT))
+        odds[np.arange(len(margin)), class_index] = 0.0
+        total = odds.sum(axis=1)
+        two = np.zeros((len(margin), 2))
+        two[is_one, 0] = -np.log(np.maximum(total[is_one], SMALLEST_ODDS))
+        two[~is_one, 1] = margin[~is_one, one]
+        if not self._is_exponential:
+            two[~is_one, 1] += np.log1p(np.maximum(total - odds[:, one], 0.0)[~is_one])
+        return WorstLoss(self.case.with_margin(is_one.astype(np.uint8), two), self._weight, self._is_exponential)
 
     def mean(self) -> float:
         """Return the mean loss."""
