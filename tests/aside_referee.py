@@ -24,6 +24,11 @@ from certiforest import Certificates, Nodes, TreeEnsemble, audit, certify
 from referee import judge_radius, judge_witness
 
 N_CATEGORIES = 5
+CODES = [
+    list(map(float, range(N_CATEGORIES))),
+    [-4.0, -2.0, -1.0, 0.0, 3.0],
+    [5.0, 2.0**53 - 1, 2.0**53, 2.0**53 + 2, 1e300],
+]
 
 
 def dress(rng: random.Random, case: oracle.Case):
@@ -32,16 +37,17 @@ def dress(rng: random.Random, case: oracle.Case):
     for f in (f for group in case.groups or () for f in group):  # one-hot they stay
         kinds[f] = "number"
     is_category = ["category" in kind for kind in kinds]
+    used = rng.choice([CODES[0], *CODES])
 
     def dressed(tree):
         if not isinstance(tree, tuple):
             return tree
         f, v, left, right = tree
-        rule = frozenset(map(float, rng.sample(range(N_CATEGORIES), rng.randint(0, 3)))) if is_category[f] else v
+        rule = frozenset(rng.sample(used, rng.randint(0, 3))) if is_category[f] else v
         return f, rule, dressed(left), dressed(right), rng.random() < 0.5
 
     x = [
-        math.nan if "missing" in kind else float(rng.randrange(N_CATEGORIES + 1)) if kind == "category" else x
+        math.nan if "missing" in kind else rng.choice([*used, N_CATEGORIES]) * 1.0 if kind == "category" else x
         for kind, x in zip(kinds, case.x, strict=True)
     ]
     trees = [dressed(tree) for tree in case.trees]
@@ -52,9 +58,6 @@ def dress(rng: random.Random, case: oracle.Case):
         for f in codes:
             if rng.random() < 0.3:  # numbers that stand for themselves
                 names[f] = codes[f] = [0.0, 0.5, 2.0, 3.0][rng.randrange(3) :]
-    else:
-        for f in codes:
-            codes[f] = [float(i) for i in range(N_CATEGORIES + 1)]  # all in no set are alike
     costs = [0.25, 1.0, 1 / 3, 2.0, 7.0, *[case.eps, math.nextafter(case.eps, 9.0), case.eps / 2] * 2]
     costs = [cost for cost in costs if cost > 0]
     categories = {f: rng.choice(costs) for f in codes if rng.random() < 0.7} if rng.random() < 0.7 else None
@@ -62,7 +65,7 @@ def dress(rng: random.Random, case: oracle.Case):
     domain, direction, integer = case.domain, case.direction, case.integer
     if domain is not None:
         # The row is inside, whatever became of it; categories have codes.
-        ends = rng.choice([0.0, 1.0]), rng.choice([2.0, 9.0])
+        ends = sorted(rng.sample([*used, -9.5, 9.0], 2))
         low, high = ([end if f in codes else v for f, v in enumerate(b)] for b, end in zip(domain, ends, strict=True))
         low = [a if math.isnan(v) else min(a, v) for a, v in zip(low, x, strict=True)]
         domain = low, [b if math.isnan(v) else max(b, v) for b, v in zip(high, x, strict=True)]
@@ -79,6 +82,11 @@ def dress(rng: random.Random, case: oracle.Case):
             domain is not None and first <= domain[0][f] <= domain[1][f] <= last
         ):  # nothing to fill with, which is refused
             missing = None
+    if names is None:
+        for f in codes:  # all in no set are alike: some beside every number that matters
+            near = [*used, *(end[f] for end in domain or ()), *blanks.get(f, ())]
+            beside = {float(math.floor(v)) + step for v in near for step in (-1, 0, 1, 2)}
+            codes[f] = sorted({-oracle.LARGEST, 0.0, *used, *beside, *(math.nextafter(v, math.inf) for v in used[-1:])})
     required = tuple(f for f, v in enumerate(row) if not math.isnan(v) and rng.random() < 0.1)
     told = {
         "required": required,

@@ -459,7 +459,9 @@ def cases_of(model: bytes, certificate: bytes):
         whole = sorted({v for v in used if v % 1 == 0})
         ends = [v for v in (*whole, who["domain"][0][f], *blanks.get(f, ())) if abs(v) < INF]
         beside = {float(math.floor(v) + step) for v in ends for step in (0, 1, 2)}  # all in no set are alike
-        codes[f] = sorted({*whole, *beside, *map(float, range(9))})
+        rows = [line[key] for line in lines[1:-1] for key in ("witness", "radius_witness") if line.get(key)]
+        seen = {float(row[f]) for row in rows if len(row) == n and row[f] is not None and row[f] % 1 == 0}
+        codes[f] = sorted({*whole, *beside, *seen, *map(float, range(9))})
         if listed.get(f):  # floats stand for themselves
             codes[f] = listed[f] if isinstance(listed[f][0], float) else [float(i) for i in range(len(listed[f]))]
     who |= {

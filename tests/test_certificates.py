@@ -108,6 +108,15 @@ def test_labels_of_other_classes_are_refused(tmp_path):
             Certificates.load(path)
 
 
+@pytest.mark.parametrize("said", ["2", "true", "1.0", "-2", "null"])
+def test_verdicts_that_there_are_not_are_refused(tmp_path, said):
+    path = tmp_path / "c.jsonl"
+    certify(STUMP, [[0.2]], None, Attacker("linf", 0.1), proof=True).save(path)
+    path.write_text(path.read_text().replace('"stable":1', f'"stable":{said}', 1))
+    with pytest.raises(CertificateError, match="Expected 1, 0 or -1 as stable"):
+        Certificates.load(path)
+
+
 def test_model_and_certificate_must_belong_together(tmp_path, capsys):
     c = certify(STUMP, [[0.2]], None, Attacker("linf", 0.1), proof=True)
     c.save(tmp_path / "c.jsonl")

@@ -334,8 +334,9 @@ class TestOutputs:
             ends = list(pool.map(start, ["0.1", "0.2"]))
         assert sorted(end.returncode for end in ends) == [0, 2]
         (refused,) = [end.stderr for end in ends if end.returncode == 2]
-        assert "exist" in refused.lower()
+        assert refused.startswith("certiforest: error: ")
         assert refused.count("\n") == 1
+        assert "found.csv" in refused
 
     def test_a_name_of_249_characters_failed_after_all_work(self, run, refuse, question, tmp_path):
         out = tmp_path / ("x" * 245 + ".csv")

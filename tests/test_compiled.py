@@ -106,8 +106,8 @@ def test_certify_runs_the_code_that_is_there(tmp_path):
     assert run(tmp_path, code, **beside_the_sources)[0] == ["0"]
     path = package / "attack" / "rounding_kernels.py"
     times, text = path.stat(), path.read_text()
-    assert "return d < high" in text, "is_within looks different: choose anew how to spoil it"
-    path.write_text(text.replace("return d < high", "return d > high"))
+    assert "return d < rounded" in text, "is_within looks different: choose anew how to spoil it"
+    path.write_text(text.replace("return d < rounded", "return d > rounded"))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert run(tmp_path, code, **beside_the_sources)[0] == ["1"]
 

@@ -341,6 +341,26 @@ def test_parts_of_another_run(run, refuse, model, frame, tmp_path):
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
+@pytest.mark.parametrize("name", ["found.csv", "found"])
+def test_two_runs_at_once_never_read_each_others_parts(tmp_path, name):
+    column, other = {"stable": np.array([1])}, {"stable": np.array([0])}
+    first = parts_module.Parts(tmp_path / name, {"eps": 1}, replace=False)
+    second = parts_module.Parts(tmp_path / name, {"eps": 2}, replace=False)
+    forced = parts_module.Parts(tmp_path / name, {"eps": 3}, replace=True)
+    first.write(0, column, is_open=False)
+    with pytest.raises(parts_module.PartsError, match="another 'eps'"):
+        second.write(0, other, is_open=False)
+    assert first.read(0).columns["stable"].tolist() == [1]
+    late = first._path(0, is_open=False).read_bytes()
+    forced.write(0, other, is_open=False)
+    for ask in (lambda: first.read(0), lambda: first.write(0, column, is_open=False)):
+        with pytest.raises(parts_module.PartsError, match=r"of another; remove|another 'eps'"):
+            ask()
+    forced._path(0, is_open=False).write_bytes(late)  # written by the first at the very last moment
+    with pytest.raises(parts_module.PartsError, match="of another; remove"):
+        forced.read(0)
+
+
 def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):
     data, report = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.json"
     arguments = words(model, data, "--json", "--force", "--report", report, "--radius-rows")

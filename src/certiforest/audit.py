@@ -286,6 +286,7 @@ class Column(NamedTuple):
     down: float = 1.0  # the unit of moves down, 0 if there are none
     up: float = 1.0
     values: Collection[float] | None = None  # if it is one of these, ...
+    is_open: bool = False  # ... or any other whole number, of which one is among them: they are all alike; ...
     change: Fraction | None = None  # ... what another one costs; None if it stays
     rules: list[dict[str, Any]] | None = None  # if it moves by rules; an empty list where it is frozen
     blank: Fraction | None = None  # what it costs to blank or to fill it; None if nobody can
@@ -349,7 +350,7 @@ class Attacker:
             blank = None if f in model.required else self.missing
             column = Column(hole=model.blanks.get(f, NOWHERE), blank=blank, **options)
             if kind == "categories":
-                column = column._replace(values=self._categories(f, column))
+                column = column._replace(values=self._categories(f, column), is_open=f not in model.listed)
             self.columns[f] = column._replace(rules=[]) if is_held else column
 
     def _categories(self, f: int, column: Column) -> set[float]:
@@ -440,7 +441,7 @@ class Reach(dict):
             return self.costs[f].get(z) if z in self[f] else None
         if column.values is not None or inf in (x, z):
             told = column.blank if inf in (x, z) else column.change
-            is_known = z == inf or column.values is None or z in column.values
+            is_known = z == inf or column.values is None or z in column.values or (column.is_open and z % 1 == 0)
             return self._share(told.numerator, told.denominator) if is_known and told is not None else None
         scale = column.up if x < z else column.down
         (a, b), (c, d), (m, n) = x.as_integer_ratio(), z.as_integer_ratio(), scale.as_integer_ratio()

@@ -385,11 +385,11 @@ class Attacker(Immutable):
         Columns of groups have none if the budget allows another category.
         """
         if self.norm == 0:
-            high, low = np.full((2, n_features), np.inf), np.zeros((2, n_features))
+            rounded, rest = np.full((2, n_features), np.inf), np.zeros((2, n_features))
         else:
-            high, low = split_budgets(Fraction(self.eps), self.scales(n_features))
+            rounded, rest = split_budgets(Fraction(self.eps), self.scales(n_features))
         is_held = ~self.may_move(n_features)
-        high[is_held], low[is_held] = -1.0, 0.0
+        rounded[is_held], rest[is_held] = -1.0, 0.0
         for number, group in enumerate(self.group_columns):
-            high[:, list(group)], low[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
-        return Budgets.of(high, low)
+            rounded[:, list(group)], rest[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
+        return Budgets.of(rounded, rest)

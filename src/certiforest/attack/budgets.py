@@ -13,22 +13,22 @@ from certiforest.attack.columns import AttackerError
 
 
 class Budgets(NamedTuple):
-    """What one feature alone may spend, down and up: exactly ``eps * scale``, as ``high + low`` (see `reach_kernels`).
+    """What one feature alone may spend, down and up: exactly ``eps * scale``, as ``rounded + rest``.
 
-    ``high`` (2, n_features) is the float nearest to the exact product and ``low`` the largest float not above the rest,
-    so that a difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``, is within
-    budget iff ``d < high or (d == high and e <= low)``. A move that is not allowed has ``high == -1``: no difference is
-    within it. ``near`` (n_features,) is the larger ``high``, for a first look.
+    ``rounded`` (2, n_features) is the float nearest to the exact product and ``rest`` the largest float not above what
+    is left, so that a difference of two floats, written as the rounded difference ``d`` and its rounding error ``e``,
+    is within budget iff ``d < rounded or (d == rounded and e <= rest)``. A move that is not allowed has -1: no
+    difference is within it. ``near`` (n_features,) is the larger ``rounded``, for a first look.
     """
 
     near: NDArray[np.float64]
-    high: NDArray[np.float64]
-    low: NDArray[np.float64]
+    rounded: NDArray[np.float64]
+    rest: NDArray[np.float64]
 
     @classmethod
-    def of(cls, high: NDArray[np.float64], low: NDArray[np.float64] | None = None) -> Budgets:
+    def of(cls, rounded: NDArray[np.float64], rest: NDArray[np.float64] | None = None) -> Budgets:
         """Return budgets of which one half is known."""
-        return cls(high.max(axis=0), high, np.zeros(high.shape) if low is None else low)
+        return cls(rounded.max(axis=0), rounded, np.zeros(rounded.shape) if rest is None else rest)
 
     @classmethod
     def without_limits(cls, may_move: NDArray[np.bool_]) -> Budgets:
@@ -37,24 +37,24 @@ class Budgets(NamedTuple):
 
 
 def split_budgets(eps: Fraction, *scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ``eps`` times the sum of some scales of one shape as ``high + low``, see `Budgets`."""
+    """Return ``eps`` times the sum of some scales of one shape as ``rounded + rest``, see `Budgets`."""
     if all((scale == scale.flat[0]).all() for scale in scales):  # as nearly always, one product is all there is
-        one, rest = _split(eps * sum(Fraction(float(scale.flat[0])) for scale in scales))
-        return np.full(scales[0].shape, one), np.full(scales[0].shape, rest)
+        one, other = _split(eps * sum(Fraction(float(scale.flat[0])) for scale in scales))
+        return np.full(scales[0].shape, one), np.full(scales[0].shape, other)
     units, place = np.unique(np.stack([scale.ravel() for scale in scales]), axis=1, return_inverse=True)
     pairs = [_split(eps * sum(map(Fraction, unit))) for unit in units.T.tolist()]
-    high, low = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))
-    return high, low
+    rounded, rest = (np.array(column)[place.ravel()].reshape(scales[0].shape) for column in zip(*pairs, strict=True))
+    return rounded, rest
 
 
 def _split(value: Fraction) -> tuple[float, float]:
     """Write an exact value as the nearest float and the rest, the rest rounded down."""
     try:
-        high = float(value)
+        rounded = float(value)
     except OverflowError:
         raise AttackerError("Expected eps * scale to be a finite number, got one above 1.7e308.") from None
-    rest = value - Fraction(high)
-    low = float(rest)
-    if Fraction(low) > rest:
-        low = math.nextafter(low, -math.inf)
-    return high, low
+    left = value - Fraction(rounded)
+    rest = float(left)
+    if Fraction(rest) > left:
+        rest = math.nextafter(rest, -math.inf)
+    return rounded, rest

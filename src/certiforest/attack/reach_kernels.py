@@ -13,7 +13,7 @@ from certiforest.compiled import kernel
 
 
 @kernel
-def other_side_is_near(value, threshold, above, high, low):
+def other_side_is_near(value, threshold, above, rounded, rest):
     """Tell whether a feature may be moved across a threshold within its budget (see `Budgets`) that way, exactly.
 
     From the left side the target is ``above``, the smallest value on the right side, from the right the threshold
@@ -21,13 +21,13 @@ def other_side_is_near(value, threshold, above, high, low):
     """
     distance = value - threshold
     # Rounding is monotone: if this exceeds the budget, so does the exact difference. Nothing is near to NaN.
-    if not abs(distance) <= high:
+    if not abs(distance) <= rounded:
         return False
-    if high == math.inf:
+    if rounded == math.inf:
         return True
     if distance <= 0.0:
-        return is_within(above, value, high, low)
-    return is_within(value, threshold, high, low)
+        return is_within(above, value, rounded, rest)
+    return is_within(value, threshold, rounded, rest)
 
 
 @kernel
@@ -114,7 +114,7 @@ def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
         side = 0 if value > v else 1
-        if not other_side_is_near(value, v, trees.above[split], budgets.high[side, f], budgets.low[side, f]):
+        if not other_side_is_near(value, v, trees.above[split], budgets.rounded[side, f], budgets.rest[side, f]):
             continue
         other = split + 1 if value > v else trees.right[split]
         price = unit[side, f]
@@ -158,7 +158,7 @@ def visit_priced(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
         side = 0 if value > v else 1
-        if not other_side_is_near(value, v, trees.above[split], budgets.high[side, f], budgets.low[side, f]):
+        if not other_side_is_near(value, v, trees.above[split], budgets.rounded[side, f], budgets.rest[side, f]):
             continue
         other = split + 1 if value > v else trees.right[split]
         price = unit[side, f]

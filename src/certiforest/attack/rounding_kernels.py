@@ -2,9 +2,9 @@
 
 A difference of two floats is seldom a float, but it is always the sum of two: the rounded difference and its
 rounding error (after Dekker: exact wherever the rounded difference is finite, since no step in between is larger than
-the numbers themselves). A budget is kept the same way, as ``high + low`` (see `certiforest.attack.budgets.Budgets`).
-Rounding is monotone, so the rounded parts decide unless they are equal, and then the errors do. No tolerance anywhere,
-and no ``fastmath``: the compiler must not simplify these lines.
+the numbers themselves). A budget is kept the same way, as ``rounded + rest`` (see `attack.budgets.Budgets`). Rounding
+is monotone, so the rounded parts decide unless they are equal, and then the errors do. No tolerance anywhere, and no
+``fastmath``: the compiler must not simplify these lines.
 """
 
 import math
@@ -24,10 +24,10 @@ def difference(a, b):
 
 
 @kernel
-def is_within(a, b, high, low):
-    """Tell whether ``a - b <= high + low``, exactly."""
+def is_within(a, b, rounded, rest):
+    """Tell whether ``a - b <= rounded + rest``, exactly."""
     d, e = difference(a, b)
-    return d < high or (d == high and e <= low)
+    return d < rounded or (d == rounded and e <= rest)
 
 
 @kernel

@@ -212,10 +212,10 @@ def largest_certifiable_eps(ensemble: TreeEnsemble, attacker: Attacker) -> float
 
 
 class Distances(NamedTuple):
-    """Exact distances by feature, as ``high + low`` (see `Budgets`), each of shape (n_features,)."""
+    """Exact distances by feature, as ``rounded + rest`` (see `Budgets`), each of shape (n_features,)."""
 
-    high: NDArray[np.float64]
-    low: NDArray[np.float64]
+    rounded: NDArray[np.float64]
+    rest: NDArray[np.float64]
 
 
 def closing_distances(attacker: Attacker, n_features: int) -> Distances:
@@ -228,13 +228,13 @@ def closing_distances(attacker: Attacker, n_features: int) -> Distances:
     is_held = ~may_move.any(axis=0)
     if attacker.norm == 0:
         # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.
-        high, low = np.full(n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(n_features)
+        rounded, rest = np.full(n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(n_features)
     else:
-        high, low = split_budgets(Fraction(attacker.eps), *(attacker.scales(n_features) * may_move))
+        rounded, rest = split_budgets(Fraction(attacker.eps), *(attacker.scales(n_features) * may_move))
         for number, group in enumerate(attacker.group_columns):
-            high[list(group)], low[list(group)] = (np.inf if attacker.can_move_group(number) else -1.0), 0.0
-    high[is_held], low[is_held] = -1.0, 0.0
-    return Distances(high, low)
+            rounded[list(group)], rest[list(group)] = (np.inf if attacker.can_move_group(number) else -1.0), 0.0
+    rounded[is_held], rest[is_held] = -1.0, 0.0
+    return Distances(rounded, rest)
 
 
 def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
@@ -247,7 +247,7 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
     columns = thresholds.feature, thresholds.value, thresholds.tree
     budget = closing_distances(attacker, ensemble.n_features)
     is_whole = _can_turn(ensemble, attacker)
-    budget.high[is_whole], budget.low[is_whole] = math.inf, 0.0
+    budget.rounded[is_whole], budget.rest[is_whole] = math.inf, 0.0
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)

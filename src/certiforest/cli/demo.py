@@ -75,19 +75,13 @@ def demo(
             }
         )
         return
-    verdicts = (verdict.words.capitalize().replace(", ", ",\n").replace(" be ", "\nbe ") for verdict in Verdict)
-    columns = ("Attacker", "Accuracy", "Robust\naccuracy", *verdicts)
     title = f"{ensemble.n_trees} trees, {len(X_test)} unseen rows of breast_cancer, attacked by eps {EPS}"
     lines = [
-        (
-            f"L{norm}",
-            f"{certificates.accuracy:.1%}",
-            interval(certificates.robust_accuracy_bounds, ".1%"),
-            *map(str, certificates.counts.values()),
-        )
-        for norm, certificates in found.items()
+        ("Accuracy", *(f"{c.accuracy:.1%}" for c in found.values())),
+        ("Robust accuracy", *(interval(c.robust_accuracy_bounds, ".1%") for c in found.values())),
+        *((f"  {verdict.words}", *(str(c.counts[verdict]) for c in found.values())) for verdict in Verdict),
     ]
-    console.show_table(title, columns, lines)
+    console.show_table(title, ("Attacker", *(f"L{norm}" for norm in found)), lines)
     console.say(f"Report: {out}")
 
 

@@ -97,7 +97,7 @@ Attacked = Annotated[
     list[str] | None, typer.Option(metavar="LABEL", help="Class whose rows are attacked; repeat for more.")
 ]
 DataDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Directory of named datasets [env: CERTIFOREST_DATA].")
+    Path | None, typer.Option(metavar="DIR", help="Directory of named datasets, else that in CERTIFOREST_DATA.")
 ]
 Download = Annotated[bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

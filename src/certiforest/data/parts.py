@@ -9,6 +9,7 @@ file is put together from the parts in the end, and the directory goes.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from certiforest.words import listed, setting
 
 FORMAT, FORMAT_VERSION = "certiforest parts", 1
 PARQUET = (".parquet", ".pq")
+RUN = "certiforest run"  # the name under which a part says which run it belongs to
 PartColumns = dict[str, NDArray]
 
 
@@ -93,11 +95,16 @@ class Parts:
     def _document(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": FORMAT_VERSION, **self._key}
 
+    @property
+    def _run(self) -> str:
+        """What every part of this run carries."""
+        return hashlib.sha256(json.dumps(self._document, sort_keys=True).encode()).hexdigest()
+
     def clear(self) -> None:
         """Remove all parts, and nothing else."""
         for pattern in ("part-*.parquet", "part-*.npz", "open-*.npz", "run.json"):
             for path in self.directory.glob(pattern):
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def _path(self, number: int, *, is_open: bool) -> Path:
         return self.directory / (f"open-{number:08}.npz" if is_open else f"part-{number:08}{self._suffix}")
@@ -106,21 +113,35 @@ class Parts:
         """Return a part, None if it is not there."""
         path = self._path(number, is_open=False)
         if path.exists():
-            return Part(_read_parquet(path) if self.is_directory else _read_npz(path), is_open=False)
+            return Part(self._read(path), is_open=False)
         path = self._path(number, is_open=True)
-        return Part(_read_npz(path), is_open=True) if path.exists() else None
+        return Part(self._read(path), is_open=True) if path.exists() else None
+
+    def _read(self, path: Path) -> PartColumns:
+        """Read a part, and see that it is one of this run: two may have begun at the same time."""
+        try:
+            run, columns = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
+        except Exception as error:  # zip and pyarrow raise errors of their own kinds
+            raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+        if run != self._run:
+            raise PartsError(f"Expected a part of this run, got {path}, of another; remove it.")
+        return columns
 
     def write(self, number: int, columns: PartColumns, *, is_open: bool) -> None:
-        """Write the columns of a part."""
-        if not self.directory.exists():
-            self.directory.mkdir()
-        if not (self.directory / "run.json").exists():
-            write_atomically(self.directory / "run.json", json.dumps(self._document, indent=1) + "\n")
+        """Write the columns of a part; refuse to write where another run has begun meanwhile."""
+        self.directory.mkdir(exist_ok=True)
+        self._check_run()
+        try:
+            if not (self.directory / "run.json").exists():
+                text = json.dumps(self._document, indent=1) + "\n"
+                write_atomically(self.directory / "run.json", text, replace=False)
+        except FileExistsError:
+            self._check_run()
         content = io.BytesIO()
         if is_open or not self.is_directory:
-            np.savez_compressed(content, **columns)  # type: ignore[arg-type]  # none of them holds objects
+            np.savez_compressed(content, **{RUN: self._run}, **columns)  # type: ignore[arg-type]  # no objects
         else:
-            _write_parquet(content, columns)
+            _write_parquet(content, columns, self._run)
         write_atomically(self._path(number, is_open=is_open), content.getvalue())
         if not is_open:
             self._path(number, is_open=True).unlink(missing_ok=True)
@@ -129,19 +150,17 @@ class Parts:
         """Put the parts together if one file was asked for."""
         if self.is_directory:
             return
-        parts = (_read_npz(self._path(number, is_open=False)) for number in range(n_parts))
+        parts = (self._read(self._path(number, is_open=False)) for number in range(n_parts))
         is_parquet = self.out.suffix.lower() in PARQUET
         write_atomically(self.out, _as_parquet(parts) if is_parquet else _as_csv(parts), replace=self._replace)
         self.clear()
         self.directory.rmdir()
 
 
-def _read_npz(path: Path) -> PartColumns:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except Exception as error:  # zip and format errors, each of another kind
-        raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+def _read_npz(path: Path) -> tuple[str, PartColumns]:
+    with np.load(path, allow_pickle=False) as arrays:
+        columns = dict(arrays)
+    return str(columns.pop(RUN, "")), columns
 
 
 def _need_pyarrow(path: Path) -> None:
@@ -154,23 +173,21 @@ def _need_pyarrow(path: Path) -> None:
         ) from None
 
 
-def _write_parquet(file: Any, columns: PartColumns) -> None:
+def _write_parquet(file: Any, columns: PartColumns, run: str) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    parquet.write_table(pyarrow.table(columns), file)
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata({RUN: run}), file)
 
 
-def _read_parquet(path: Path) -> PartColumns:
+def _read_parquet(path: Path) -> tuple[str, PartColumns]:
     from pyarrow import parquet
 
-    try:
-        with open(path, "rb") as file:
-            table = parquet.read_table(file)
-    except Exception as error:  # pyarrow raises errors of its own kinds
-        raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+    with open(path, "rb") as file:
+        table = parquet.read_table(file)
     columns = {name: table[name].to_numpy() for name in table.column_names}
-    return {name: column.astype(str) if column.dtype == object else column for name, column in columns.items()}
+    plain = {name: column.astype(str) if column.dtype == object else column for name, column in columns.items()}
+    return (table.schema.metadata or {}).get(RUN.encode(), b"").decode(), plain
 
 
 def _as_parquet(parts: Iterator[PartColumns]) -> Iterator[bytes]:

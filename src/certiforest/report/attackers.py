@@ -80,7 +80,7 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
     if attacker.get("missing") is not None:
         within += f", and whether a value is missing ({move.format(attacker['missing'])})"
     words = {
-        "0": f"any {eps} features of a row by any amount",
+        "0": f"any {eps} feature{'s' * (eps != '1')} of a row by any amount",
         "1": f"a row by {eps} in all (L1: changes add up)",
         "2": f"a row by a distance of {eps} (L2)",
         "inf": f"every feature of a row by {eps} at once (L-infinity)",

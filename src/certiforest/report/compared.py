@@ -7,7 +7,7 @@ from typing import Any
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
 from certiforest.report.charts import curve_chart
-from certiforest.report.page import facts, figure, legend, page, section, shares, table, tiles
+from certiforest.report.page import breakable, facts, figure, legend, page, section, shares, table, tiles
 from certiforest.report.text import origin_facts
 from certiforest.words import counted, interval, named
 
@@ -57,7 +57,7 @@ def as_html(comparison: dict[str, Any]) -> str:
     settings = [_setting(side) for side in (first, second)]
     common = [fact for fact in settings[0] if fact in settings[1]]
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{breakable(title)}</h1>",
         f"<p>{escape(verdict_of(comparison))}</p>",
         tiles(
             [("Rows", f"{comparison['n_rows']:,}", "")]
@@ -79,11 +79,6 @@ def _accuracy(side: dict[str, Any]) -> str:
     return "" if side["accuracy"] is None else f", accuracy {side['accuracy']:.1%}"
 
 
-def _breakable(name: str) -> str:
-    """Return a name, often that of a file, that may be broken after its underscores."""
-    return escape(name).replace("_", "_<wbr>")
-
-
 def _outcomes(comparison: dict[str, Any]) -> str:
     first, second = (side["name"] for side in comparison["sides"])
     entries = [
@@ -94,7 +89,7 @@ def _outcomes(comparison: dict[str, Any]) -> str:
     ]
     rows = [
         (
-            f'<span class="swatch" style="background:{colour}"></span>{_breakable(name)}',
+            f'<span class="swatch" style="background:{colour}"></span>{breakable(name)}',
             named([str(row) for row in which], N_ROWS_SHOWN),
             f"{count:,}",
         )
@@ -116,7 +111,7 @@ def _classes(first: dict[str, Any], second: dict[str, Any]) -> str:
         )
         for a, b in zip(first["by_class"], second["by_class"], strict=True)
     ]
-    return table(("Class", "Rows", _breakable(first["name"]), _breakable(second["name"])), rows)
+    return table(("Class", "Rows", breakable(first["name"]), breakable(second["name"])), rows)
 
 
 def _curves(comparison: dict[str, Any]) -> str:

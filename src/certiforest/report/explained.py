@@ -120,7 +120,7 @@ def _radius(bounds: list[float | None]) -> str:
 def as_html(row: dict[str, Any]) -> str:
     """Draw an explanation as one self-contained page."""
     title = f"{row['name'].capitalize()}: {prediction_change(row)}"
-    changes = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"]]
+    changes = [(escape(change["feature"]), moved(change, "&nbsp;&rarr;&nbsp;")) for change in row["changes"]]
     alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
     notes = f"Short bars are dangerous: the radius of the row if this feature alone can be changed{_tried(row)}."
     may_change = ("May change", attack_in_words(row["attacker"]))

@@ -13,7 +13,7 @@ import numpy as np
 from certiforest.report import png
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
 from certiforest.report.charts import Chart, curve_chart, placer, stroke, svg, tree_colour
-from certiforest.report.page import bars, facts, figure, legend, page, section, shares, table, tiles
+from certiforest.report.page import bars, breakable, facts, figure, legend, page, section, shares, table, tiles
 from certiforest.report.text import moved, origin_facts, prediction_change
 from certiforest.verdicts import Verdict
 from certiforest.words import counted, cut, interval, listed
@@ -29,7 +29,7 @@ def as_html(findings: dict[str, Any]) -> str:
     model, data = findings["model"], findings["data"]
     title = f"Robustness of {model['name']} on {data['name']}"
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{breakable(title)}</h1>",
         f'<p class="soft">{escape(_attack_in_words(findings))}</p>',
         _tiles(findings),
         _verdict_section(findings),
@@ -60,8 +60,8 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
 def _tiles(findings: dict[str, Any]) -> str:
     rows = ("Rows", f"{findings['data']['n_rows']:,}", "")
     if findings["verdicts"] is None or not findings["data"]["n_rows"]:
-        stability = findings["stability"]
-        return tiles([rows] + [(name.capitalize(), f"{count:,}", "") for name, count in stability.items()])
+        words = {"stable": "Cannot be changed", "unstable": "Can be changed", "unknown": "Not decided"}
+        return tiles([rows] + [(words[name], f"{count:,}", "") for name, count in findings["stability"].items()])
     low, high = findings["robust_accuracy_bounds"]
     fragile = findings["verdicts"]["FRAGILE"] / findings["data"]["n_rows"]
     return tiles(
@@ -151,12 +151,13 @@ def _fragile_section(findings: dict[str, Any]) -> str:
     rows = findings["fragile_rows"]
     if rows is None:
         return ""
+    right = "" if findings["verdicts"] is None else " predicted right"
     if not rows:
-        return section("Most fragile rows", "<p>No row that is predicted right can be changed by this attacker.</p>")
+        return section("Most fragile rows", f"<p>No row{right} can be changed by this attacker.</p>")
     cards = "".join(_fragile_card(row) for row in rows)
     return section(
         "Most fragile rows",
-        "<p>Rows predicted right that take the smallest change to be predicted otherwise, each with a change within the"
+        f"<p>Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"
         " attacker's reach that does so (its witness), without changes that it does not need."
         f' {REALITY}{_fractions(findings)}</p><div class="cards">{cards}</div>',
     )

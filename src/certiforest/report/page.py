@@ -25,6 +25,11 @@ def write_page(path: str | os.PathLike[str], content: str, *, replace: bool) -> 
     write_atomically(path, content, replace=replace)
 
 
+def breakable(name: str) -> str:
+    """Return a text, often the name of a file or a feature, that may be broken after its underscores, too."""
+    return escape(name).replace("_", "_<wbr>")
+
+
 def section(title: str, content: str) -> str:
     """Return a part with a heading; nothing if it has no content."""
     return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
@@ -77,7 +82,7 @@ def bars(entries: Sequence[tuple[str, float, str]]) -> str:
     """Return a bar for each entry: name, length, what to write beside it."""
     top = max((abs(length) for _, length, _ in entries), default=0.0) or 1.0
     rows = "".join(
-        f"<span>{escape(name)}</span><span><i style='width:{75 * abs(length) / top:.1f}%'></i>{escape(text)}</span>"
+        f"<span>{breakable(name)}</span><span><i style='width:{75 * abs(length) / top:.1f}%'></i>{escape(text)}</span>"
         for name, length, text in entries
     )
     return f'<div class="bars">{rows}</div>'

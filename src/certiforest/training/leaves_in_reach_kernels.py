@@ -112,8 +112,8 @@ def list_leaves_in_reach(splits, root, X, is_held, reach, stack, stack_cost, out
                 own, other, side = splits.left[node], splits.right[node], 1
                 if not x <= v and (x == x or not splits.missing_left[node]):
                     own, other, side = other, own, 0
-                high, low = reach.budgets.high[side, f], reach.budgets.low[side, f]
-                if can_move and abs(x - v) <= high and other_side_is_near(x, v, successor(v), high, low):
+                rounded, rest = reach.budgets.rounded[side, f], reach.budgets.rest[side, f]
+                if can_move and abs(x - v) <= rounded and other_side_is_near(x, v, successor(v), rounded, rest):
                     other_cost = cost
                     if not is_free:
                         first, last = successor(splits.low[node]), splits.high[node]

@@ -62,9 +62,9 @@ def mark_overlapping_groups(groups, kept_thresholds, has_changed, distances, out
         kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
         for i in range(group_start[g], group_start[g + 1]):
             above = np.searchsorted(kept, value[i])
-            if (above < kept.shape[0] and is_within(kept[above], value[i], distances.high[f], distances.low[f])) or (
-                above > 0 and is_within(value[i], kept[above - 1], distances.high[f], distances.low[f])
-            ):
+            if (
+                above < kept.shape[0] and is_within(kept[above], value[i], distances.rounded[f], distances.rest[f])
+            ) or (above > 0 and is_within(value[i], kept[above - 1], distances.rounded[f], distances.rest[f])):
                 out[g] = True
                 break
 
@@ -103,7 +103,7 @@ def push_segment(value, tree, f, pushing, generator, out):
     All moves start from ``value``, so each threshold moves once, for the first pair that can move it. Pairs come by
     their lower, then their upper threshold. ``out`` enters as a copy of ``value``.
     """
-    high, low, (first_shift, last_shift) = pushing.distances.high[f], pushing.distances.low[f], pushing.shifts
+    high, low, (first_shift, last_shift) = pushing.distances.rounded[f], pushing.distances.rest[f], pushing.shifts
     step, lowest, highest = pushing.step[f], pushing.lowest[f], pushing.highest[f]
     size = value.shape[0]
     next_stranger, has_moved = np.empty(size, np.int64), np.empty(size, np.bool_)
@@ -146,7 +146,7 @@ def push_apart(segment_start, segment_feature, tree, pushing, max_iter, generato
             f, here = segment_feature[s], slice(segment_start[s], segment_start[s + 1])
             order = np.argsort(value[here], kind="mergesort")
             sorted_value, sorted_tree = value[here][order], tree[here][order]
-            if not has_overlap(sorted_value, sorted_tree, distances.high[f], distances.low[f]):
+            if not has_overlap(sorted_value, sorted_tree, distances.rounded[f], distances.rest[f]):
                 continue
             if n_rounds == max_iter:
                 return -1

@@ -45,8 +45,8 @@ class ThresholdLedger:
             np.empty((n_features, FIRST_CAPACITY)),
             np.empty((n_features, FIRST_CAPACITY), np.int32),
             np.zeros(n_features, np.int32),
-            distances.high,
-            distances.low,
+            distances.rounded,
+            distances.rest,
         )
 
     def reserve(self, n_claims: int) -> None:

@@ -162,7 +162,7 @@ def is_cut(x, f, cut, ranks, budgets, menus):
         return menus.may_blank[f]
     side = 0 if x > ranks.value[cut] else 1
     return x == math.inf or other_side_is_near(
-        x, ranks.value[cut], ranks.above[cut], budgets.high[side, f], budgets.low[side, f]
+        x, ranks.value[cut], ranks.above[cut], budgets.rounded[side, f], budgets.rest[side, f]
     )
 
 

@@ -18,7 +18,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import Rule, RuleAttacker
 from certiforest.files import write_atomically
-from certiforest.verification.certificates import STABLE, UNSTABLE, Certificates
+from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates
 
 FORMAT, FORMAT_VERSION = "certiforest certificate", 1
 USUAL = {"down": 1.0, "up": 1.0, "low": -math.inf, "high": math.inf, "integer": False}  # what a column is, unless said
@@ -192,6 +192,8 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
     label = np.array([line["label"] for line in lines]) if has_label else None
     if not all(np.isin(said, classes).all() for said in (prediction, label) if said is not None):
         raise CertificateError("Expected predictions and labels among the classes of the model, got others.")
+    if not all(type(line["stable"]) is int and line["stable"] in (STABLE, UNSTABLE, UNKNOWN) for line in lines):
+        raise CertificateError("Expected 1, 0 or -1 as stable in every row, got something else.")
     nothing = np.full(rows.shape[1] if len(lines) else 0, np.nan)
     witness = np.array([line.get("witness", nothing) for line in lines], np.float64)
     return Certificates(

@@ -123,7 +123,7 @@ def fill_room(trees, x, budgets, unit, norm, limit, room):
                 own = node + 1 if value <= v else trees.right[node]
                 above = trees.above[node]
                 side = 0 if value > v else 1
-                if other_side_is_near(value, v, above, budgets.high[side, f], budgets.low[side, f]):
+                if other_side_is_near(value, v, above, budgets.rounded[side, f], budgets.rest[side, f]):
                     other = node + 1 if value > v else trees.right[node]
                     price = unit[side, f]
                     raised = crossing_cost(cost, value, v, above, trees.first[node], trees.high[node], price, norm)

@@ -142,7 +142,7 @@ class Prepared:
             budgets = Budgets.of(np.zeros((2, n_features)))
         # Sums are kept in units of the budget, so that the budget is 1 whatever its size; L0 counts features.
         counts = attacker.norm == 0
-        unit = np.ones((2, n_features)) if counts else np.where(budgets.high > 0, budgets.high, 1.0)
+        unit = np.ones((2, n_features)) if counts else np.where(budgets.rounded > 0, budgets.rounded, 1.0)
         unit[:, self._listed] = math.inf
         budgets, unit = self._with_free(budgets, unit)
         if attacker.norm == math.inf or not attacker.can_move:
@@ -165,8 +165,8 @@ class Prepared:
         if not self._has_jumps:
             return budgets, unit
         endless = np.full((2, 1), math.inf)
-        high, low = np.hstack([budgets.high, endless]), np.hstack([budgets.low, np.zeros((2, 1))])
-        return Budgets.of(high, low), np.hstack([unit, endless])
+        rounded, rest = np.hstack([budgets.rounded, endless]), np.hstack([budgets.rest, np.zeros((2, 1))])
+        return Budgets.of(rounded, rest), np.hstack([unit, endless])
 
     def runs(
         self, X: NDArray[np.float64], attacker: Attacker | None = None

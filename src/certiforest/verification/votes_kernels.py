@@ -80,7 +80,7 @@ def decide_within_box(trees, X, budgets, n_classes, unclaimed, order, out_predic
                 node = stack[depth]
                 f, v = trees.feature[node], trees.threshold[node]
                 side = 0 if x[f] > v else 1
-                if not other_side_is_near(x[f], v, trees.above[node], budgets.high[side, f], budgets.low[side, f]):
+                if not other_side_is_near(x[f], v, trees.above[node], budgets.rounded[side, f], budgets.rest[side, f]):
                     continue
                 if watch and claim(owner, f, tree):
                     meet = True
