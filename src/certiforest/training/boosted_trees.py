@@ -292,7 +292,7 @@ def _has_stalled(curve: list[float], n_iter_no_change: int, tol: float) -> bool:
 
 def _keep_best(boosted: BoostedTrees, losses: list[WorstLoss], n_trees: list[int]) -> None:
     """Drop the trees after the smallest validation loss, but not the first; ``n_trees`` is how many each loss is of."""
-    n_kept = n_trees[max(1, int(np.argmin(boosted.validation_loss)))]
+    n_kept = max(n_trees[:2][-1], n_trees[int(np.argmin(boosted.validation_loss))])
     for grown, value in zip(boosted.trees[n_kept:], boosted.values[n_kept:], strict=True):
         for loss in losses:
             loss.case.add(loss.case.reached(grown), value, -1.0)
