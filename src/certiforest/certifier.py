@@ -252,8 +252,9 @@ class _Work:
         places = np.flatnonzero(is_open & (found.stable == STABLE))
         if screen is None or found.proof is None or not len(places):
             return 0
-        prediction, stable = np.empty(len(places), np.int64), np.empty(len(places), np.int8)
-        screen.decide(x[places], order, self.clock, prediction, stable)
+        stable = found.stable[places]
+        if screen is not self.certifier.ready.screen:  # else it has called them stable already
+            screen.decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
         for i in places[stable == STABLE]:
             rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
