@@ -190,7 +190,7 @@ def test_a_box_of_several_cells_can_always_be_cut():
     attacker = attacker_of(case)
     local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
     tables = tables_kernels.new_tables(local.cells, local.leaves)
-    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 1, local.budget)
+    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 0, local.budget)
     tables.lambda_[:] = math.nan
     assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] >= 0
     tables.high[:] = tables.low
