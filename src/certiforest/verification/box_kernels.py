@@ -59,40 +59,31 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
 
 @kernel
-def leaves_in_reach(cells, leaves, contest, tables):
-    """Return which leaves are in reach within the box, see `is_in_reach`."""
-    least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
-    in_reach = np.empty(leaves.node.shape[0], np.bool_)
-    for k in range(in_reach.shape[0]):
-        in_reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
-    return in_reach
-
-
-@kernel
-def narrow(leaves, worth, tables, in_reach):
+def narrow(cells, leaves, contest, tables):
     """Return the leaves that are in reach within the box, as `Leaves` of their own, and what they are worth.
 
     Segments keep their numbers, but end where the box does: ``begin > end`` for those outside. Conditions that hold in
-    all of the box are left out. ``in_reach`` comes from `leaves_in_reach`.
+    all of the box are left out.
     """
-    n_segments, n_conditions = leaves.begin.shape[0], leaves.place.shape[0]
-    begin, end = np.empty(n_segments, np.int64), np.empty(n_segments, np.int64)
+    if contest.budget == 0 and (tables.low == cells.first[:-1]).all() and (tables.high == cells.first[1:] - 1).all():
+        return leaves, contest.worth
+    begin, end = np.empty_like(leaves.begin), np.empty_like(leaves.end)
     for s in range(leaves.scope.shape[0]):
         v = leaves.scope[s]
         for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
             begin[g], end[g] = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
-    n_leaves = in_reach.sum()
+    least = np.empty(tables.low.shape[0], np.int64)
+    total, n_leaves = least_prices(cells, tables, contest.budget, least), leaves.node.shape[0]
     first, node = np.empty(leaves.first.shape[0], np.int64), np.empty(n_leaves, np.int64)
-    own_worth, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
-    place, low, high = np.empty((3, n_conditions), np.int64)
+    worth, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
+    place, low, high = np.empty_like(leaves.place), np.empty_like(leaves.low), np.empty_like(leaves.high)
     n = m = 0
     for t in range(leaves.tree.shape[0]):
         first[t] = n
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if not in_reach[k]:
+            if not is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
                 continue
-            node[n], own_worth[n], first_condition[n] = leaves.node[k], worth[k], m
+            node[n], worth[n], first_condition[n] = leaves.node[k], contest.worth[k], m
             n += 1
             i, last = leaves.first_condition[k], leaves.first_condition[k + 1]
             while i < last:
@@ -107,7 +98,7 @@ def narrow(leaves, worth, tables, in_reach):
                     m = m_before
     first[leaves.tree.shape[0]], first_condition[n] = n, m
     inside = Leaves(
-        leaves.tree, first, node, first_condition, place[:m], low[:m], high[:m], leaves.first_scope, leaves.scope,
-        leaves.first_segment, begin, end, leaves.tester, leaves.first_tester,
+        leaves.tree, first, node[:n], first_condition[: n + 1], place[:m], low[:m], high[:m], leaves.first_scope,
+        leaves.scope, leaves.first_segment, begin, end, leaves.tester, leaves.first_tester,
     )  # fmt: skip
-    return inside, own_worth
+    return inside, worth[:n]

@@ -5,14 +5,13 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import least_prices, leaves_in_reach, narrow
+from certiforest.verification.box_kernels import least_prices, narrow
 from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
 from certiforest.verification.sweep_kernels import new_sweep_room, overshoot, sweep
 from certiforest.verification.tables_kernels import (
     NO_BOUND,
     OUTSIDE,
     Contest,
-    add_up,
     best_lambda,
     float_bound,
     least_entries,
@@ -46,29 +45,24 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
-    in_reach = leaves_in_reach(cells, leaves, contest, tables)
+    leaves, worth = narrow(cells, leaves, contest, tables)
     bound, gain, span = np.int64(0), 0.0, 1.0
     for t in range(leaves.tree.shape[0]):
-        own = smallest = largest = contest.worth[leaves.first[t]]
-        best = np.int64(-(2**62))
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, contest.worth[k]), max(largest, contest.worth[k])
-            if in_reach[k]:
-                best = max(best, contest.worth[k])
-        if best == -(2**62):
+        if leaves.first[t] == leaves.first[t + 1]:
             return UNREACHABLE
-        bound += best
+        own = smallest = largest = worth[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            smallest, largest = min(smallest, worth[k]), max(largest, worth[k])
+        bound += largest
         gain += largest - own
         span += 2.0 * (largest - smallest)
     if bound < contest.need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
+    contest = Contest(worth, contest.need, contest.budget)
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
-    leaves, worth = narrow(leaves, contest.worth, tables, in_reach)
-    contest = Contest(worth, contest.need, contest.budget)
     room, before = new_sweep_room(leaves, tables), tables.table.copy()
-    add_up(cells, leaves, tables)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)
@@ -78,7 +72,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, worth, tables, span, room)
+        sweep(leaves, worth, tables, span, n_sweeps > 1, room)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
@@ -171,9 +165,9 @@ def find_split(cells, leaves, contest, tables):
     counts for the cuts between. Where prices count, a variable that is as good in a dear cell as in a cheap one is what
     the bound buys in parts: the difference of prices, at lambda, is lost on either side.
     """
-    inside, worth = narrow(leaves, contest.worth, tables, leaves_in_reach(cells, leaves, contest, tables))
+    inside, worth = narrow(cells, leaves, contest, tables)
     tighten(cells, inside, Contest(worth, contest.need, contest.budget), tables)
-    inside, worth = narrow(leaves, contest.worth, tables, leaves_in_reach(cells, leaves, contest, tables))
+    inside, worth = narrow(cells, leaves, contest, tables)
     hope = find_hopes(inside, worth, tables)
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import leaves_in_reach, narrow
+from certiforest.verification.box_kernels import narrow
 
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
@@ -74,7 +74,7 @@ def new_tables(cells, leaves):
 
 @kernel
 def add_up(cells, leaves, tables):
-    """Write the sums of tables to ``theta``."""
+    """Write the sums of tables, of which some were changed by hand, to ``theta``."""
     tables.theta[:] = -tables.lambda_[0] * cells.price
     for g in range(leaves.begin.shape[0]):
         for c in range(leaves.begin[g], leaves.end[g] + 1):
@@ -246,7 +246,7 @@ def least_entries(conditions, whole, ends, least, total):
 @kernel
 def coarsen(cells, leaves, contest, tables):
     """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
-    leaves, worth = narrow(leaves, contest.worth, tables, leaves_in_reach(cells, leaves, contest, tables))
+    leaves, worth = narrow(cells, leaves, contest, tables)
     contest = Contest(worth, contest.need, contest.budget)
     table = tables.table.copy()
     largest = 1.0
