@@ -116,6 +116,37 @@ def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
         assert (after - before)[0] == pytest.approx((after - before)[1])
 
 
+@pytest.mark.parametrize("is_exponential", [False, True])
+def test_what_is_lowered_lies_above_the_forgiving_loss_and_touches_it(is_exponential):
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.random((40, 2)), rng.integers(3, size=40).astype(np.uint8), rng.random(40)
+    case = WorstCase(X, y, 3, Attacker(np.inf, 0.1), np.array([0.5, 0.0, -0.5]))
+    forgiving = WorstLoss(case, weight, is_exponential, 1.0)
+    above = forgiving.forgiving()
+    before, before_above = forgiving.mean(), above.mean() * above._weight.sum() / weight.sum()
+    assert before < min(1.0, WorstLoss(case, weight, is_exponential).mean())
+    tree = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [0.5, 0.0, 0.0], [-1, 0, 1], [False] * 3)
+    value, changes = rng.normal(size=(3, 3)), []
+    for step in (1e-3, 1.0, 3.0):
+        reached = case.reached(tree)
+        case.add(reached, step * value)
+        changes.append((forgiving.mean() - before, above.mean() * above._weight.sum() / weight.sum() - before_above))
+        case.add(reached, step * value, -1.0)
+    near, *far = changes
+    assert near[0] == pytest.approx(near[1], abs=5e-6)
+    assert all(change < change_above for change, change_above in far)
+
+
+def test_forgiveness_gives_wrong_labels_less_say():
+    X = np.random.default_rng(0).random((400, 1))
+    y = (X[:, 0] > 0.5).astype(int)
+    wrong = np.where(np.arange(400) % 10 == 0, 1 - y, y)
+    plain, forgiving = (small(eps=0.02, forgiveness=q).fit(X, wrong) for q in (0.0, 1.0))
+    sums = [np.abs(clf.decision_function(X)).mean() for clf in (plain, forgiving)]
+    assert sums[1] > sums[0]
+    assert (np.diff(forgiving.train_loss_) <= 1e-12).all()
+
+
 def test_trees_can_grow_on_some_of_the_rows(cancer):
     X, y = cancer
     clf = small(max_samples=0.3).fit(X[::2], y[::2])
@@ -129,6 +160,7 @@ def test_trees_can_grow_on_some_of_the_rows(cancer):
         ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
         ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
         ({"max_samples": 0}, "Expected max_samples to be"),
+        ({"forgiveness": -1}, "Expected forgiveness to be a number >= 0, got -1."),
         ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),
     ],
 )

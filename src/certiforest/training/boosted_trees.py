@@ -91,6 +91,7 @@ def boost_trees(
     max_depth: int | None,
     learning_rate: float | None,
     is_exponential: bool,
+    forgiveness: float = 0.0,
     max_features: float | None,
     min_samples_leaf: int,
     max_samples: int | None = None,
@@ -127,6 +128,8 @@ def boost_trees(
         Share of a tree's fitted values that is kept. None: the larger, the more of a feature a threshold closes.
     is_exponential : bool
         Whether the loss is exponential instead of logistic.
+    forgiveness : float
+        How much less rows count that are lost, see `WorstLoss`.
     max_features : float or None
         Share of the features with open thresholds on which a tree grows. None: the larger, the more of a feature a
         threshold closes, and not fewer than `FEWEST_FEATURES`. Where classes have trees of their own, each node draws
@@ -173,7 +176,7 @@ def boost_trees(
         case = WorstCase(
             part.X, part.y_index.astype(np.min_scalar_type(n_classes - 1)), n_classes, seen, base, charges, is_held
         )
-        losses.append(WorstLoss(case, part.weight, is_exponential))
+        losses.append(WorstLoss(case, part.weight, is_exponential, forgiveness))
     train = losses[0]
     closed = _closed_shares(data)
     varies = data.bins.n_bins > 1
@@ -198,7 +201,9 @@ def boost_trees(
     n_trees, has_run_out = [0], False
     while len(n_trees) <= n_estimators:
         for one, score in enumerate(scores):
-            loss, tree = train.against_rest(one) if has_class_trees else train, len(boosted.trees)
+            loss, tree = train.forgiving(), len(boosted.trees)
+            if has_class_trees:
+                loss = loss.against_rest(one)
             weight = loss.row_weights()
             root = _root(tree, weight, max_samples, rng)
             for share in shares:

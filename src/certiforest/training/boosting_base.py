@@ -31,6 +31,7 @@ class BoostingClassifier(SummingClassifier):
     max_depth: int | str | None
     learning_rate: float | str
     loss: str
+    forgiveness: float = 0.0
     max_features: float | str | None
     min_samples_leaf: float
     max_samples: float | None = None
@@ -61,6 +62,7 @@ class BoostingClassifier(SummingClassifier):
             max_depth=self._depth(),
             learning_rate=None if self.learning_rate == "auto" else float(self.learning_rate),
             is_exponential=self.loss == "exponential",
+            forgiveness=self.forgiveness,
             max_features=self._share_of_features(given.X.shape[1]),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
             max_samples=None if self.max_samples is None else count_share(self.max_samples, len(rows.X)),
@@ -149,6 +151,7 @@ class BoostingClassifier(SummingClassifier):
         if self.learning_rate != "auto":
             check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
         check_choice("loss", self.loss, LOSSES)
+        check_number("forgiveness", self.forgiveness, ">= 0", lambda weight: 0 <= weight < np.inf)
         check_share("min_samples_leaf", self.min_samples_leaf)
         check_share("validation_fraction", self.validation_fraction)
         if self.max_samples is not None:

@@ -45,6 +45,8 @@ class RobustBoostingClassifier(BoostingClassifier):
     loss : {"log_loss", "exponential"}, default="log_loss"
         ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
         class.
+    forgiveness : float, default=0.0
+        If q > 0, a row's loss l counts as ``(1 - exp(-q * l)) / q``: rows that are lost anyway pull less at the trees.
     max_features : "auto", int, float or None, default="auto"
         Number, or share, of the features on which each tree grows; None for all. ``"auto"``: a fifth, but 32 features
         at least. With more than two classes each split draws anew.
@@ -121,6 +123,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         scale: ArrayLike | None = None,
         frozen: Iterable[int] | None = None,
         loss: str = "log_loss",
+        forgiveness: float = 0.0,
         max_features: float | str | None = "auto",
         min_samples_leaf: float = 5,
         max_samples: float | None = None,
@@ -146,6 +149,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.direction = direction
         self.attacked = attacked
         self.loss = loss
+        self.forgiveness = forgiveness
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.max_samples = max_samples

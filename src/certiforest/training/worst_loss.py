@@ -12,6 +12,7 @@ from certiforest.training.worst_case import WorstCase
 LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
 WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the order in which rows are added up
 LARGEST_WEIGHT = 2.0**20
+DISCOUNT_GRID = 2.0**-10
 SMALLEST_ODDS = 1e-300  # that have a logarithm
 
 
@@ -25,12 +26,28 @@ class WorstLoss:
     weight : ndarray of float64, shape (n_rows,)
     is_exponential : bool
         Whether the loss is ``sum_c exp(-margin[c])`` instead of ``log(1 + sum_c exp(-margin[c]))``.
+    forgiveness : float
+        If q > 0, a row with this loss l counts as ``(1 - exp(-q * l)) / q``: no row can cost more than 1 / q.
     """
 
-    def __init__(self, case: WorstCase, weight: NDArray[np.float64], is_exponential: bool) -> None:
+    def __init__(
+        self, case: WorstCase, weight: NDArray[np.float64], is_exponential: bool, forgiveness: float = 0.0
+    ) -> None:
         self.case = case
         self._weight = weight
         self._is_exponential = is_exponential
+        self._forgiveness = forgiveness
+
+    def forgiving(self) -> WorstLoss:
+        """Return the convex loss that lies above this one and touches it at the present margins.
+
+        What counts is concave in a row's loss, so its tangent lies above: the same loss with less weight on rows that
+        are lost. What lowers it lowers this loss.
+        """
+        if self._forgiveness == 0.0:
+            return self
+        discount = np.ceil(np.exp(-self._forgiveness * self._rows()[0]) / DISCOUNT_GRID) * DISCOUNT_GRID
+        return WorstLoss(self.case, self._weight * discount, self._is_exponential)
 
     def against_rest(self, one: int) -> WorstLoss:
         """Return the loss as that of two classes, all others (0) and one (1), while nothing but sums of the one change.
@@ -59,15 +76,20 @@ class WorstLoss:
 
     def mean(self) -> float:
         """Return the mean loss."""
-        total = kernels.sum_losses(self.case.margin(), self.case.class_index, self._weight, self._is_exponential)
-        return total / self._weight.sum()
+        loss, q = self._rows()[0], self._forgiveness
+        return float(np.average(-np.expm1(-q * loss) / q if q > 0 else loss, weights=self._weight))
 
     def row_weights(self) -> NDArray[np.float64]:
         """Return how fast the loss falls with the margins of each row, shape (n_rows,)."""
-        margin = self.case.margin()
-        slope = np.empty(len(margin))
-        kernels.sum_rivals(margin, self.case.class_index, self._is_exponential, slope)
+        slope = self._rows()[1]
         return np.minimum(np.ceil(slope / WEIGHT_GRID) * WEIGHT_GRID, LARGEST_WEIGHT) * self._weight
+
+    def _rows(self) -> NDArray[np.float64]:
+        """Return the loss of each row and its slope, not forgiven, shape (2, n_rows)."""
+        margin = self.case.margin()
+        out = np.empty((2, len(margin)))
+        kernels.sum_rivals(margin, self.case.class_index, self._is_exponential, out)
+        return out
 
     def fit_values(self, reached: Reached, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
         """Improve a tree's values given the margins of the other trees.

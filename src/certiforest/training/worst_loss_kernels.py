@@ -57,19 +57,9 @@ def sum_slopes(reached, value, margin, price, class_index, weight, is_exponentia
 
 
 @kernel
-def sum_losses(margin, class_index, weight, is_exponential):
-    """Return the weighted sum of all rows' losses."""
-    slope = np.empty(margin.shape[1])
-    total = 0.0
-    for i in range(margin.shape[0]):
-        total += weight[i] * weigh_rivals(margin[i], class_index[i], is_exponential, slope)
-    return total
-
-
-@kernel
 def sum_rivals(margin, class_index, is_exponential, out):
-    """Write how fast each row's loss falls when its margins against all rivals rise together."""
+    """Write each row's loss and how fast it falls when the margins against all rivals rise together; (2, n_rows)."""
     slope = np.empty(margin.shape[1])
     for i in range(margin.shape[0]):
-        weigh_rivals(margin[i], class_index[i], is_exponential, slope)
-        out[i] = slope.sum()
+        out[0, i] = weigh_rivals(margin[i], class_index[i], is_exponential, slope)
+        out[1, i] = slope.sum()
