@@ -6,7 +6,8 @@ DIR holds mnist.npz and fashion.npz with arrays X (70000, 784), y and is_train i
 and test rows, pixels divided by 255, norm inf. As for the record, the training rows of MNIST are extended by shifts of
 one pixel into four directions: 300,000 rows. Fashion-MNIST is not extended. Settings were chosen on training rows put
 aside: with ``--held-out N`` so many are judged instead of the test rows, and no copy of them trains. Verdicts are
-exact; rows not decided in a second count as not certified, their number is printed. CPU seconds, one thread. Records: the best in the tables of max-andr/provably-robust-boosting.
+exact; rows not decided in a second count as not certified, their number is printed. CPU seconds, one thread. Records:
+the best in the tables of max-andr/provably-robust-boosting.
 """
 
 import argparse
