@@ -11,7 +11,7 @@ import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, Verdict, certify
-from certiforest.verification import search, search_kernels, tables_kernels
+from certiforest.verification import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
@@ -190,11 +190,56 @@ def test_a_box_of_several_cells_can_always_be_cut():
     attacker = attacker_of(case)
     local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
     tables = tables_kernels.new_tables(local.cells, local.leaves)
-    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 1, local.budget)
+    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 0, local.budget)
     tables.lambda_[:] = math.nan
     assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] >= 0
     tables.high[:] = tables.low
     assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] == -1
+
+
+def worth_of(leaves, worth, choice):
+    """Return what the leaves that allow some cells are worth, one of each tree."""
+    allowed = [
+        [worth[k] for k in range(*ends) if moves_kernels.allows(leaves, k, choice)]
+        for ends in itertools.pairwise(leaves.first.tolist())
+    ]
+    assert all(len(values) == 1 for values in allowed)
+    return sum(values[0] for values in allowed)
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+def test_sweeps_bound_what_is_left_of_a_box(norm):
+    """Leaves and conditions that a box makes idle are left out; no sweep may go below what the rest is worth."""
+    rng, n_compared = random.Random(f"sweeps {norm}"), 0
+    for _ in range(600):
+        case = random_case(rng, norm=norm, apart=False, combine="sum")
+        attacker = attacker_of(case)
+        local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
+        cells, leaves = local.cells, local.leaves
+        if not len(leaves.tree):
+            continue
+        worth = np.array([rng.randint(-1000, 1000) for _ in leaves.node])
+        tables, contest = tables_kernels.new_tables(cells, leaves), tables_kernels.Contest(worth, 0, local.budget)
+        for v in range(len(cells.own)):
+            first, last = sorted(rng.choices(range(cells.first[v], cells.first[v + 1]), k=2))
+            tables.low[v], tables.high[v] = min(first, cells.own[v]), max(last, cells.own[v])
+        inside, its_worth = box_kernels.narrow(cells, leaves, contest, tables)
+        box = [range(low, high + 1) for low, high in zip(tables.low, tables.high, strict=True)]
+        choices = (np.array(choice) for choice in itertools.product(*box))
+        most = -math.inf
+        for choice in itertools.islice((c for c in choices if cells.price[c].sum() <= local.budget), 500):
+            value = worth_of(leaves, worth, choice)
+            assert worth_of(inside, its_worth, choice) == value
+            most, n_compared = max(most, value), n_compared + 1
+        narrowed = tables_kernels.Contest(its_worth, 0, local.budget)
+        room = sweep_kernels.new_sweep_room(inside, tables)
+        for n_sweeps in range(3):
+            for takes_down in (False, True):
+                sweep_kernels.sweep(inside, its_worth, tables, 1e5, takes_down, room)
+                shown = tables_kernels.float_bound(narrowed, tables)
+                assert shown >= most - 1e-6, (case, n_sweeps)
+                assert tables_kernels.whole_bound(cells, inside, narrowed, tables) >= most
+    assert n_compared > 500
 
 
 def test_thousands_of_leaves_of_a_tree_can_be_proved():

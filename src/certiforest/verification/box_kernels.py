@@ -1,8 +1,9 @@
-"""A box of cells against the budget: what it costs at least, and which leaves are in reach within it."""
+"""A box of cells against the budget: what it costs at least, and what is left of the local problem within it."""
 
 import numpy as np
 
 from certiforest.compiled import kernel
+from certiforest.verification.leaves_kernels import Leaves
 
 
 @kernel
@@ -58,11 +59,46 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
 
 @kernel
-def leaves_in_reach(cells, leaves, contest, tables):
-    """Return which leaves are in reach within the box, see `is_in_reach`."""
+def narrow(cells, leaves, contest, tables):
+    """Return the leaves that are in reach within the box, as `Leaves` of their own, and what they are worth.
+
+    Segments keep their numbers, but end where the box does: ``begin > end`` for those outside. Conditions that hold in
+    all of the box are left out.
+    """
+    if contest.budget == 0 and (tables.low == cells.first[:-1]).all() and (tables.high == cells.first[1:] - 1).all():
+        return leaves, contest.worth
+    begin, end = np.empty_like(leaves.begin), np.empty_like(leaves.end)
+    for s in range(leaves.scope.shape[0]):
+        v = leaves.scope[s]
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            begin[g], end[g] = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
     least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
-    in_reach = np.empty(leaves.node.shape[0], np.bool_)
-    for k in range(in_reach.shape[0]):
-        in_reach[k] = is_in_reach(cells, leaves, tables, k, least, total, contest.budget)
-    return in_reach
+    total, n_leaves = least_prices(cells, tables, contest.budget, least), leaves.node.shape[0]
+    first, node = np.empty(leaves.first.shape[0], np.int64), np.empty(n_leaves, np.int64)
+    worth, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
+    place, low, high = np.empty_like(leaves.place), np.empty_like(leaves.low), np.empty_like(leaves.high)
+    n = m = 0
+    for t in range(leaves.tree.shape[0]):
+        first[t] = n
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if not is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
+                continue
+            node[n], worth[n], first_condition[n] = leaves.node[k], contest.worth[k], m
+            n += 1
+            i, last = leaves.first_condition[k], leaves.first_condition[k + 1]
+            while i < last:
+                s, m_before, is_needed = leaves.place[i], m, True
+                v = leaves.scope[s]
+                while i < last and leaves.place[i] == s:
+                    is_needed &= begin[leaves.low[i]] > tables.low[v] or end[leaves.high[i]] < tables.high[v]
+                    place[m], low[m], high[m] = s, leaves.low[i], leaves.high[i]
+                    m += 1
+                    i += 1
+                if not is_needed:
+                    m = m_before
+    first[leaves.tree.shape[0]], first_condition[n] = n, m
+    inside = Leaves(
+        leaves.tree, first, node[:n], first_condition[: n + 1], place[:m], low[:m], high[:m], leaves.first_scope,
+        leaves.scope, leaves.first_segment, begin, end, leaves.tester, leaves.first_tester,
+    )  # fmt: skip
+    return inside, worth[:n]

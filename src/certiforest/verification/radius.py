@@ -202,11 +202,11 @@ class RadiusSearch:
     def _descend(self, local: Local, attack: NDArray[np.float64]) -> None:
         """Look for attacks that cost less, by halving budgets; what is not found soon may yet be there."""
         self._take(attack)
+        if self._hopeless >= self.upper:  # looks do not see what is there
+            return
         rival = self._roads.prepared.predict(attack)
         (glance,) = self._roads.glances(local, self._own, rival)
         costs = self._cell_costs(local)
-        if self._hopeless >= self.upper:
-            self._hopeless = self.lower
         for _ in range(MOST_LOOKS):
             self._clock.check()
             middle = self._between(costs)

@@ -18,10 +18,10 @@ from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prices import exact_budget
-from certiforest.verification.tables_kernels import Contest, Tables, coarsen, is_in_box, new_tables
+from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, add_up, coarsen, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
-MOST_SWEEPS, GLANCE_SWEEPS = 400, 8
+MOST_SWEEPS, GLANCE_SWEEPS = 400, 4
 
 
 class CellBox(NamedTuple):
@@ -113,11 +113,12 @@ class Search:
                 clock.check()
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
-            tables.table[:], tables.theta[:], tables.lambda_[:] = box.start
+            tables.table[:], tables.lambda_[:] = box.start
+            add_up(cells, leaves, tables)
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
-                self._proved.append(box._replace(start=(tables.table.copy(), tables.lambda_.copy())))
+                self._proved.append(box._replace(start=_start_from(tables)))
             if status == kernels.ENUMERATED and self._keep_proof:
                 self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
@@ -129,11 +130,11 @@ class Search:
                 if self._local.is_beyond(box.low, box.high):
                     continue
             start = _start_from(tables)
+            variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
                 self._settled += sides
             box = box._replace(low=tables.low.copy(), high=tables.high.copy())
-            variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
             if variable >= 0:
                 halves = self._halves(box, start, variable, cut)
                 # The half with the more promising cells is next.
@@ -196,7 +197,7 @@ class Search:
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
                 v = leaves.scope[s]
                 segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
-                inside = [g for g in segments if is_in_box(leaves, tables, v, g)]
+                inside = [g for g in segments if tables.whole[g] != OUTSIDE]
                 least = int(tables.whole[inside].min())  # a constant cancels
                 if tables.whole[inside].max() > least:
                     table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
@@ -243,6 +244,7 @@ class Glance:
         cells, tables = self.local.cells, self._tables
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
+        add_up(cells, self.local.leaves, tables)
         contest = self._contest._replace(budget=budget)
         status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, True)
         self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)
@@ -253,7 +255,7 @@ class Glance:
 
 
 def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:
-    return tables.table.copy(), tables.theta.copy(), tables.lambda_.copy()
+    return tables.table.copy(), tables.lambda_.copy()
 
 
 def parts_of(proofs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -5,21 +5,19 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import least_prices, leaves_in_reach
+from certiforest.verification.box_kernels import least_prices, narrow
 from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
+from certiforest.verification.sweep_kernels import new_sweep_room, overshoot, sweep
 from certiforest.verification.tables_kernels import (
     NO_BOUND,
     OUTSIDE,
+    Contest,
     best_lambda,
     float_bound,
     least_entries,
     least_entry,
     least_in_box,
-    new_sweep_room,
-    overshoot,
     set_lambda,
-    shares,
-    sweep,
     whole_bound,
 )
 
@@ -29,7 +27,7 @@ NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
-PATIENT_SWEEPS, PATIENCE = 8, 0.02
+PATIENT_SWEEPS, PATIENCE = 4, 0.05
 
 
 @kernel
@@ -47,27 +45,24 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
-    in_reach = leaves_in_reach(cells, leaves, contest, tables)
+    leaves, worth = narrow(cells, leaves, contest, tables)
     bound, gain, span = np.int64(0), 0.0, 1.0
     for t in range(leaves.tree.shape[0]):
-        own = smallest = largest = contest.worth[leaves.first[t]]
-        best = np.int64(-(2**62))
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, contest.worth[k]), max(largest, contest.worth[k])
-            if in_reach[k]:
-                best = max(best, contest.worth[k])
-        if best == -(2**62):
+        if leaves.first[t] == leaves.first[t + 1]:
             return UNREACHABLE
-        bound += best
+        own = smallest = largest = worth[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            smallest, largest = min(smallest, worth[k]), max(largest, worth[k])
+        bound += largest
         gain += largest - own
         span += 2.0 * (largest - smallest)
     if bound < contest.need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
+    contest = Contest(worth, contest.need, contest.budget)
     if may_enumerate and fits_one_move(cells, contest, tables, least, total):
         return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
-    room, share, before = new_sweep_room(leaves), np.empty(leaves.scope.shape[0]), tables.table.copy()
-    shares(leaves, tables, share)
+    room, before = new_sweep_room(leaves, tables), tables.table.copy()
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)
@@ -77,11 +72,11 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, contest.worth, tables, in_reach, share, span, room)
+        sweep(leaves, worth, tables, span, n_sweeps > 1, room)
         if contest.budget > 0:
             set_lambda(cells, tables, best_lambda(cells, contest, tables))
         bound = float_bound(contest, tables)
-        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables, in_reach) < contest.need:
+        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables) < contest.need:
             return PROVED
         if n_sweeps == next_climb:
             next_climb *= 4
@@ -93,19 +88,20 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - contest.need):
                 break
             mark = lowest
-    if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
-        return ATTACKED
-    tighten(leaves, contest, tables, whole_bound(cells, leaves, contest, tables, in_reach), in_reach)
-    return OPEN
+    return ATTACKED if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need else OPEN
 
 
 @kernel
-def tighten(leaves, contest, tables, bound, in_reach):
-    """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need."""
+def tighten(cells, leaves, contest, tables):
+    """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need.
+
+    ``leaves`` and what they are worth come from `narrow`, here and below.
+    """
+    bound = whole_bound(cells, leaves, contest, tables)
     if bound == NO_BOUND:
         tables.loss[:] = 0
         return
-    find_losses(leaves, contest, tables, in_reach)
+    find_losses(leaves, contest, tables)
     for v in range(tables.low.shape[0]):
         while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < contest.need:
             tables.low[v] += 1
@@ -114,7 +110,7 @@ def tighten(leaves, contest, tables, bound, in_reach):
 
 
 @kernel
-def find_losses(leaves, contest, tables, in_reach):
+def find_losses(leaves, contest, tables):
     """Write to ``loss``, for each cell of the box, how much the whole bound falls if its variable is held there.
 
     That is what the sum of tables and each tree lose there against their best, as the tables stand.
@@ -136,8 +132,6 @@ def find_losses(leaves, contest, tables, in_reach):
         here[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
         most = NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if not in_reach[k]:
-                continue
             i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
             value = contest.worth[k] - least_entries(conditions, whole, (i, end), least, total)
             if value > most:
@@ -154,25 +148,27 @@ def find_losses(leaves, contest, tables, in_reach):
                         if value + entry > here[g]:
                             here[g] = value + entry
         for s in scopes:
-            v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
                 if whole[g] == OUTSIDE:
                     continue
                 lost = most - (max(here[g], free[s] + least[s]) - whole[g])
-                for c in range(max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v]) + 1):
+                for c in range(leaves.begin[g], leaves.end[g] + 1):
                     tables.loss[c] += lost
 
 
 @kernel
 def find_split(cells, leaves, contest, tables):
-    """Return the variable and the cell after which to cut it so that both sides lose most; -1 if there is none left.
+    """Tighten a box that was examined, and find where to cut it so that both sides lose most.
 
-    The bound is above what the chosen cells give because trees, and the sums of tables, would like to be in other ones:
-    what each of them hopes for there counts for the cuts between. Where prices count, a variable that is as good in a
-    dear cell as in a cheap one is what the bound buys in parts: the difference of prices, at lambda, is lost on either
-    side.
+    Return the variable and the cell after which to cut it; -1 if there is none left. The bound is above what the chosen
+    cells give because trees, and the sums of tables, would like to be in other ones: what each of them hopes for there
+    counts for the cuts between. Where prices count, a variable that is as good in a dear cell as in a cheap one is what
+    the bound buys in parts: the difference of prices, at lambda, is lost on either side.
     """
-    hope = find_hopes(leaves, contest, tables, leaves_in_reach(cells, leaves, contest, tables))
+    inside, worth = narrow(cells, leaves, contest, tables)
+    tighten(cells, inside, Contest(worth, contest.need, contest.budget), tables)
+    inside, worth = narrow(cells, leaves, contest, tables)
+    hope = find_hopes(inside, worth, tables)
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
         low, high = tables.low[v], tables.high[v]
@@ -194,7 +190,7 @@ def find_split(cells, leaves, contest, tables):
 
 
 @kernel
-def find_hopes(leaves, contest, tables, in_reach):
+def find_hopes(leaves, worth, tables):
     """Return, for each cell (n_cells,), what is hoped for beyond a cut after it, seen from the chosen cells."""
     whole, choice = tables.whole, tables.choice
     hope, least = np.zeros(tables.sum.shape[0]), np.empty(leaves.scope.shape[0], np.int64)
@@ -211,12 +207,11 @@ def find_hopes(leaves, contest, tables, in_reach):
         best, most, here = -1, NOTHING, NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if here == NOTHING and allows(leaves, k, choice):
-                here = contest.worth[k]
-            if in_reach[k]:
-                ends = leaves.first_condition[k], leaves.first_condition[k + 1]
-                value = contest.worth[k] - least_entries(conditions, whole, ends, least, total)
-                if value > most:
-                    best, most = k, value
+                here = worth[k]
+            ends = leaves.first_condition[k], leaves.first_condition[k + 1]
+            value = worth[k] - least_entries(conditions, whole, ends, least, total)
+            if value > most:
+                best, most = k, value
         for s in scopes:
             g = leaves.first_segment[s]
             while leaves.end[g] < choice[leaves.scope[s]]:

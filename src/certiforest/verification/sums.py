@@ -107,14 +107,19 @@ class Sums:
         ensemble, leaves = self._ensemble, _Leaves(self._prepared)
         allowance = self._prepared.endless_allowance()
         prediction = ensemble.class_index(X)
+        out_radius[:], out_works[:], usual = math.inf, False, math.inf
         for i, y in enumerate(prediction.tolist()):
-            leaves.list(X[i], allowance)
-            out_radius[i], out_works[i] = math.inf, False
-            for rival in range(ensemble.n_classes):
-                cost = leaves.cheapest_break(self._scoring.scores, y, rival) if rival != y else math.inf
-                if cost < out_radius[i]:
-                    out_radius[i] = cost
-                    out_works[i] = self._prepared.predict(leaves.enter()) != y
+            # Most leaves are much farther than what it takes for rows like this one.
+            for limit in (usual, math.inf):
+                leaves.list(X[i], allowance._replace(limit=limit))
+                for rival in range(ensemble.n_classes):
+                    cost = leaves.cheapest_break(self._scoring.scores, y, rival) if rival != y else math.inf
+                    if cost < out_radius[i]:
+                        out_radius[i] = cost
+                        out_works[i] = self._prepared.predict(leaves.enter()) != y
+                if out_radius[i] < math.inf:
+                    usual = 2.0 * out_radius[i]
+                    break
 
 
 class _Leaves:

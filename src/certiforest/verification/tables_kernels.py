@@ -6,9 +6,8 @@ has leaves that are worth more to a rival than ::
     lambda * budget  +  sum over trees      max over leaves  [worth - sum over variables  min over allowed cells  m]
                      +  sum over variables  max over cells   [sum over trees m - lambda * price]
 
-because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. A sweep
-goes through the trees and sets the tables of one to what makes this smallest while the others stay; every tree's
-bracket is then at most zero. Floats find tables, `whole_bound` decides with them rounded to whole numbers.
+because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. Floats find
+tables (`sweep_kernels`), `whole_bound` decides with them rounded to whole numbers.
 """
 
 import math
@@ -18,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import leaves_in_reach
+from certiforest.verification.box_kernels import narrow
 
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
@@ -46,9 +45,9 @@ class Tables(NamedTuple):
 
     ``low`` and ``high`` (n_variables,) are the box, the first and last cell of each variable. ``table`` and ``whole``
     (n_segments,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
-    (n_cells,) is the sum of the tables over trees, less lambda times the price, ``sum`` the same of rounded ones;
-    ``choice`` (n_variables,) a cell of each variable; ``loss`` (n_cells,) how much the rounded bound falls if a
-    variable is held in a cell.
+    (n_cells,) is, within the box, the sum of the tables over trees, less lambda times the price, ``sum`` the same of
+    rounded ones; ``choice`` (n_variables,) a cell of each variable; ``loss`` (n_cells,) how much the rounded bound
+    falls if a variable is held in a cell.
     """
 
     table: ndarray
@@ -74,135 +73,12 @@ def new_tables(cells, leaves):
 
 
 @kernel
-def is_in_box(leaves, tables, v, g):
-    """Tell whether a segment of a variable has cells in the box."""
-    return leaves.begin[g] <= tables.high[v] and leaves.end[g] >= tables.low[v]
-
-
-@kernel
-def shares(leaves, tables, out):
-    """Write which part of what a tree adds goes to each variable of its scope (n_scopes,): they add up to one.
-
-    Any parts will do. The more trees test a variable, the more there is to be agreed on; one that has a single cell
-    left gets nothing.
-    """
-    for t in range(leaves.tree.shape[0]):
-        scopes, total = range(leaves.first_scope[t], leaves.first_scope[t + 1]), 0.0
-        for s in scopes:
-            v = leaves.scope[s]
-            is_open = tables.low[v] < tables.high[v]
-            out[s] = float(leaves.first_tester[v + 1] - leaves.first_tester[v]) if is_open else 0.0
-            total += out[s]
-        for s in scopes:
-            out[s] = out[s] / total if total > 0.0 else 1.0 / len(scopes)
-
-
-class SweepRoom(NamedTuple):
-    """Scratch of a sweep.
-
-    ``bracket`` (n_leaves,) holds what a leaf is worth with the largest theta it allows, ``peak`` (n_segments + n_scopes
-    + n_conditions,) the largest theta without this tree's part by segment, variable and condition, and ``rest``
-    (n_segments + n_scopes,) the bracket of the best leaf that allows a segment, without that variable's part.
-    """
-
-    bracket: ndarray
-    peak: ndarray
-    rest: ndarray
-
-
-@kernel
-def new_sweep_room(leaves):
-    """Return scratch for sweeps."""
-    n = leaves.begin.shape[0] + leaves.scope.shape[0]
-    return SweepRoom(np.empty(leaves.node.shape[0]), np.empty(n + leaves.place.shape[0]), np.empty(n))
-
-
-@kernel
-def sweep(leaves, worth, tables, in_reach, share, span, room):
-    """Set the tables of one tree after the other so that the bound is smallest while those of the others stay.
-
-    ``in_reach`` (n_leaves,) tells which leaves count; ``share`` comes from `shares`; ``room`` is scratch.
-    """
-    # Comparisons instead of max(), and arrays under names of their own: this is where the time goes.
-    bracket, peak, rest = room
-    theta, table, scope, place = tables.theta, tables.table, leaves.scope, leaves.place
-    begin, end, low, high = leaves.begin, leaves.end, leaves.low, leaves.high
-    first_segment, first_condition = leaves.first_segment, leaves.first_condition
-    n_segments, n_scopes = begin.shape[0], scope.shape[0]
-    for t in range(leaves.tree.shape[0]):
-        first_scope, end_scope = leaves.first_scope[t], leaves.first_scope[t + 1]
-        first_leaf, end_leaf = leaves.first[t], leaves.first[t + 1]
-        everywhere = 0.0
-        for s in range(first_scope, end_scope):
-            lowest, highest = tables.low[scope[s]], tables.high[scope[s]]
-            best = -math.inf
-            for g in range(first_segment[s], first_segment[s + 1]):
-                most = -math.inf  # and so it stays where the segment is not in the box
-                for c in range(max(begin[g], lowest), min(end[g], highest) + 1):
-                    if theta[c] > most:
-                        most = theta[c]
-                most -= table[g]
-                rest[g], peak[g] = -math.inf, most
-                if most > best:
-                    best = most
-            rest[n_segments + s], peak[n_segments + s] = -math.inf, best
-            everywhere += best
-        most = -math.inf
-        for k in range(first_leaf, end_leaf):
-            if not in_reach[k]:
-                continue
-            value = worth[k] + everywhere
-            i, last = first_condition[k], first_condition[k + 1]
-            while i < last:
-                first, s = i, place[i]
-                best = -math.inf
-                while i < last and place[i] == s:
-                    for g in range(low[i], high[i] + 1):
-                        if peak[g] > best:
-                            best = peak[g]
-                    i += 1
-                peak[n_segments + n_scopes + first] = best
-                value += best - peak[n_segments + s]
-            bracket[k] = value
-            if value > most:
-                most = value
-        for k in range(first_leaf, end_leaf):
-            if not in_reach[k]:
-                continue
-            i, last = first_condition[k], first_condition[k + 1]
-            for s in range(first_scope, end_scope):
-                if i < last and place[i] == s:
-                    value = bracket[k] - peak[n_segments + n_scopes + i]
-                    while i < last and place[i] == s:
-                        for g in range(low[i], high[i] + 1):
-                            if value > rest[g]:
-                                rest[g] = value
-                        i += 1
-                else:
-                    value = bracket[k] - peak[n_segments + s]
-                    if value > rest[n_segments + s]:
-                        rest[n_segments + s] = value
-        for s in range(first_scope, end_scope):
-            for g in range(first_segment[s], first_segment[s + 1]):
-                if peak[g] == -math.inf:
-                    continue
-                # A segment that no leaf in reach allows is worth little, but a number.
-                value = max(peak[g] + max(rest[g], rest[n_segments + s]), most - span) * share[s] - peak[g]
-                change = value - table[g]
-                table[g] = value
-                for c in range(begin[g], end[g] + 1):
-                    theta[c] += change
-
-
-@kernel
-def overshoot(leaves, tables, before, factor):
-    """Move the tables further the way they came from ``before`` (n_segments,), which becomes what they were."""
-    for g in range(before.shape[0]):
-        change = factor * (tables.table[g] - before[g])
-        before[g] = tables.table[g]
-        tables.table[g] += change
+def add_up(cells, leaves, tables):
+    """Write the sums of tables, of which some were changed by hand, to ``theta``."""
+    tables.theta[:] = -tables.lambda_[0] * cells.price
+    for g in range(leaves.begin.shape[0]):
         for c in range(leaves.begin[g], leaves.end[g] + 1):
-            tables.theta[c] += change
+            tables.theta[c] += tables.table[g]
 
 
 @kernel
@@ -259,11 +135,11 @@ def float_bound(contest, tables):
 
 
 @kernel
-def whole_bound(cells, leaves, contest, tables, in_reach):
+def whole_bound(cells, leaves, contest, tables):
     """Round the tables to whole numbers and return the bound that they give, `NO_BOUND` if they are too large.
 
-    Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62 bits: the largest entries of all
-    tables and worths together.
+    ``leaves`` and what they are worth come from `narrow`. Everything is 64-bit arithmetic. Before, floats make sure
+    that nothing leaves 62 bits: the largest entries of all tables and worths together.
     """
     size = 0.0
     for s in range(leaves.scope.shape[0]):
@@ -297,22 +173,17 @@ def whole_bound(cells, leaves, contest, tables, in_reach):
     conditions, first_condition = (leaves.place, leaves.low, leaves.high), leaves.first_condition
     for t in range(leaves.tree.shape[0]):
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-            v = leaves.scope[s]
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                first, last = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
-                for c in range(first, last + 1):
+                for c in range(leaves.begin[g], leaves.end[g] + 1):
                     tables.sum[c] += tables.whole[g]
-                if first > last:
+                if leaves.begin[g] > leaves.end[g]:
                     tables.whole[g] = OUTSIDE
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, tables.whole, scopes, least)
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if in_reach[k]:
-                taken = least_entries(
-                    conditions, tables.whole, (first_condition[k], first_condition[k + 1]), least, total
-                )
-                best = max(best, contest.worth[k] - taken)
+            ends = first_condition[k], first_condition[k + 1]
+            best = max(best, contest.worth[k] - least_entries(conditions, tables.whole, ends, least, total))
         bound += best
     for v in range(tables.low.shape[0]):
         best = tables.sum[tables.low[v]]
@@ -375,7 +246,8 @@ def least_entries(conditions, whole, ends, least, total):
 @kernel
 def coarsen(cells, leaves, contest, tables):
     """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
-    in_reach = leaves_in_reach(cells, leaves, contest, tables)
+    leaves, worth = narrow(cells, leaves, contest, tables)
+    contest = Contest(worth, contest.need, contest.budget)
     table = tables.table.copy()
     largest = 1.0
     for e in range(table.shape[0]):
@@ -383,6 +255,6 @@ def coarsen(cells, leaves, contest, tables):
     for shift in range(int(math.log2(largest)), -1, -1):
         for e in range(table.shape[0]):
             tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
-        if whole_bound(cells, leaves, contest, tables, in_reach) < contest.need:
+        if whole_bound(cells, leaves, contest, tables) < contest.need:
             return shift
     return 0
