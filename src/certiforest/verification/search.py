@@ -18,7 +18,7 @@ from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prices import exact_budget
-from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, add_up, coarsen, new_tables
+from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, coarsen, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
 MOST_SWEEPS, GLANCE_SWEEPS = 400, 4
@@ -114,7 +114,6 @@ class Search:
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.lambda_[:] = box.start
-            add_up(cells, leaves, tables)
             status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
@@ -244,7 +243,6 @@ class Glance:
         cells, tables = self.local.cells, self._tables
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
-        add_up(cells, self.local.leaves, tables)
         contest = self._contest._replace(budget=budget)
         status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, True)
         self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)

@@ -12,6 +12,7 @@ from certiforest.verification.tables_kernels import (
     NO_BOUND,
     OUTSIDE,
     Contest,
+    add_up,
     best_lambda,
     float_bound,
     least_entries,
@@ -45,6 +46,9 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
+    is_enumerated = may_enumerate and fits_one_move(cells, contest, tables, least, total)
+    if is_enumerated and best_move(cells, leaves, contest, tables, least, total) >= contest.need:
+        return ATTACKED
     leaves, worth = narrow(cells, leaves, contest, tables)
     bound, gain, span = np.int64(0), 0.0, 1.0
     for t in range(leaves.tree.shape[0]):
@@ -59,10 +63,11 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     if bound < contest.need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
+    if is_enumerated:
+        return ENUMERATED
     contest = Contest(worth, contest.need, contest.budget)
-    if may_enumerate and fits_one_move(cells, contest, tables, least, total):
-        return ATTACKED if best_move(cells, leaves, contest, tables, least, total) >= contest.need else ENUMERATED
     room, before = new_sweep_room(leaves, tables), tables.table.copy()
+    add_up(cells, leaves, tables)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)

@@ -74,11 +74,12 @@ def new_tables(cells, leaves):
 
 @kernel
 def add_up(cells, leaves, tables):
-    """Write the sums of tables, of which some were changed by hand, to ``theta``."""
+    """Write the sums of tables, less what lambda takes, to ``theta``."""
     tables.theta[:] = -tables.lambda_[0] * cells.price
     for g in range(leaves.begin.shape[0]):
-        for c in range(leaves.begin[g], leaves.end[g] + 1):
-            tables.theta[c] += tables.table[g]
+        if tables.table[g] != 0.0:  # none is, to begin with
+            for c in range(leaves.begin[g], leaves.end[g] + 1):
+                tables.theta[c] += tables.table[g]
 
 
 @kernel
