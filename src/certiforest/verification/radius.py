@@ -148,7 +148,7 @@ class RadiusSearch:
         while self.lower < self.upper < math.inf:
             below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
             if not self._try(below, self._clock.share(MOST_TIME)):
-                if self._hopeless > self.lower:
+                if self.lower < self._hopeless < self.upper:
                     self._try(self._hopeless, self._clock)
                 raise OutOfTime
 
