@@ -166,7 +166,6 @@ def boost_trees(
         data.bins.merge(data.reach.max(axis=0) / CELLS_PER_REACH)
         # Of all others together, near rows stay only if none of these classes is attacked.
         questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
-    scores = [GiniScore(asked, n_sides, min_samples_leaf, True, stays) for asked, stays in questions]
     base = class_offsets(rows, n_classes, is_exponential)
     parts = [rows] if validation is None else [rows, validation]
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
@@ -200,15 +199,19 @@ def boost_trees(
         n_looked_at, shares = max(fewest, int(np.ceil(max_features * n_looked_at))), [1.0]
     n_trees, has_run_out = [0], False
     while len(n_trees) <= n_estimators:
-        for one, score in enumerate(scores):
+        for one, (asked, stays) in enumerate(questions):
             loss, tree = train.forgiving(), len(boosted.trees)
             if has_class_trees:
                 loss = loss.against_rest(one)
-            weight = loss.row_weights()
+            weight, drawn = loss.row_weights(), data
             root = _root(tree, weight, max_samples, rng)
+            if max_samples is not None:
+                drawn, asked = data.take(root.row), asked[root.row]
+                root = root._replace(row=np.arange(len(root.row), dtype=root.row.dtype))
+            score = GiniScore(asked, n_sides, min_samples_leaf, True, stays)
             for share in shares:
                 grown = grow_trees(
-                    data, root, score, _draw_features(data, tree, share, fewest, rng),
+                    drawn, root, score, _draw_features(data, tree, share, fewest, rng),
                     max_depth=max_depth, max_features=n_looked_at, rng=rng, n_jobs=n_jobs,
                     discount=Discount(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
                 )  # fmt: skip

@@ -35,7 +35,7 @@ class GiniScore:
     ) -> None:  # fmt: skip
         self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
         is_held = np.zeros(n_classes, bool) if is_held is None else is_held
-        self._rule = GiniRule(self.class_index, min_samples_leaf, moves_by_class, is_held)
+        self._rule = GiniRule(self.class_index, min_samples_leaf, moves_by_class, is_held, bool(is_held.any()))
 
     def totals(self, frontier: Frontier) -> NDArray[np.float64]:
         """Return the weight of each class in each node, shape (n_nodes, n_classes)."""

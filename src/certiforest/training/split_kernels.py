@@ -11,6 +11,9 @@ all numbers (its threshold is NaN) is tried, too, which no attacker can cross.
 
 A search is a list of *entries*, pairs of a node and a feature, so that a whole level of all trees is one call,
 and so is asking again for the few entries whose threshold another tree has claimed meanwhile.
+
+Sums of class weights are lines of one array, and functions are told which line: a slice of it for every threshold would
+take longer, because it is counted as a reference, than what is done with it.
 """
 
 from typing import NamedTuple
@@ -22,6 +25,7 @@ from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
 SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
+LOST, BEFORE, AFTER, CROSSED = 1, 2, 3, 4  # lines of sums for other uses than those of bins, counted from the end
 CHANCE = 16.0  # how often the mean gain of a random split is taken off one by what is missing: 4 standard deviations
 LEAST_GAIN = 1e-6  # of the weight of a node: less is not worth a threshold, or is a rounding error
 
@@ -40,52 +44,68 @@ def first_value_above(value, n_values, bound):
 
 
 @kernel
-def purity(part, whole, sign):
-    """Return the sum of squared class weights over their sum, for ``part`` (sign 1.0) or ``whole - part`` (-1.0)."""
+def node_purity(whole):
+    """Return the sum of squared class weights over their sum."""
     total, squares = 0.0, 0.0
-    for c in range(part.shape[0]):
-        weight = part[c] if sign > 0.0 else whole[c] - part[c]
-        total += weight
-        squares += weight * weight
+    for c in range(whole.shape[0]):
+        total += whole[c]
+        squares += whole[c] * whole[c]
     return squares / total if total > 0.0 else 0.0
 
 
 @kernel
-def is_purer(left, whole, bound):
-    """Tell whether a split is purer than a bound, without dividing."""
+def split_purity(summed, k, whole):
+    """Return the purity of the left side, line k of the sums, plus that of the right side, the rest of the whole."""
     left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
-    for c in range(left.shape[0]):
-        right = whole[c] - left[c]
-        left_total += left[c]
+    for c in range(whole.shape[0]):
+        left = summed[k, c]
+        right = whole[c] - left
+        left_total += left
         right_total += right
-        left_squares += left[c] * left[c]
+        left_squares += left * left
+        right_squares += right * right
+    purity = left_squares / left_total if left_total > 0.0 else 0.0
+    return purity + (right_squares / right_total if right_total > 0.0 else 0.0)
+
+
+@kernel
+def is_purer(summed, k, whole, bound):
+    """Tell whether a split, see `split_purity`, is purer than a bound, without dividing."""
+    left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
+    for c in range(whole.shape[0]):
+        left = summed[k, c]
+        right = whole[c] - left
+        left_total += left
+        right_total += right
+        left_squares += left * left
         right_squares += right * right
     return left_squares * right_total + right_squares * left_total > bound * left_total * right_total
 
 
 @kernel
-def worst_purity(before, left, after, whole, scratch):
+def worst_purity(summed, before, left, after, whole):
     """Return the least purity of a split whose near rows may move.
 
-    ``before``, ``left`` and ``after`` are class weights summed from the left end to the first near row, to the
-    threshold and to the last near row; ``whole`` is the sum over all rows.
+    ``before``, ``left`` and ``after`` are lines of ``summed``: class weights from the left end to the first near row,
+    to the threshold and to the last near row; ``whole`` is the sum over all rows.
     """
-    worst = purity(left, whole, 1.0) + purity(left, whole, -1.0)  # all stay
-    worst = min(worst, purity(after, whole, 1.0) + purity(after, whole, -1.0))  # all go left
-    worst = min(worst, purity(before, whole, 1.0) + purity(before, whole, -1.0))  # all go right
-    for c in range(whole.shape[0]):  # cross both ways
-        scratch[c] = before[c] + after[c] - left[c]
-    return min(worst, purity(scratch, whole, 1.0) + purity(scratch, whole, -1.0))
+    worst = split_purity(summed, left, whole)  # all stay
+    worst = min(worst, split_purity(summed, after, whole))  # all go left
+    worst = min(worst, split_purity(summed, before, whole))  # all go right
+    crossed = summed.shape[0] - CROSSED
+    for c in range(whole.shape[0]):
+        summed[crossed, c] = summed[before, c] + summed[after, c] - summed[left, c]
+    return min(worst, split_purity(summed, crossed, whole))  # cross both ways
 
 
 @kernel
-def goes_left(before, whole, after, c, left_total, right_total):
+def goes_left(sure_left, sure_right, left_total, right_total):
     """Tell whether near rows of a class are moved left: to the side on which the class has the smaller share."""
-    return before[c] * right_total <= (whole[c] - after[c]) * left_total
+    return sure_left * right_total <= sure_right * left_total
 
 
 @kernel
-def worst_purity_by_class(before, after, whole):
+def worst_purity_by_class(summed, before, after, whole):
     """Return the purity of a split when near rows of each class are moved to the side that suits the class less.
 
     Arguments as in `worst_purity`. For two classes with leaf values ``w_left < w_right`` this is the exact worst
@@ -99,20 +119,21 @@ def worst_purity_by_class(before, after, whole):
     total, sure_left, sure_right = 0.0, 0.0, 0.0
     for c in range(n_classes):
         total += whole[c]
-        sure_left += before[c]
-        sure_right += whole[c] - after[c]
+        sure_left += summed[before, c]
+        sure_right += whole[c] - summed[after, c]
     if not (sure_left > 0.0 and sure_right > 0.0):
         return 0.0
     left = 0.0
     for c in range(n_classes):
-        left += after[c] if goes_left(before, whole, after, c, sure_left, sure_right) else before[c]
+        is_left = goes_left(summed[before, c], whole[c] - summed[after, c], sure_left, sure_right)
+        left += summed[after if is_left else before, c]
     right = total - left
     if not right > 0.0:  # by rounding
         return 0.0
     squares, unsplit = 0.0, 0.0
     for c in range(n_classes):
-        is_left = goes_left(before, whole, after, c, sure_left, sure_right)
-        weight = after[c] if is_left else before[c]
+        is_left = goes_left(summed[before, c], whole[c] - summed[after, c], sure_left, sure_right)
+        weight = summed[after if is_left else before, c]
         difference = (whole[c] - weight) / right - weight / left
         if (difference > 0.0) == is_left:
             squares += difference * difference
@@ -127,27 +148,22 @@ class GiniRule(NamedTuple):
     min_samples_leaf: int
     moves_by_class: bool
     is_held: np.ndarray  # (n_classes,) bool
-
-
-class Held(NamedTuple):
-    """The classes whose rows nobody moves, and room for sums in which they stay."""
-
-    is_any: bool
-    is_held: np.ndarray  # (n_classes,) bool
-    before: np.ndarray  # (n_classes,) float64
-    after: np.ndarray  # (n_classes,) float64
+    holds_any: bool
 
 
 @kernel
-def held_back(moved, left, is_held, out):
-    """Return class weights on the left of a threshold: as moved, but those of classes that are held as they are."""
-    for c in range(left.shape[0]):
-        out[c] = left[c] if is_held[c] else moved[c]
-    return out
+def held_back(summed, moved, left, rule, room):
+    """Return a line with class weights on the left of a threshold: as moved, but those of held classes as they are."""
+    if not rule.holds_any:
+        return moved
+    line = summed.shape[0] - room
+    for c in range(summed.shape[1]):
+        summed[line, c] = summed[left if rule.is_held[c] else moved, c]
+    return line
 
 
 @kernel
-def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j, held, best, best_threshold):
+def search_gap(claims, feature, tree, gap, value, n_values, summed, whole, reach, j, rule, best, best_threshold):
     """Search the gap ``[low, high)`` after the j-th present value; return the best purity and its threshold so far.
 
     Which rows are near depends on where in the gap the threshold lies. Values 1 to 10, reach 2.7, a gap from 4 to 5:
@@ -158,10 +174,8 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
     They change only where the threshold is a reach (down, up) away from a value. These points cut the gap into parts;
     each is tried once, at its open threshold nearest to the middle.
     """
-    down, up = reach
-    n_values = value.shape[0]
-    sliver = SLIVER * (high - low)
-    start = low
+    (start, high), (down, up) = gap, reach
+    sliver = SLIVER * (high - start)
     n_before = first_value_above(value, n_values, start - up)
     n_after = first_value_above(value, n_values, start + down)
     while start < high:
@@ -171,12 +185,10 @@ def search_gap(claims, feature, tree, low, high, value, summed, whole, reach, j,
         if n_after < n_values:
             stop = min(stop, value[n_after] - down)
         if stop - start > sliver:
-            before, after = summed[min(n_before, j + 1)], summed[max(n_after, j + 1)]
-            if held.is_any:
-                before = held_back(before, summed[j + 1], held.is_held, held.before)
-                after = held_back(after, summed[j + 1], held.is_held, held.after)
-            if is_purer(before, whole, best) and is_purer(after, whole, best):
-                purity = worst_purity_by_class(before, after, whole)
+            before = held_back(summed, min(n_before, j + 1), j + 1, rule, BEFORE)
+            after = held_back(summed, max(n_after, j + 1), j + 1, rule, AFTER)
+            if is_purer(summed, before, whole, best) and is_purer(summed, after, whole, best):
+                purity = worst_purity_by_class(summed, before, after, whole)
                 if purity > best:
                     threshold = open_threshold(claims, feature, tree, start, stop)
                     if not np.isnan(threshold):
@@ -211,7 +223,7 @@ def mark_worse_sides(bins, reach, frontier, whole, rule, chosen, out_goes_left):
                 after[c] += weight[i]
         left, right = before.sum(), whole[node[j]].sum() - after.sum()
         for c in range(n_classes):
-            out_goes_left[j, c] = goes_left(before, whole[node[j]], after, c, left, right)
+            out_goes_left[j, c] = goes_left(before[c], whole[node[j], c] - after[c], left, right)
 
 
 @kernel
@@ -247,23 +259,45 @@ def fill_histograms(code, row, weight, class_index, start, stop, feature, histog
 
 
 @kernel
+def near_lines(value, n_values, threshold, reach, summed, j, rule):
+    """Return the lines of ``summed`` up to the first and to the last row near a threshold after the j-th value."""
+    before = min(first_value_above(value, n_values, threshold - reach[1]), j + 1)
+    after = max(first_value_above(value, n_values, threshold + reach[0]), j + 1)
+    return held_back(summed, before, j + 1, rule, BEFORE), held_back(summed, after, j + 1, rule, AFTER)
+
+
+@kernel
+def search_middle(claims, feature, tree, gap, value, n_values, summed, whole, reach, j, rule, best, best_threshold):
+    """Search as `search_gap`, for near rows that move together, at the open threshold nearest to the middle only."""
+    low, high = gap
+    before, after = near_lines(value, n_values, middle_of(low, high), reach, summed, j, rule)
+    if is_purer(summed, before, whole, best) and is_purer(summed, after, whole, best):
+        threshold = open_threshold(claims, feature, tree, low, high)
+        if not np.isnan(threshold):
+            before, after = near_lines(value, n_values, threshold, reach, summed, j, rule)
+            purity = worst_purity(summed, before, j + 1, after, whole)
+            if purity > best:
+                return purity, threshold
+    return best, best_threshold
+
+
+@kernel
 def search_gini(bins, reach, claims, frontier, node_class_weight, rule, entries, out):
     """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
 
     A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of the node misses the feature. Rows
     of classes that are held are not moved.
     """
-    low, high, centre, n_bins = bins.low, bins.high, bins.centre, bins.n_bins
+    bin_low, bin_high, centre, n_bins = bins.low, bins.high, bins.centre, bins.n_bins
     row, weight, node_start, node_tree = frontier.row, frontier.weight, frontier.start, frontier.tree
-    class_index, min_samples_leaf, moves_by_class, is_held = rule
+    class_index, min_samples_leaf, moves_by_class = rule.class_index, rule.min_samples_leaf, rule.moves_by_class
     entry_node, entry_feature = entries
-    max_bins, n_classes = low.shape[1], node_class_weight.shape[1]
+    max_bins, n_classes = bin_low.shape[1], node_class_weight.shape[1]
     histogram = np.zeros((4, max_bins, n_classes + 1))
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
     present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
-    value, summed = np.empty(max_bins), np.zeros((max_bins + 1, n_classes))
-    scratch, lost = np.empty(n_classes), np.empty(n_classes)
-    held = Held(is_held.any(), is_held, np.empty(n_classes), np.empty(n_classes))
+    value, summed = np.empty(max_bins), np.zeros((max_bins + 1 + CROSSED, n_classes))
+    lost = max_bins + 1 + CROSSED - LOST
     entry, last_entry = 0, entry_node.shape[0]
     while entry < last_entry:
         node = entry_node[entry]
@@ -274,85 +308,69 @@ def search_gini(bins, reach, claims, frontier, node_class_weight, rule, entries,
         features = entry_feature[entry : entry + n_entries]
         fill_histograms(bins.code, row, weight, class_index, start, stop, features, histogram)
         whole = node_class_weight[node]
-        total = whole.sum()
-        unsplit = purity(whole, whole, 1.0)
+        total, unsplit = whole.sum(), node_purity(whole)
         for e in range(n_entries):
-            f, filled = entry_feature[entry + e], histogram[e]
-            n_present, n_so_far = 0, 0
+            f = entry_feature[entry + e]
+            n_present, n_known = 0, 0
             for k in range(n_bins[f]):
-                if filled[k, n_classes] > 0.0:
-                    n_so_far += int(filled[k, n_classes])
-                    filled[k, n_classes] = 0.0
-                    present[n_present] = k
-                    value[n_present] = centre[f, k]
-                    n_left[n_present] = n_so_far
+                if histogram[e, k, n_classes] > 0.0:
+                    n_known += int(histogram[e, k, n_classes])
+                    present[n_present], value[n_present], n_left[n_present] = k, centre[f, k], n_known
+                    histogram[e, k, n_classes] = 0.0
                     for c in range(n_classes):
-                        summed[n_present + 1, c] = summed[n_present, c] + filled[k, c]
-                        filled[k, c] = 0.0
+                        summed[n_present + 1, c] = summed[n_present, c] + histogram[e, k, c]
+                        histogram[e, k, c] = 0.0
                     n_present += 1
             best = unsplit + LEAST_GAIN * total
             best_threshold, best_side = np.nan, LARGER
-            n_lost = stop - start - n_so_far
+            reach_of_f = reach[0, f], reach[1, f]
+            first, last, n_lost = -np.inf, np.inf, stop - start - n_known
             if n_lost > 0:
                 for c in range(n_classes):
-                    lost[c] = filled[n_bins[f], c]
-                filled[n_bins[f]] = 0.0
-                if min(n_lost, n_so_far) >= min_samples_leaf:
+                    summed[lost, c] = histogram[e, n_bins[f], c]
+                    histogram[e, n_bins[f], c] = 0.0
+                histogram[e, n_bins[f], n_classes] = 0.0
+                if min(n_lost, n_known) >= min_samples_leaf:
                     # Nobody crosses it, so that beside thresholds in reach of many rows even chance would look good.
                     chance = (total - unsplit) / (stop - start)
-                    score = purity(lost, whole, 1.0) + purity(lost, whole, -1.0) - CHANCE * chance
+                    score = split_purity(summed, lost, whole) - CHANCE * chance
                     if score > best:
                         best, best_side = score, LEFT
+            elif not rule.holds_any:
+                # A split gains nothing if all rows on one side of it are near.
+                first, last = value[0] + reach_of_f[1], value[n_present - 1] - reach_of_f[0]
             for side in (RIGHT, LEFT):  # of missing values
                 if side == LEFT:
                     if n_lost == 0:
                         break
-                    n_left[:n_present] += n_lost
-                    summed[: n_present + 1] += lost
+                    for k in range(n_present + 1):
+                        for c in range(n_classes):
+                            summed[k, c] += summed[lost, c]
                 best_before = best
-                first_near, last_near = 0, 0
                 for j in range(n_present - 1):
-                    if min(n_left[j], stop - start - n_left[j]) < min_samples_leaf:
+                    gap = bin_high[f, present[j]], bin_low[f, present[j + 1]]
+                    if gap[0] >= last:
+                        break
+                    n_here = n_left[j] + (n_lost if side == LEFT else 0)
+                    if gap[1] <= first or min(n_here, stop - start - n_here) < min_samples_leaf:
                         continue
                     # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
-                    left = summed[j + 1]
-                    if not is_purer(left, whole, best):
+                    if not is_purer(summed, j + 1, whole, best):
                         continue
-                    gap_low, gap_high = high[f, present[j]], low[f, present[j + 1]]
-                    down, up = reach[0, f], reach[1, f]
                     if moves_by_class:
                         best, best_threshold = search_gap(
-                            claims, f, node_tree[node], gap_low, gap_high, value[:n_present], summed, whole, (down, up),
-                            j, held, best, best_threshold,
+                            claims, f, node_tree[node], gap, value, n_present, summed, whole, reach_of_f, j, rule,
+                            best, best_threshold,
                         )  # fmt: skip
-                        continue
-                    threshold = middle_of(gap_low, gap_high)
-                    while value[first_near] <= threshold - up:
-                        first_near += 1
-                    while last_near < n_present and value[last_near] <= threshold + down:
-                        last_near += 1
-                    before, after = summed[min(first_near, j + 1)], summed[max(last_near, j + 1)]
-                    if held.is_any:
-                        before = held_back(before, left, is_held, held.before)
-                        after = held_back(after, left, is_held, held.after)
-                    if not is_purer(before, whole, best):
-                        continue
-                    if not is_purer(after, whole, best):
-                        continue
-                    threshold = open_threshold(claims, f, node_tree[node], gap_low, gap_high)
-                    if np.isnan(threshold):
-                        continue
-                    before = summed[min(first_value_above(value, n_present, threshold - up), j + 1)]
-                    after = summed[max(first_value_above(value, n_present, threshold + down), j + 1)]
-                    if held.is_any:
-                        before = held_back(before, left, is_held, held.before)
-                        after = held_back(after, left, is_held, held.after)
-                    score = worst_purity(before, left, after, whole, scratch)
-                    if score > best:
-                        best, best_threshold = score, threshold
+                    else:
+                        best, best_threshold = search_middle(
+                            claims, f, node_tree[node], gap, value, n_present, summed, whole, reach_of_f, j, rule,
+                            best, best_threshold,
+                        )  # fmt: skip
                 if best > best_before and n_lost > 0:
                     best_side = side
-            summed[0] = 0.0
+            for c in range(n_classes):
+                summed[0, c] = 0.0
             out.threshold[entry + e] = best_threshold
             out.missing_side[entry + e] = best_side
             out.gain[entry + e] = 0.0 if np.isnan(best_threshold) and best_side == LARGER else best - unsplit

@@ -87,15 +87,15 @@ class WorstCase:
 
     def margin_and_price(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the margins and the price at which each was found, shape (n_rows, n_classes) each."""
-        if len(self._prices) == 1:
-            best = np.zeros(self._margins.shape[1:], np.intp)
+        if not self._charges.any():  # moves cost nothing
+            margin, price = self._margins[0].copy(), np.zeros(self._margins.shape[1:])
         else:
             best = (self._margins - self._charges[:, None, None]).argmax(axis=0)
-        charge = self._charges[best]
-        charge[self._is_held] = 0.0  # no budget is spent on them
-        margin = np.take_along_axis(self._margins, best[None], axis=0)[0] - charge
+            charge, price = self._charges[best], self._prices[best]
+            charge[self._is_held] = 0.0  # no budget is spent on them
+            margin = np.take_along_axis(self._margins, best[None], axis=0)[0] - charge
         margin[np.arange(len(margin)), self.class_index] = 0.0
-        return margin, self._prices[best]
+        return margin, price
 
     def is_won(self) -> NDArray[np.bool_]:
         """Return which rows keep their class whatever the attacker does, shape (n_rows,); of equals the first wins."""
