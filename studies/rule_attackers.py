@@ -92,8 +92,9 @@ def models(X, y, attacker: RuleAttacker):
 
 def merged(X, y):
     """Return different rows with labels, and how often each occurs."""
-    counted = X.assign(label=y).value_counts(sort=False).reset_index()
-    return counted[X.columns], counted["label"].to_numpy(), counted["count"].to_numpy(float)
+    count = X.assign(label=y).value_counts(sort=False)
+    rows = np.array(count.index.to_list())
+    return pandas.DataFrame(rows[:, :-1], columns=X.columns), rows[:, -1].astype(int), count.to_numpy(float)
 
 
 def robust(rows, rules: RuleAttacker, setting: dict, seed: int):
