@@ -338,8 +338,27 @@ class TestTrain:
         rules = {"attacks": [{"a": [{"pre": "(0, 1)", "post": 1, "cost": 10, "is_numerical": True}]}]}
         (tmp_path / "rules.json").write_text(json.dumps(rules))
         rules = ("--attacker", tmp_path / "rules.json", "--eps", "30")
-        assert "which trainers know, got rules; train for" in refuse(*arguments, *rules)
+        assert "Expected rules, which speak of values as they are, without scaling" in refuse(*arguments, *rules)
         assert "Expected an attacker with a norm, got rules" in refuse("spread", out, *rules)
+
+    def test_rules_from_a_file(self, run, refuse, table, tmp_path):
+        rule = {"pre": "(-9, 9)", "post": 0.05, "cost": 10, "is_numerical": True}
+        (tmp_path / "rules.json").write_text(json.dumps({"attacks": [{"a": [rule]}]}))
+        options = ("--target", "bought", "--attacker", tmp_path / "rules.json")
+        for model in TRAINERS:
+            out = tmp_path / f"{model}.json"
+            arguments = ("train", table, *options, "--model", model, "--out", out)
+            code, said, _ = run(*arguments, "--eps", "30")
+            assert (code, "against rules, budget 30" in said) == (0, True)
+            trained = json.loads(run(*arguments, "--eps", "30", "--force", "--json")[1])
+            assert trained["attacker"]["budget"] == 30
+            certified = json.loads(run("certify", out, table, *options, "--eps", "30", "--part", "test", "--json")[1])
+            assert certified["verdicts"] == trained["held_out"]["verdicts"]
+        arguments = (*arguments, "--force")
+        assert "a budget (--eps)" in refuse(*arguments)
+        assert "got both ('frozen=[0]')" in refuse(*arguments, "--eps", "30", "--param", "frozen=[0]")
+        assert "with a name among" in refuse(*arguments, "--eps", "30", "--param", "attacker=1")
+        assert "within the budget, got none; raise the budget" in refuse(*arguments, "--eps", "9")
 
     def test_named_dataset(self, run, tmp_path):
         out = tmp_path / "model.json"

@@ -11,7 +11,7 @@ import pytest
 import oracle
 import referee
 from cases import attacker_of, ensemble_of, real_case, rule_case
-from certiforest import Attacker, AttackerError, RuleAttacker, TreeEnsemble, certify
+from certiforest import Attacker, AttackerError, RuleAttacker, TreeEnsemble, certify, has_large_spread
 from shared_data import needs_shared, shared
 
 STUMPS = TreeEnsemble(
@@ -170,3 +170,12 @@ def test_published_files_are_read(name):
 def test_a_rule_attacker_cannot_be_confused_with_a_plain_one():
     with pytest.raises(AttackerError, match="norm, eps"):
         Attacker.from_document({"budget": 1, "attacks": []})
+
+
+def test_trees_that_share_a_group_of_rules_have_no_spread():
+    groups = {"kind": {"a": 0, "b": 1}}
+    attacker = RuleAttacker(
+        {"kind": [{"pre": ["a"], "post": "b", "cost": 0.1, "is_numerical": False}]}, 0.5, groups=groups
+    )
+    assert not has_large_spread(STUMPS.replace(threshold=[0.5, 0, 0, 0.5, 0, 0]), attacker)
+    assert has_large_spread(STUMPS, attacker)  # nobody gets to 2.5

@@ -20,6 +20,7 @@ from certiforest.attack import spread_kernels as kernels
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.budgets import split_budgets
 from certiforest.attack.columns import Column
+from certiforest.attack.rules import RuleAttacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -94,7 +95,7 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
         return by_jump if by_jump is None or attacker.norm != 0 else Fraction(1)
-    if attacker.menu_columns:  # who moves by rules may go anywhere
+    if isinstance(attacker, RuleAttacker):  # who moves by rules may go anywhere
         return Fraction(0)
     shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
     near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]

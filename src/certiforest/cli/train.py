@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     from certiforest.attack.attacker import Attacker
     from certiforest.data.tables import Table
+    from certiforest.ensemble.scaling import Scaling
 
 LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
-TRAINED_FOR = ("norm", "eps", "scale", "frozen", "direction")  # what trainers take of an attacker
+NOT_TYPED = ("attacker", "callback")  # parameters that no --param can give
 
 
 TRAINERS = {  # what certiforest calls them; imported when chosen
@@ -98,9 +99,10 @@ def train(
     A stratified 70% of the rows is used; 'certify --part test' takes the
     other 30%, --part all uses all. With --scale, eps is a share of each
     feature's range in the training rows. Of an attacker's file, training
-    takes norm, eps, scale, frozen and direction; that values stay whole or
-    in a domain only weakens the attacker, which counts when rows are
-    certified. Groups and rules are refused.
+    takes norm, eps, scale, frozen and direction, or the reach of rules
+    (--eps is their budget); that values stay whole or in a domain only
+    weakens the attacker, which counts when rows are certified. Groups are
+    refused.
     """
     output.check({"--out": out, "--held-out": held_out}, [data.data, *filter(None, [attacker_file])])
     check_budget(attacker_file, eps)
@@ -120,6 +122,7 @@ def train(
     from certiforest.ensemble.scaling import Scaling
     from certiforest.report import SpreadFacts
     from certiforest.report.attackers import describe_attacker
+    from certiforest.training.estimator import DESCRIPTION
 
     check_part(part)
     table, scaling = data.source().open(missing=True)
@@ -130,16 +133,18 @@ def train(
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
     attacker = attacker_options.whole_or_described(attacker_file, eps, table.feature_names, X.shape[1])
-    _check_trainable(attacker)
+    _check_units(attacker, scaling)
     warn_of_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
-    fixed: dict[str, Any] = {name: getattr(attacker, name) for name in TRAINED_FOR}
+    fixed: dict[str, Any] = {"attacker": attacker}
+    if attacker_file is None:
+        fixed = {name: getattr(attacker, name) for name in DESCRIPTION}
     if attacked:
         labels = np.unique(table.y[chosen]).tolist()
         fixed["attacked"] = [find_label("--attacked", text, labels) for text in attacked]
     if attacker_file is not None:
-        _check_given_once("--attacker", TRAINED_FOR, param or ())
+        _check_given_once("--attacker", DESCRIPTION, param or ())
     if attacked:
         _check_given_once("--attacked", ("attacked",), param or ())
     estimator = make_estimator(model, {**fixed, "random_state": seed, "n_jobs": jobs, **given}, param or ())
@@ -150,7 +155,7 @@ def train(
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
     ensemble.save(out, replace=output.force)  # before rows are certified, which may be interrupted
-    attacker = attacker.replace(**{name: getattr(estimator.attacker_, name) for name in TRAINED_FOR})
+    attacker = estimator.attacker_
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(out)),
         "data": {
@@ -192,8 +197,8 @@ def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> 
         del params["n_jobs"]
     for entry in given:
         name, equals, text = entry.partition("=")
-        if not equals or name not in known or name == "callback":
-            names = ", ".join(sorted(set(known) - {"callback"}))
+        if not equals or name not in known or name in NOT_TYPED:
+            names = ", ".join(sorted(set(known) - {*NOT_TYPED}))
             raise InputError(f"Expected --param NAME=VALUE with a name among {names}, got {shown(entry)}.")
         params[name] = _read_value(text, entry)
     return estimator.set_params(**params)
@@ -206,16 +211,12 @@ def _check_given_once(option: str, names: Sequence[str], given: Sequence[str]) -
             raise InputError(f"Expected {option}, or the same by --param, got both ({shown(entry)}).")
 
 
-def _check_trainable(attacker: Attacker) -> None:
-    """Refuse attackers that no trainer knows."""
+def _check_units(attacker: Attacker, scaling: Scaling | None) -> None:
+    """Refuse rules where columns are scaled."""
     from certiforest.attack.rules import RuleAttacker
 
-    kind = "rules" if isinstance(attacker, RuleAttacker) else "groups" if attacker.groups is not None else None
-    if kind is not None:
-        raise InputError(
-            f"Expected an attacker by norm, eps, scale, frozen and direction, which trainers know, got {kind}; train"
-            " for one that can do more, and certify against yours."
-        )
+    if isinstance(attacker, RuleAttacker) and scaling is not None:
+        raise InputError("Expected rules, which speak of values as they are, without scaling, got both; leave --scale.")
 
 
 def _read_value(text: str, entry: str) -> Any:
@@ -278,6 +279,8 @@ def _table_as_csv(table: Table) -> str:
 
 
 def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:
+    from certiforest.report.attackers import attacker_name
+
     model, data, attacker = summary["model"], summary["data"], summary["attacker"]
     unit = "scaled to [0, 1]" if data["scaled"] else "as they are in the file"
     spread = summary["spread"]
@@ -297,4 +300,4 @@ def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:
     if held_out is not None:
         facts.append(("  Written to", str(held_out)))
     facts.append(("Model file", model["path"]))
-    console.show_facts(f"Trained on {data['source']} against L{attacker['norm']}, eps {attacker['eps']}", facts)
+    console.show_facts(f"Trained on {data['source']} against {attacker_name(attacker)}", facts)

@@ -41,6 +41,10 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         Features that the attacker cannot change.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`.
+    attacker : Attacker or RuleAttacker, optional
+        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
+        defaults. Of what else an `Attacker` has, training takes no notice. For rules, trees are trained for their
+        reach within the budget, as if every column could go all the way at once.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     n_epochs : "auto" or int, default="auto"
@@ -109,6 +113,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
         attacked: Iterable[Any] | None = None,
+        attacker: Attacker | None = None,
     ) -> None:
         self.max_cells = max_cells
         self.norm = norm
@@ -117,6 +122,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         self.frozen = frozen
         self.direction = direction
         self.attacked = attacked
+        self.attacker = attacker
         self.n_epochs = n_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate

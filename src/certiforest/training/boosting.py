@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from certiforest.attack.attacker import Attacker
 from certiforest.training.boosting_base import BoostingClassifier
 from certiforest.training.checks import check_integer, check_number
 
@@ -47,6 +48,10 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         Features that the attacker cannot change. Trees share them freely.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacker : Attacker or RuleAttacker, optional
+        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
+        defaults. Of what else an `Attacker` has, training takes no notice. For rules, trees are trained for their
+        reach within the budget, as if every column could go all the way at once.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     loss : {"log_loss", "exponential"}, default="log_loss"
@@ -92,7 +97,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
     ensemble_ : TreeEnsemble
         The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
     attacker_ : Attacker
-        The attacker for which the ensemble has large spread.
+        The attacker it was trained for; for norms, the ensemble has large spread for it.
     attacked_ : ndarray or None
         Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
@@ -149,6 +154,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
         attacked: Iterable[Any] | None = None,
+        attacker: Attacker | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -159,6 +165,7 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         self.frozen = frozen
         self.direction = direction
         self.attacked = attacked
+        self.attacker = attacker
         self.loss = loss
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf

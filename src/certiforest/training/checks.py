@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,7 +13,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from certiforest.attack.attacker import Attacker
-from certiforest.words import shown
+from certiforest.attack.rules import RuleAttacker
+from certiforest.words import named, shown
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -57,6 +58,29 @@ def check_attacker(
     if not attacker.can_move:
         raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {eps!r}.")
     return attacker
+
+
+def check_given_attacker(
+    attacker: Any, described: Mapping[str, Any], defaults: Mapping[str, Any], without: str
+) -> None:
+    """Refuse what is no attacker that trainers know, can move nothing, or is described by parameters, too."""
+    if not isinstance(attacker, Attacker):
+        raise ValueError(f"Expected attacker to be an Attacker or a RuleAttacker, got {shown(attacker)}; make one.")
+    for name, value in described.items():
+        if value is not defaults[name] and not (isinstance(value, Real) and value == defaults[name]):
+            raise ValueError(
+                f"Expected attacker alone, or {named([*described])}, got attacker and {name}={shown(value)};"
+                f" leave {name} out, or say it to the attacker."
+            )
+    if not attacker.can_move:
+        raise ValueError(
+            f"Expected an attacker who can move rows, got {attacker!r}; without one, {without} is the better choice."
+        )
+    if attacker.groups is not None and not isinstance(attacker, RuleAttacker):
+        raise ValueError(
+            f"Expected an attacker by {named([*described])}, or by rules, which trainers know, got groups; train for"
+            " one that can do more, and certify against yours."
+        )
 
 
 def check_finite(X: NDArray[np.float64], takes_missing: bool) -> None:

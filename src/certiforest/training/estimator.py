@@ -6,6 +6,7 @@ attacker, weights, the proof of large spread, the warning that only one class is
 
 from __future__ import annotations
 
+import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -20,9 +21,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import check_attacked
+from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
+from certiforest.training.checks import (
+    check_attacker,
+    check_finite,
+    check_given_attacker,
+    check_learnable,
+    combine_weights,
+)
+from certiforest.training.rule_reach import RuleReach
+
+DESCRIPTION = ("norm", "eps", "scale", "frozen", "direction")  # what trainers know of an attacker who has no rules
 
 
 class ConstantWarning(UserWarning):
@@ -48,6 +59,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     scale: ArrayLike | None
     frozen: Iterable[int] | None
     direction: str | Mapping[int | str, str] | None
+    attacker: Attacker | None
     attacked: Iterable[Any] | None
     class_weight: str | dict | None
     random_state: int | np.random.RandomState | None
@@ -79,26 +91,33 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             If every training row gets the same class.
         """
         self._check_params()
-        attacker = check_attacker(self.norm, self.eps, self.scale, self.frozen, self.direction, self.WITHOUT_ATTACKER)
+        attacker = self._described()
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
         attacker = attacker.resolve(X.shape[1], self._names)
         check_finite(X, takes_missing=True)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
-        check_learnable(X, self.classes_, attacker, self.WITHOUT_ATTACKER)
+        reach = RuleReach.of(X, attacker) if isinstance(attacker, RuleAttacker) else None
+        if reach is None:
+            seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
+        else:
+            seen, known = reach.stretch(X), reach.attacker
+        check_learnable(seen, self.classes_, known, self.WITHOUT_ATTACKER)
         self.attacked_ = check_attacked(self.attacked, self.classes_)
         if self._is_held.all():
             raise ValueError(
                 "Expected attacked to name at least one class, got none; without an attacker,"
                 f" {self.WITHOUT_ATTACKER} is the better choice."
             )
-        rows = GivenRows(X, y_index.astype(np.int64), self._weigh(X, y, sample_weight))
-        ensemble = self._train(rows, attacker, check_random_state(self.random_state))
+        self.attacker_ = attacker
+        rows = GivenRows(seen, y_index.astype(np.int64), self._weigh(X, y, sample_weight))
+        ensemble = self._train(rows, known, check_random_state(self.random_state))
         if not np.isnan(X).any():
             ensemble = ensemble.of_numbers
-        if self.PROMISES_SPREAD and not has_large_spread(ensemble, attacker):
+        # With rules, on stretched columns: no rule takes a training value past thresholds of two trees.
+        if self.PROMISES_SPREAD and not has_large_spread(ensemble, known):
             raise AssertionError("Training broke its promise of large spread; please report this.")
-        self.attacker_, self.ensemble_ = attacker, ensemble
+        self.ensemble_ = ensemble if reach is None else reach.restore(ensemble)
         self._warn_if_constant(X, y_index)
         return self
 
@@ -106,6 +125,22 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         """Return the class of each row, shape (n,); the first of several that are equally strong."""
         X = self._check_rows(X)
         return self.ensemble_.predict(X)
+
+    def _described(self) -> Attacker:
+        """Return the attacker that is given, or that the parameters describe."""
+        described = {name: getattr(self, name) for name in DESCRIPTION}
+        if self.attacker is None:
+            return check_attacker(**described, without=self.WITHOUT_ATTACKER)
+        of_class = inspect.signature(type(self)).parameters
+        defaults = {name: of_class[name].default for name in DESCRIPTION}
+        check_given_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
+        return self.attacker
+
+    @property
+    def _budget(self) -> str:
+        """How far the attacker goes, in words."""
+        is_ruled = isinstance(self.attacker_, RuleAttacker)
+        return f"a budget of {self.attacker_.eps:g}" if is_ruled else f"eps={self.attacker_.eps:g}"
 
     def _check_params(self) -> None:
         """Check parameters that need no data, except those that describe the attacker."""
@@ -147,13 +182,14 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         said = self.ensemble_.class_index(X)
         if said.min() < said.max():
             return
-        advice = "lower eps, or freeze features that cannot be attacked"
-        if self.attacker_.norm < np.inf:
+        is_ruled = isinstance(self.attacker_, RuleAttacker)
+        advice = "lower the budget" if is_ruled else "lower eps, or freeze features that cannot be attacked"
+        if self.attacker_.norm < np.inf and not is_ruled:
             advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
         warnings.warn(
             f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"
-            f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With eps="
-            f"{self.eps:g} nothing that was found withstands the attacker better; {advice}.",
+            f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With"
+            f" {self._budget} nothing that was found withstands the attacker better; {advice}.",
             ConstantWarning,
             stacklevel=3,
         )

@@ -61,6 +61,10 @@ class LargeSpreadForestClassifier(RobustClassifier):
         Features that the attacker cannot change. Trees share them freely.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacker : Attacker or RuleAttacker, optional
+        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
+        defaults. Of what else an `Attacker` has, training takes no notice. For rules, trees are trained for their
+        reach within the budget, as if every column could go all the way at once.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     method : {"grow", "prune"}, default="grow"
@@ -113,7 +117,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
     ensemble_ : TreeEnsemble
         The trees.
     attacker_ : Attacker
-        The attacker for which the ensemble has large spread.
+        The attacker it was trained for; for norms, the ensemble has large spread for it.
     attacked_ : ndarray or None
         Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
@@ -167,6 +171,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
         attacked: Iterable[Any] | None = None,
+        attacker: Attacker | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -176,6 +181,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
         self.frozen = frozen
         self.direction = direction
         self.attacked = attacked
+        self.attacker = attacker
         self.method = method
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
@@ -316,7 +322,7 @@ class LargeSpreadForestClassifier(RobustClassifier):
 
     def _report_shortfall(self, n_trees: int) -> None:
         shortfall = (
-            f"Expected {self.n_estimators} trees with large spread for eps={self.eps}, got {n_trees} before"
+            f"Expected {self.n_estimators} trees with large spread for {self._budget}, got {n_trees} before"
             f" the forest of {self.pool_factor} times as many was used up"
         )
         advice = "raise n_partitions, pool_factor, n_orders or max_iter, or lower n_estimators, max_depth or eps"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from certiforest.attack.attacker import Attacker
 from certiforest.training.boosting_base import BoostingClassifier
 
 
@@ -40,6 +41,10 @@ class RobustBoostingClassifier(BoostingClassifier):
         Features that the attacker cannot change.
     direction : "up", "down", "both" or dict of columns, optional
         Which way the attacker can move features, see `Attacker`.
+    attacker : Attacker or RuleAttacker, optional
+        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
+        defaults. Of what else an `Attacker` has, training takes no notice. For rules, trees are trained for their
+        reach within the budget, as if every column could go all the way at once.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     loss : {"log_loss", "exponential"}, default="log_loss"
@@ -138,6 +143,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         callback: Callable[[int, int], None] | None = None,
         direction: str | Mapping[int | str, str] | None = None,
         attacked: Iterable[Any] | None = None,
+        attacker: Attacker | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -148,6 +154,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.frozen = frozen
         self.direction = direction
         self.attacked = attacked
+        self.attacker = attacker
         self.loss = loss
         self.forgiveness = forgiveness
         self.max_features = max_features
