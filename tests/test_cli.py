@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from certiforest import Attacker, Certifier, Scaling, TreeEnsemble, Verdict, certify
+from certiforest import Attacker, Certifier, RuleAttacker, Scaling, TreeEnsemble, Verdict, certify
 from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
@@ -339,6 +339,7 @@ class TestTrain:
         (tmp_path / "rules.json").write_text(json.dumps(rules))
         rules = ("--attacker", tmp_path / "rules.json", "--eps", "30")
         assert "Expected rules, which speak of values as they are, without scaling" in refuse(*arguments, *rules)
+        assert "without scaling, got both" in refuse("certify", out, table, "--target", "bought", *rules)
         assert "Expected an attacker with a norm, got rules" in refuse("spread", out, *rules)
 
     def test_rules_from_a_file(self, run, refuse, table, tmp_path):
@@ -607,6 +608,26 @@ def test_rules_come_from_a_file(run, counts):
     code, _, err = run(*arguments, *options[:4], "--radius")
     assert (code, err.count("\n")) == (2, 1)
     assert "Expected no radius with rules" in err
+
+
+def test_rules_may_speak_of_groups_only(run, tmp_path):
+    TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 1, 0], n_features=2, classes=[0, 1], feature_names=["a", "b"]).save(
+        tmp_path / "model.json"
+    )
+    (tmp_path / "rows.csv").write_text("a,b,bad\n0,1,1\n1,0,0\n")
+    rule = {"pre": ["one"], "post": "two", "cost": 1, "is_numerical": False}
+    RuleAttacker({"kind": [rule]}, 5, groups={"kind": {"one": "a", "two": "b"}}).save(tmp_path / "rules.json")
+    arguments = (
+        tmp_path / "model.json",
+        tmp_path / "rows.csv",
+        "--target",
+        "bad",
+        "--attacker",
+        tmp_path / "rules.json",
+    )
+    assert run("report", *arguments, "--out", tmp_path / "r.html")[0] == 0
+    code, out, _ = run("certify", *arguments, "--report", tmp_path / "s.html", "--json")
+    assert (code, json.loads(out)["robust_accuracy"]) == (0, 0.5)
 
 
 def test_ranges_of_a_table_are_units(run, counts):

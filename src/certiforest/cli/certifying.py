@@ -16,6 +16,7 @@ import numpy as np
 
 from certiforest import __version__
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
 from certiforest.cli import console
@@ -281,13 +282,17 @@ def _attacker(
             f"warning: {model} does not say which rows it was trained on; the {rows.part} part of {rows.source} is that"
             " of the usual split, and may hold rows that the model has learned."
         )
-    warn_of_units(attacker, rows)
+    check_units(attacker, rows)
     return attacker
 
 
-def warn_of_units(attacker: Attacker, rows: Sample) -> None:
-    """Warn where eps is so large that it is likely meant in other units."""
-    if attacker.norm == 0 or attacker.menu_columns:
+def check_units(attacker: Attacker, rows: Sample) -> None:
+    """Refuse rules where columns are scaled; warn where eps is so large that it is likely meant in other units."""
+    if isinstance(attacker, RuleAttacker) and rows.scaling is not None:
+        raise InputError(
+            "Expected rules, which speak of values as they are, without scaling, got both; train without --scale."
+        )
+    if attacker.norm == 0 or isinstance(attacker, RuleAttacker):
         return
     n_features = rows.X.shape[1]
     if attacker.scale is not None:  # whoever gives units has thought of them

@@ -90,7 +90,7 @@ def _in_units_of(first: SampleQuestion, second: SampleQuestion) -> Attacker:
     columns = [rows.names or range(rows.X.shape[1]) for rows in (ours, theirs)]
     unit = dict(zip(columns[0], ranges[0].tolist(), strict=True))
     in_own_units = [name for name in ("scale", "domain", "integer") if getattr(attacker, name) is not None]
-    if attacker.menu_columns or in_own_units or not unit.keys() >= set(columns[1]):
+    if in_own_units or not unit.keys() >= set(columns[1]):
         raise InputError(
             f"Expected two models that scale the same columns alike, got {first.model} and {second.model}: then eps is"
             " in the units of the first only with --eps, --norm and --frozen, and for columns that both have."

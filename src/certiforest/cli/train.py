@@ -33,9 +33,7 @@ from certiforest.words import interval, listed, shown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from certiforest.attack.attacker import Attacker
     from certiforest.data.tables import Table
-    from certiforest.ensemble.scaling import Scaling
 
 LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
 NOT_TYPED = ("attacker", "callback")  # parameters that no --param can give
@@ -115,7 +113,7 @@ def train(
     import numpy as np
 
     from certiforest.certification import certify
-    from certiforest.cli.certifying import warn_of_units
+    from certiforest.cli.certifying import check_units
     from certiforest.cli.summaries import count_verdicts, describe_model
     from certiforest.data.sources import Sample
     from certiforest.data.split import TrainingRecord, check_part, rows_of_part
@@ -133,8 +131,7 @@ def train(
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
     attacker = attacker_options.whole_or_described(attacker_file, eps, table.feature_names, X.shape[1])
-    _check_units(attacker, scaling)
-    warn_of_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
+    check_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
     fixed: dict[str, Any] = {"attacker": attacker}
@@ -209,14 +206,6 @@ def _check_given_once(option: str, names: Sequence[str], given: Sequence[str]) -
     for entry in given:
         if entry.partition("=")[0] in names:
             raise InputError(f"Expected {option}, or the same by --param, got both ({shown(entry)}).")
-
-
-def _check_units(attacker: Attacker, scaling: Scaling | None) -> None:
-    """Refuse rules where columns are scaled."""
-    from certiforest.attack.rules import RuleAttacker
-
-    if isinstance(attacker, RuleAttacker) and scaling is not None:
-        raise InputError("Expected rules, which speak of values as they are, without scaling, got both; leave --scale.")
 
 
 def _read_value(text: str, entry: str) -> Any:
