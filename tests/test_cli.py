@@ -332,7 +332,7 @@ class TestTrain:
         assert "got both ('eps=1')" in refuse(*arguments, *options, "--param", "eps=1")
         assert "labels, 'no', 'yes', got 'maybe'" in refuse(*arguments, *options, "--attacked", "maybe")
         Attacker("linf", 0.3, groups=[["a", "b"]]).save(tmp_path / "groups.json")
-        assert "which trainers know, got groups; train for" in refuse(
+        assert "which trainers know, got groups; leave that out" in refuse(
             *arguments, "--attacker", tmp_path / "groups.json"
         )
         rules = {"attacks": [{"a": [{"pre": "(0, 1)", "post": 1, "cost": 10, "is_numerical": True}]}]}

@@ -134,6 +134,8 @@ def test_bad_attackers_get_one_sentence(kind):
         ({"attacker": up.with_eps(0)}, "who can move rows, got RuleAttacker"),
         ({"attacker": up.with_eps(9)}, "change a value of the training rows within the budget, got none; raise"),
         ({"attacker": Attacker(1, 1, groups=[[2, 3, 4]])}, "or by rules, which trainers know, got groups"),
+        ({"attacker": Attacker(1, 1, missing=1)}, "which trainers know, got missing; leave that out"),
+        ({"attacker": Attacker(1, 1, categories={0: 1})}, "which trainers know, got categories"),
         ({"attacker": RuleAttacker({"links": [UP]}, 20)}, "got 'links'"),
     ]:
         with pytest.raises(ValueError, match=words):

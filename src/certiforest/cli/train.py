@@ -99,8 +99,8 @@ def train(
     feature's range in the training rows. Of an attacker's file, training
     takes norm, eps, scale, frozen and direction, or the reach of rules
     (--eps is their budget); that values stay whole or in a domain only
-    weakens the attacker, which counts when rows are certified. Groups are
-    refused.
+    weakens the attacker, which counts when rows are certified. Groups,
+    changes of categories and blanks are refused.
     """
     output.check({"--out": out, "--held-out": held_out}, [data.data, *filter(None, [attacker_file])])
     check_budget(attacker_file, eps)

@@ -43,8 +43,8 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         Which way the attacker can move features, see `Attacker`.
     attacker : Attacker or RuleAttacker, optional
         Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else an `Attacker` has, training takes no notice. For rules, trees are trained for their
-        reach within the budget, as if every column could go all the way at once.
+        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
+        their reach within the budget, as if every column could go all the way at once.
     attacked : list of labels, optional
         The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
     n_epochs : "auto" or int, default="auto"

@@ -76,10 +76,12 @@ def check_given_attacker(
         raise ValueError(
             f"Expected an attacker who can move rows, got {attacker!r}; without one, {without} is the better choice."
         )
-    if attacker.groups is not None and not isinstance(attacker, RuleAttacker):
+    can = {"groups": attacker.groups, "categories": attacker.categories or None, "missing": attacker.missing}
+    unknown = [name for name, value in can.items() if value is not None]
+    if unknown and not isinstance(attacker, RuleAttacker):
         raise ValueError(
-            f"Expected an attacker by {named([*described])}, or by rules, which trainers know, got groups; train for"
-            " one that can do more, and certify against yours."
+            f"Expected an attacker by {named([*described])}, or by rules, which trainers know, got {named(unknown)};"
+            " leave that out of the one to train for, and certify against yours."
         )
 
 

@@ -54,8 +54,8 @@ def node_purity(whole):
 
 
 @kernel
-def split_purity(summed, k, whole):
-    """Return the purity of the left side, line k of the sums, plus that of the right side, the rest of the whole."""
+def side_sums(summed, k, whole):
+    """Return weights of the left side, line k of the sums, and of the right, the rest of the whole; then squares."""
     left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
     for c in range(whole.shape[0]):
         left = summed[k, c]
@@ -64,21 +64,21 @@ def split_purity(summed, k, whole):
         right_total += right
         left_squares += left * left
         right_squares += right * right
+    return left_total, right_total, left_squares, right_squares
+
+
+@kernel
+def split_purity(summed, k, whole):
+    """Return the purity of the left side, see `side_sums`, plus that of the right."""
+    left_total, right_total, left_squares, right_squares = side_sums(summed, k, whole)
     purity = left_squares / left_total if left_total > 0.0 else 0.0
     return purity + (right_squares / right_total if right_total > 0.0 else 0.0)
 
 
 @kernel
 def is_purer(summed, k, whole, bound):
-    """Tell whether a split, see `split_purity`, is purer than a bound, without dividing."""
-    left_total, right_total, left_squares, right_squares = 0.0, 0.0, 0.0, 0.0
-    for c in range(whole.shape[0]):
-        left = summed[k, c]
-        right = whole[c] - left
-        left_total += left
-        right_total += right
-        left_squares += left * left
-        right_squares += right * right
+    """Tell whether `split_purity` is above a bound, without dividing."""
+    left_total, right_total, left_squares, right_squares = side_sums(summed, k, whole)
     return left_squares * right_total + right_squares * left_total > bound * left_total * right_total
 
 
