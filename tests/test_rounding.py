@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from certiforest.attack.rounding_kernels import ceil_difference, difference, is_within, successor
@@ -35,6 +35,7 @@ def test_a_difference_is_two_floats(pair):
     assert Fraction(d) + Fraction(e) == Fraction(a) - Fraction(b)
 
 
+@example((1.7976931348623157e308, 1.9958403095347196e292), 0.0, 2)
 @given(close_pairs(), st.floats(0, 1e300), st.integers(-2, 2))
 def test_is_within_is_exact(pair, budget, steps):
     a, b = max(pair), min(pair)
@@ -43,7 +44,7 @@ def test_is_within_is_exact(pair, budget, steps):
     for _ in range(abs(steps)):
         near = math.nextafter(near, math.copysign(math.inf, steps))
     for high in (budget, near):
-        assert is_within(a, b, high, 0.0) == (exact <= Fraction(high))
+        assert is_within(a, b, high, 0.0) == (exact <= high)  # exact for floats, and for infinity, too
 
 
 @given(close_pairs())
