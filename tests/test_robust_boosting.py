@@ -15,6 +15,8 @@ from certiforest import (
     certify,
     has_large_spread,
 )
+from certiforest.training.boosted_trees import boost_trees
+from certiforest.training.sums import LabelledRows
 from certiforest.training.worst_case import WorstCase
 from certiforest.training.worst_loss import WorstLoss
 
@@ -147,6 +149,38 @@ def test_forgiveness_gives_wrong_labels_less_say():
     assert (np.diff(forgiving.train_loss_) <= 1e-12).all()
 
 
+def test_bags_are_models_of_their_own_and_are_averaged():
+    X, y = load_iris(return_X_y=True)
+    X, drawn, seen = minmax_scale(X), np.random.RandomState(3), []
+    alone = [
+        boost_trees(
+            LabelledRows(X, y, np.ones(len(X))), 3, Attacker(np.inf, 0.02), has_spread=False, n_estimators=4,
+            max_depth=5, learning_rate=0.3, is_exponential=False, max_features=None, min_samples_leaf=5,
+            keeps_both=True, l2=None, n_steps=8, random_state=drawn,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    clf = small(n_estimators=4, n_bags=3, random_state=3, callback=lambda *rounds: seen.append(rounds)).fit(X, y)
+    models = [bag.ensemble(4, clf.classes_) for bag in alone]
+    assert len({model.sha256 for model in models}) == 3
+    mean = np.mean([model.decision_function(X) for model in models], axis=0)
+    assert clf.decision_function(X) == pytest.approx(mean, abs=1e-7)
+    assert clf.n_estimators_ == sum(model.n_trees for model in models)
+    assert clf.train_loss_.tolist() == [loss for bag in alone for loss in bag.train_loss]
+    assert seen == [(n_rounds, 12) for n_rounds in range(1, 13)]
+    *_, last = clf.staged_decision_function(X)
+    assert (last == clf.decision_function(X)).all()
+    assert certify(clf, X, y, clf.attacker_).robust_accuracy > 0.85
+
+
+def test_rows_near_a_threshold_grow_both_sides_of_it_in_bags(cancer):
+    X, y = cancer
+    one, bags = (small(n_estimators=1, eps=0.1, n_bags=n_bags).fit(X, y) for n_bags in (1, 2))
+    first = bags.ensemble_.tree_start[1]
+    assert bags.ensemble_.threshold[0] == one.ensemble_.threshold[0]  # scored alike
+    assert first > one.ensemble_.n_nodes
+
+
 def test_trees_can_grow_on_some_of_the_rows(cancer):
     X, y = cancer
     clf = small(max_samples=0.3).fit(X[::2], y[::2])
@@ -160,6 +194,7 @@ def test_trees_can_grow_on_some_of_the_rows(cancer):
         ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
         ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
         ({"max_samples": 0}, "Expected max_samples to be"),
+        ({"n_bags": 0}, "Expected n_bags to be an integer >= 1, got 0."),
         ({"forgiveness": -1}, "Expected forgiveness to be a number >= 0, got -1."),
         ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),
     ],

@@ -15,7 +15,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +80,19 @@ class BoostedTrees(NamedTuple):
         return sum_ensemble(self.trees, self.values, self.base, n_features, classes, feature_names)
 
 
+def average_bags(bags: Sequence[BoostedTrees]) -> BoostedTrees:
+    """Return the mean of models that were boosted on their own, with one's losses after the other's."""
+    if len(bags) == 1:
+        return bags[0]
+    trees, values, train_loss, validation_loss = (
+        list(itertools.chain.from_iterable(parts))
+        for parts in zip(*((bag.trees, bag.values, bag.train_loss, bag.validation_loss) for bag in bags), strict=True)
+    )
+    base = on_grid(np.mean([bag.base for bag in bags], axis=0))
+    values = [on_grid(value / len(bags)) for value in values]
+    return BoostedTrees(trees, values, base, bags[0].learning_rate, train_loss, validation_loss)
+
+
 def boost_trees(
     rows: LabelledRows,
     n_classes: int,
@@ -95,6 +109,7 @@ def boost_trees(
     max_features: float | None,
     min_samples_leaf: int,
     max_samples: int | None = None,
+    keeps_both: bool = False,
     l2: float | None,
     n_steps: int,
     thrift: float = 0.0,
@@ -139,6 +154,8 @@ def boost_trees(
     max_samples : int or None
         About how many rows a tree grows on, drawn in proportion to their weights; all if None. Values of leaves are
         fitted to all rows.
+    keeps_both : bool
+        Whether near rows belong to both children of a split, see `GiniScore`.
     l2 : float or None
         Weight of half the sum of squared leaf values of a tree. None: by the number of rows.
     n_steps : int
@@ -208,7 +225,7 @@ def boost_trees(
             if max_samples is not None:
                 drawn, asked = data.take(root.row), asked[root.row]
                 root = root._replace(row=np.arange(len(root.row), dtype=root.row.dtype))
-            score = GiniScore(asked, n_sides, min_samples_leaf, True, stays)
+            score = GiniScore(asked, n_sides, min_samples_leaf, True, keeps_both, stays)
             for share in shares:
                 grown = grow_trees(
                     drawn, root, score, _draw_features(data, tree, share, fewest, rng),

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.boosted_trees import boost_trees
+from certiforest.training.boosted_trees import BoostedTrees, average_bags, boost_trees
 from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
 from certiforest.training.estimator import GivenRows, SummingClassifier
 from certiforest.training.sums import LabelledRows
@@ -35,6 +35,7 @@ class BoostingClassifier(SummingClassifier):
     max_features: float | str | None
     min_samples_leaf: float
     max_samples: float | None = None
+    n_bags: int = 1
     l2_regularization: float | str
     validation_fraction: float
     n_iter_no_change: int | None
@@ -46,12 +47,27 @@ class BoostingClassifier(SummingClassifier):
         return {}
 
     def _train(self, given: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
-        """Put rows aside if asked for, and boost on the others."""
-        rows, validation = LabelledRows.weighted(*given), None
+        """Boost one bag after the other and average them."""
+        rows = LabelledRows.weighted(*given)
+        boosted = average_bags([self._boost(rows, attacker, random_state, bag) for bag in range(self.n_bags)])
+        ensemble = boosted.ensemble(given.X.shape[1], self.classes_, self._names)
+        self.n_estimators_ = ensemble.n_trees
+        self.learning_rate_ = boosted.learning_rate
+        self.train_loss_ = np.array(boosted.train_loss)
+        self.validation_loss_ = np.array(boosted.validation_loss)
+        self.feature_importances_ = boosted.importances(given.X.shape[1])
+        return ensemble
+
+    def _boost(
+        self, rows: LabelledRows, attacker: Attacker, random_state: np.random.RandomState, bag: int
+    ) -> BoostedTrees:
+        """Boost one bag; if asked for, on the rows that are not put aside."""
+        validation = None
         if self.n_iter_no_change is not None:
             train, aside = self._put_aside(rows.y_index, random_state)
             rows, validation = rows.take(train), rows.take(aside)
-        boosted = boost_trees(
+        n_features, n_before = rows.X.shape[1], bag * self.n_estimators
+        return boost_trees(
             rows,
             len(self.classes_),
             attacker,
@@ -63,25 +79,19 @@ class BoostingClassifier(SummingClassifier):
             learning_rate=None if self.learning_rate == "auto" else float(self.learning_rate),
             is_exponential=self.loss == "exponential",
             forgiveness=self.forgiveness,
-            max_features=self._share_of_features(given.X.shape[1]),
+            max_features=self._share_of_features(n_features),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
             max_samples=None if self.max_samples is None else count_share(self.max_samples, len(rows.X)),
+            keeps_both=self.n_bags > 1,
             l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
             n_steps=N_STEPS,
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
             random_state=random_state,
             n_jobs=self.n_jobs,
-            progress=self._report_progress,
+            progress=lambda n_rounds, _: self._report_progress(n_before + n_rounds, self.n_bags * self.n_estimators),
             **self._spread_options(),
         )
-        ensemble = boosted.ensemble(given.X.shape[1], self.classes_, self._names)
-        self.n_estimators_ = ensemble.n_trees
-        self.learning_rate_ = boosted.learning_rate
-        self.train_loss_ = np.array(boosted.train_loss)
-        self.validation_loss_ = np.array(boosted.validation_loss)
-        self.feature_importances_ = boosted.importances(given.X.shape[1])
-        return ensemble
 
     @property
     def log_odds_per_unit(self) -> float:
@@ -154,6 +164,7 @@ class BoostingClassifier(SummingClassifier):
         check_number("forgiveness", self.forgiveness, ">= 0", lambda weight: 0 <= weight < np.inf)
         check_share("min_samples_leaf", self.min_samples_leaf)
         check_share("validation_fraction", self.validation_fraction)
+        check_integer("n_bags", self.n_bags)
         if self.max_samples is not None:
             check_share("max_samples", self.max_samples)
         if self.max_features is not None and self.max_features != "auto":

@@ -23,17 +23,20 @@ class GiniScore:
     min_samples_leaf : int
         Rows that each side of a split must have.
     moves_by_class : bool
-        What the attacker does with near rows. False: the worst of moving none, all left, all right or all across;
-        near rows then belong to both children. True: rows of each class go to the side that suits it less.
+        What the attacker does with near rows when a split is scored. False: the worst of moving none, all left, all
+        right or all across. True: rows of each class go to the side that suits it less.
+    keeps_both : bool
+        Whether near rows then belong to both children, or to the side to which the score moved them.
     is_held : ndarray of bool, shape (n_classes,), optional
         The classes whose rows nobody moves; none if not given.
     """
 
     def __init__(
         self, class_index: NDArray, n_classes: int, min_samples_leaf: int, moves_by_class: bool = False,
-        is_held: NDArray[np.bool_] | None = None,
+        keeps_both: bool = True, is_held: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
+        self._keeps_both = keeps_both
         is_held = np.zeros(n_classes, bool) if is_held is None else is_held
         self._rule = GiniRule(self.class_index, min_samples_leaf, moves_by_class, is_held, bool(is_held.any()))
 
@@ -59,7 +62,7 @@ class GiniScore:
     ) -> NDArray[np.int8]:
         """Send near rows to both sides, or those of each class to the side that suits it less; held ones stay."""
         is_held, n_splits = self._rule.is_held, len(chosen.node)
-        if not self._rule.moves_by_class:
+        if self._keeps_both:
             return np.tile(np.where(is_held, kernels.OWN, kernels.BOTH).astype(np.int8), (n_splits, 1))
         goes_left = np.empty((n_splits, len(is_held)), np.bool_)
         mark_worse_sides(data.bins, data.reach, frontier, totals, self._rule, chosen, goes_left)

@@ -60,6 +60,10 @@ class RobustBoostingClassifier(BoostingClassifier):
     max_samples : int, float or None, default=None
         Number, or share, of the rows on which each tree grows, drawn in proportion to what the loss makes of them; None
         for all. Values of leaves are fitted to all rows. With many rows, a tenth saves most of the time.
+    n_bags : int, default=1
+        Number of models that are boosted on their own and averaged. One model levels off when it has won or given up
+        every row; the mean of a few goes on, because chance decides which rows each gives up. Trees of bags fit closer:
+        a row near a threshold grows both sides of it.
     l2_regularization : "auto" or float, default="auto"
         Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
         sum of all weights, over 20 and over the number of rival classes.
@@ -79,7 +83,7 @@ class RobustBoostingClassifier(BoostingClassifier):
     verbose : int, default=0
         If positive, progress is logged at level INFO by the logger ``certiforest.training.robust_boosting``.
     callback : callable, optional
-        Called as ``callback(n_rounds, n_estimators)`` after each round.
+        Called as ``callback(n_rounds, n_wanted)`` after each round, over all bags.
 
     Attributes
     ----------
@@ -92,11 +96,12 @@ class RobustBoostingClassifier(BoostingClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_estimators_ : int
-        Number of trees of all classes.
+        Number of trees of all classes and bags.
     learning_rate_ : float
         Share of fitted values that was kept.
     train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
-        Mean worst-case loss without trees and after each round; ``validation_loss_`` is empty without early stopping.
+        Mean worst-case loss without trees and after each round, one bag after the other; ``validation_loss_`` is empty
+        without early stopping.
     feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each feature in the worst-case gains of all splits.
     n_features_in_ : int
@@ -132,6 +137,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         max_features: float | str | None = "auto",
         min_samples_leaf: float = 5,
         max_samples: float | None = None,
+        n_bags: int = 1,
         l2_regularization: float | str = "auto",
         class_weight: str | dict | None = None,
         validation_fraction: float = 0.1,
@@ -160,6 +166,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.max_samples = max_samples
+        self.n_bags = n_bags
         self.l2_regularization = l2_regularization
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
