@@ -188,12 +188,21 @@ def test_trees_can_grow_on_some_of_the_rows(cancer):
     assert not np.array_equal(clf.train_loss_, small().fit(X[::2], y[::2]).train_loss_)
 
 
+def test_nodes_with_few_rows_are_not_split(cancer):
+    X, y = cancer
+    n_splits = [
+        (small(n_estimators=1, min_samples_split=n).fit(X, y).ensemble_.feature >= 0).sum() for n in (2, 200, len(X))
+    ]
+    assert n_splits[0] > n_splits[1] > n_splits[2] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
         ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
         ({"max_samples": 0}, "Expected max_samples to be"),
+        ({"min_samples_split": 1}, "Expected min_samples_split to be an integer >= 2, got 1."),
         ({"n_bags": 0}, "Expected n_bags to be an integer >= 1, got 0."),
         ({"forgiveness": -1}, "Expected forgiveness to be a number >= 0, got -1."),
         ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),

@@ -108,6 +108,7 @@ def boost_trees(
     forgiveness: float = 0.0,
     max_features: float | None,
     min_samples_leaf: int,
+    min_samples_split: int = 2,
     max_samples: int | None = None,
     keeps_both: bool = False,
     l2: float | None,
@@ -151,6 +152,8 @@ def boost_trees(
         so many of all features.
     min_samples_leaf : int
         Rows that each side of a split must have.
+    min_samples_split : int
+        Rows, of those the tree grows on, that a node must have to be split.
     max_samples : int or None
         About how many rows a tree grows on, drawn in proportion to their weights; all if None. Values of leaves are
         fitted to all rows.
@@ -225,7 +228,7 @@ def boost_trees(
             if max_samples is not None:
                 drawn, asked = data.take(root.row), asked[root.row]
                 root = root._replace(row=np.arange(len(root.row), dtype=root.row.dtype))
-            score = GiniScore(asked, n_sides, min_samples_leaf, True, keeps_both, stays)
+            score = GiniScore(asked, n_sides, min_samples_leaf, True, min_samples_split, keeps_both, stays)
             for share in shares:
                 grown = grow_trees(
                     drawn, root, score, _draw_features(data, tree, share, fewest, rng),

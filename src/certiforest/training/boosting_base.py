@@ -34,6 +34,7 @@ class BoostingClassifier(SummingClassifier):
     forgiveness: float = 0.0
     max_features: float | str | None
     min_samples_leaf: float
+    min_samples_split: int = 2
     max_samples: float | None = None
     n_bags: int = 1
     l2_regularization: float | str
@@ -81,6 +82,7 @@ class BoostingClassifier(SummingClassifier):
             forgiveness=self.forgiveness,
             max_features=self._share_of_features(n_features),
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
+            min_samples_split=self.min_samples_split,
             max_samples=None if self.max_samples is None else count_share(self.max_samples, len(rows.X)),
             keeps_both=self.n_bags > 1,
             l2=None if self.l2_regularization == "auto" else float(self.l2_regularization),
@@ -163,6 +165,7 @@ class BoostingClassifier(SummingClassifier):
         check_choice("loss", self.loss, LOSSES)
         check_number("forgiveness", self.forgiveness, ">= 0", lambda weight: 0 <= weight < np.inf)
         check_share("min_samples_leaf", self.min_samples_leaf)
+        check_integer("min_samples_split", self.min_samples_split, least=2)
         check_share("validation_fraction", self.validation_fraction)
         check_integer("n_bags", self.n_bags)
         if self.max_samples is not None:

@@ -25,6 +25,8 @@ class GiniScore:
     moves_by_class : bool
         What the attacker does with near rows when a split is scored. False: the worst of moving none, all left, all
         right or all across. True: rows of each class go to the side that suits it less.
+    min_samples_split : int
+        Rows that a node must have to be split.
     keeps_both : bool
         Whether near rows then belong to both children, or to the side to which the score moved them.
     is_held : ndarray of bool, shape (n_classes,), optional
@@ -33,10 +35,11 @@ class GiniScore:
 
     def __init__(
         self, class_index: NDArray, n_classes: int, min_samples_leaf: int, moves_by_class: bool = False,
-        keeps_both: bool = True, is_held: NDArray[np.bool_] | None = None,
+        min_samples_split: int = 2, keeps_both: bool = True, is_held: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.class_index = class_index.astype(np.min_scalar_type(n_classes - 1))
         self._keeps_both = keeps_both
+        self._least_rows = max(min_samples_split, 2 * min_samples_leaf)
         is_held = np.zeros(n_classes, bool) if is_held is None else is_held
         self._rule = GiniRule(self.class_index, min_samples_leaf, moves_by_class, is_held, bool(is_held.any()))
 
@@ -48,7 +51,7 @@ class GiniScore:
 
     def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
         """Return the heaviest class of each node, and whether it is the only one or has too few rows to part."""
-        is_small = np.diff(frontier.start) < 2 * self._rule.min_samples_leaf
+        is_small = np.diff(frontier.start) < self._least_rows
         return totals.argmax(axis=1), ((totals > 0).sum(axis=1) <= 1) | is_small
 
     def search(

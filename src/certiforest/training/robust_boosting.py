@@ -57,6 +57,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         at least. With more than two classes each split draws anew.
     min_samples_leaf : int or float, default=5
         Number, or share, of the rows that each side of a split must have.
+    min_samples_split : int, default=2
+        Number of rows, of those the tree grows on, that a node must have to be split.
     max_samples : int, float or None, default=None
         Number, or share, of the rows on which each tree grows, drawn in proportion to what the loss makes of them; None
         for all. Values of leaves are fitted to all rows. With many rows, a tenth saves most of the time.
@@ -136,6 +138,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         forgiveness: float = 0.0,
         max_features: float | str | None = "auto",
         min_samples_leaf: float = 5,
+        min_samples_split: int = 2,
         max_samples: float | None = None,
         n_bags: int = 1,
         l2_regularization: float | str = "auto",
@@ -165,6 +168,7 @@ class RobustBoostingClassifier(BoostingClassifier):
         self.forgiveness = forgiveness
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
         self.max_samples = max_samples
         self.n_bags = n_bags
         self.l2_regularization = l2_regularization
