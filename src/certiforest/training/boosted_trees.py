@@ -11,6 +11,7 @@
    the class against all others, weighed by what the loss of all classes makes of its sums (`WorstLoss.against_rest`).
 5. When thresholds have run out, the values of all trees are fitted again, tree by tree given all the others: what
    further trees would have added is left to those that stand.
+6. Where one model levels off, several that know nothing of each other are averaged (`average_bags`).
 """
 
 from __future__ import annotations
