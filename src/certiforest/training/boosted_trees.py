@@ -83,8 +83,6 @@ class BoostedTrees(NamedTuple):
 
 def average_bags(bags: Sequence[BoostedTrees]) -> BoostedTrees:
     """Return the mean of models that were boosted on their own, with one's losses after the other's."""
-    if len(bags) == 1:
-        return bags[0]
     trees, values, train_loss, validation_loss = (
         list(itertools.chain.from_iterable(parts))
         for parts in zip(*((bag.trees, bag.values, bag.train_loss, bag.validation_loss) for bag in bags), strict=True)
