@@ -3,10 +3,11 @@
     python studies/ten_classes.py --data-dir DIR [--only mnist fashion] [--seeds 0] [--rounds N] [--held-out 5000]
 
 DIR holds mnist.npz and fashion.npz with arrays X (70000, 784), y and is_train in the original order. Standard training
-and test rows, pixels divided by 255, norm inf. For the records training rows were extended by shifts of one pixel into
-four directions; here they are not. Settings were chosen on training rows put aside: with ``--held-out N`` so many are
-judged instead of the test rows. Verdicts are exact; rows not decided in a second count as not certified, their number
-is printed. CPU seconds, one thread. Records: the best in the tables of max-andr/provably-robust-boosting.
+and test rows, pixels divided by 255, norm inf. As for the records, the training rows of MNIST are extended by shifts of
+one pixel into four directions: 300,000 rows. Those of Fashion-MNIST are not. Settings were chosen on training rows put
+aside: with ``--held-out N`` so many are judged instead of the test rows, and no copy of them trains. Verdicts are
+exact; rows not decided in a second count as not certified, their number is printed. CPU seconds, one thread. Records:
+the best in the tables of max-andr/provably-robust-boosting.
 """
 
 import argparse
@@ -18,20 +19,22 @@ import numpy as np
 from certiforest import Attacker, RobustBoostingClassifier, certify
 
 SIDE = 28
-# eps, settings, record (accuracy, certified)
+SHIFTS = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+# eps, settings, whether rows are extended, record (accuracy, certified)
 IMAGES = {
     "mnist": (
         0.3,
         dict(
             max_depth=24,
-            n_estimators=9,
+            n_estimators=14,
             learning_rate=0.4,
             forgiveness=1.0,
             max_features=None,
-            min_samples_split=50,
-            max_samples=20_000,
-            n_bags=6,
+            min_samples_split=100,
+            max_samples=100_000,
+            n_bags=4,
         ),
+        True,
         (0.973, 0.875),
     ),
     "fashion": (
@@ -44,6 +47,7 @@ IMAGES = {
             min_samples_leaf=20,
             max_samples=20_000,
         ),
+        False,
         (0.859, 0.768),
     ),
 }
@@ -60,6 +64,13 @@ def split_of(directory, name, n_held_out):
     return X[train], X[test], y[train], y[test]
 
 
+def extended(X, y):
+    """Return the rows and copies of them shifted by a pixel, one for each direction."""
+    images = np.pad(X.reshape(-1, SIDE, SIDE), ((0, 0), (1, 1), (1, 1)))
+    parts = [images[:, 1 - down : 1 - down + SIDE, 1 - right : 1 - right + SIDE] for down, right in SHIFTS]
+    return np.concatenate(parts).reshape(-1, SIDE * SIDE), np.tile(y, len(SHIFTS))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -69,8 +80,10 @@ def main():
     parser.add_argument("--held-out", type=int, default=0)
     arguments = parser.parse_args()
     for name in arguments.only:
-        eps, settings, record = IMAGES[name]
+        eps, settings, is_extended, record = IMAGES[name]
         X, X_test, y, y_test = split_of(arguments.data_dir, name, arguments.held_out)
+        if is_extended:
+            X, y = extended(X, y)
         for seed in arguments.seeds:
             model = RobustBoostingClassifier(eps=eps, random_state=seed, n_jobs=1, l2_regularization=1.0, **settings)
             if arguments.rounds is not None:

@@ -1,5 +1,7 @@
 """Bins lose nothing on few distinct values and cut evenly otherwise."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,6 +50,25 @@ def test_a_heavy_value_closes_its_bin():
     X = np.concatenate([np.zeros(900), np.linspace(1, 2, 1000)])[:, None]
     bins = bin_features(X, max_bins=10)
     assert np.count_nonzero(bins.code[0] == bins.code[0, 0]) == 900
+
+
+@given(columns.filter(lambda X: len(X) >= 8), st.randoms(use_true_random=False))
+def test_uncommon_codes_and_the_commonest_are_all_codes(X, random):
+    X[:-1] = X[-1]  # every value but one of each column is the same, and another one is missing
+    X[0], X[1] = X[0] + 1, np.nan
+    bins = bin_features(X)
+    rows = np.array(random.choices(range(len(X)), k=5))
+    for uncommon, code in ((bins.uncommon(), bins.code), (bins.uncommon().take(rows), bins.code[:, rows])):
+        for i, (start, stop) in enumerate(itertools.pairwise(uncommon.start)):
+            cell = uncommon.common.copy()
+            feature = np.searchsorted(uncommon.first, uncommon.cell[start:stop], side="right") - 1
+            assert (uncommon.cell[start:stop] != cell[feature]).all()
+            cell[feature] = uncommon.cell[start:stop]
+            np.testing.assert_array_equal(cell - uncommon.first[:-1], code[:, i])
+
+
+def test_where_no_code_is_common_none_is_listed():
+    assert len(bin_features(np.random.default_rng(0).random((50, 3))).uncommon().cell) == 0
 
 
 @pytest.mark.parametrize(("max_bins", "dtype"), [(256, np.uint8), (257, np.uint16)])

@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certiforest import Attacker, LargeSpreadForestClassifier, certify, has_large_spread
+from certiforest import (
+    Attacker,
+    LargeSpreadBoostingClassifier,
+    LargeSpreadForestClassifier,
+    RobustBoostingClassifier,
+    certify,
+    has_large_spread,
+)
+from certiforest.training import binning
+from certiforest.training.binning import Bins
 from certiforest.training.estimator import ConstantWarning
-from certiforest.training.grower import GrowthData
+from certiforest.training.gini_score import GiniScore
+from certiforest.training.grower import Entries, Found, Frontier, GrowthData
 from certiforest.training.growing import GrowthWarning, _deal_features, grow_forest
 
 
@@ -102,6 +112,57 @@ def test_the_result_does_not_depend_on_threads():
     forests = [grow(X, y, 3, None, attacker, **options, random_state=7, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
     assert forests[0] == forests[1] == forests[2]
     assert grow(X, y, 3, None, attacker, **options, random_state=8) != forests[0]
+
+
+def mostly_zero(n_rows=600, n_features=40, seed=9):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n_rows, n_features)) < 0.15, np.round(rng.random((n_rows, n_features)), 2), 0.0)
+    y = (X[:, :6].sum(axis=1) > 0.4).astype(int) + (X[:, 6:12].sum(axis=1) > 0.4)
+    X[rng.random(X.shape) < 0.03] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        LargeSpreadForestClassifier(8, 5, max_features=None, eps=0.01, random_state=0),
+        LargeSpreadBoostingClassifier(8, eps=0.01, random_state=0),
+        RobustBoostingClassifier(4, max_features=None, eps=0.01, attacked=[0, 2], random_state=0),
+        RobustBoostingClassifier(4, max_features=None, max_samples=300, n_bags=2, eps=0.01, random_state=0),
+    ],
+)
+def test_reading_rows_or_columns_makes_the_same_trees(trainer, monkeypatch):
+    X, y = mostly_zero()
+    listed = []
+    list_uncommon = Bins.uncommon
+    monkeypatch.setattr(Bins, "uncommon", lambda bins: listed.append(list_uncommon(bins)) or listed[-1])
+    by_row = trainer.fit(X, y).ensemble_
+    assert all(len(uncommon.cell) for uncommon in listed)
+    monkeypatch.setattr(binning, "LARGEST_UNCOMMON_SHARE", 0.0)
+    assert trainer.fit(X, y).ensemble_ == by_row
+    assert len(listed[-1].cell) == 0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_where_trees_share_thresholds_only_the_best_split_of_a_node_is_told(share, monkeypatch):
+    monkeypatch.setattr(binning, "LARGEST_UNCOMMON_SHARE", share)
+    X, y = mostly_zero()
+    score = GiniScore(y, 3, min_samples_leaf=5, moves_by_class=True)
+    rows, n_features = np.arange(len(X), dtype=np.uint32), X.shape[1]
+    frontier = Frontier(np.arange(2), np.zeros(2, np.int32), np.array([0, 200, len(X)]), rows, np.ones(len(X)))
+    entries = Entries(np.repeat([0, 1], n_features), np.tile(np.arange(n_features, dtype=np.int32), 2))
+    every, best = Found.of(len(entries.node)), Found.of(len(entries.node))
+    for closes, found in ((True, every), (False, best)):
+        data = GrowthData.of(X, Attacker(np.inf, 0.01), closes)
+        score.search(data, frontier, score.totals(frontier), entries, found)
+    is_told = best.gain > 0
+    for part in (np.s_[:n_features], np.s_[n_features:]):
+        chosen = every.gain[part].argmax()
+        assert best.gain[part].argmax() == chosen
+        assert best.gain[part][chosen] == every.gain[part][chosen] > 0
+    assert 2 <= is_told.sum() < (every.gain > 0).sum()
+    np.testing.assert_array_equal(best.threshold[is_told], every.threshold[is_told])
+    np.testing.assert_array_equal(best.missing_side[is_told], every.missing_side[is_told])
 
 
 def test_constant_rows_and_one_class_make_single_leaves():

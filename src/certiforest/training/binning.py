@@ -11,8 +11,45 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.training.binning_kernels import copy_rows, list_uncommon
+
 MAX_BINS = 256
+LARGEST_UNCOMMON_SHARE = 0.25  # of all codes: with more of them, rows are no faster to read than columns
 BLOCK_BYTES = 2**24
+
+
+class UncommonCodes(NamedTuple):
+    """The codes of each row that are not the commonest of their feature.
+
+    A cell is a bin of a feature; cells of all features are counted through, those of what is missing among them:
+
+        feature            0       1         2
+        cell           0 1 2 | 3 4 5 6 | 7 8 9 ...       first: 0, 3, 7, ...
+        commonest      ^       ^             ^           common: 0, 3, 9
+        a row with codes 0, 3, 1 has the uncommon cells 6 and 8
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (n_rows + 1,)
+        Uncommon cells of row ``i`` are ``cell[start[i]:start[i + 1]]``.
+    cell : ndarray of int32, shape (start[-1],)
+    common : ndarray of int64, shape (n_features,)
+        The commonest cell of each feature.
+    first : ndarray of int64, shape (n_features + 1,)
+        The first cell of each feature, and the number of all.
+    """
+
+    start: NDArray[np.int64]
+    cell: NDArray[np.int32]
+    common: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+    def take(self, rows: NDArray) -> UncommonCodes:
+        """Return some rows, in this order."""
+        start = np.append(0, (self.start[rows + 1] - self.start[rows]).cumsum())
+        cell = np.empty(start[-1], np.int32)
+        copy_rows(self.start, self.cell, rows, start, cell)
+        return self._replace(start=start, cell=cell)
 
 
 class Bins(NamedTuple):
@@ -59,6 +96,20 @@ class Bins(NamedTuple):
             for edge in (self.low, self.high, self.centre):
                 edge[f, : len(number)] = number * cell[f]
             self.code[f] = np.append(place, len(number))[self.code[f]]  # what is missing comes last
+
+    def uncommon(self) -> UncommonCodes:
+        """Return what is uncommon in each row; nothing at all unless most codes are the commonest of their feature."""
+        first = np.append(0, np.cumsum(self.n_bins + 1, dtype=np.int64))
+        code = np.array([np.bincount(codes).argmax() for codes in self.code])
+        n_uncommon = np.zeros(self.code.shape[1], np.int64)
+        for codes, commonest in zip(self.code, code, strict=True):
+            n_uncommon += codes != commonest
+        if n_uncommon.sum() > LARGEST_UNCOMMON_SHARE * self.code.size:
+            return UncommonCodes(np.zeros(len(n_uncommon) + 1, np.int64), np.empty(0, np.int32), first[:-1], first)
+        start, common = np.append(0, n_uncommon.cumsum()), first[:-1] + code
+        cell = np.empty(start[-1], np.int32)
+        list_uncommon(self.code, common, first, start[:-1].copy(), cell)
+        return UncommonCodes(start, cell, common, first)
 
 
 def bin_features(X: NDArray[np.float64], max_bins: int = MAX_BINS) -> Bins:

@@ -31,7 +31,7 @@ from certiforest.training.grower import Discount, Frontier, GrownTrees, GrowthDa
 from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
 from certiforest.training.threshold_ledger_kernels import mark_open_features
 from certiforest.training.worst_case import WorstCase, as_box
-from certiforest.training.worst_loss import WorstLoss
+from certiforest.training.worst_loss import WEIGHT_GRID, WorstLoss
 
 SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
 RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
@@ -176,13 +176,12 @@ def boost_trees(
         As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    data = GrowthData.of(rows.X, attacker, closes=has_spread)
     has_class_trees = not has_spread and n_classes > 2
+    data = GrowthData.of(rows.X, attacker, has_spread, CELLS_PER_REACH if has_class_trees else None)
     n_sides = 2 if has_class_trees else n_classes  # that a tree parts
     held = np.zeros(n_classes, bool) if is_held is None else is_held
     questions = [(rows.y_index, held)]
     if has_class_trees:
-        data.bins.merge(data.reach.max(axis=0) / CELLS_PER_REACH)
         # Of all others together, near rows stay only if none of these classes is attacked.
         questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
     base = class_offsets(rows, n_classes, is_exponential)
@@ -302,7 +301,7 @@ def _root(tree: int, weight: NDArray[np.float64], max_samples: int | None, rng: 
     if max_samples is not None:
         chance = np.minimum(1.0, max_samples / weight.sum() * weight)
         row = row[rng.random(len(row)) < chance]
-        weight = weight[row] / chance[row]
+        weight = np.ceil(weight[row] / chance[row] / WEIGHT_GRID) * WEIGHT_GRID
     return Frontier(np.zeros(1, np.int64), np.array([tree], np.int32), np.array([0, len(row)]), row, weight)
 
 

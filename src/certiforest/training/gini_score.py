@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from certiforest.training import grower_kernels as kernels
 from certiforest.training.grower import Chosen, Entries, Found, Frontier, GrowthData
-from certiforest.training.split_kernels import GiniRule, mark_worse_sides, search_gini
+from certiforest.training.split_kernels import GiniRule, Rows, mark_worse_sides, search_gini
 
 
 class GiniScore:
@@ -58,7 +58,8 @@ class GiniScore:
         self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], entries: Entries, out: Found
     ) -> None:
         """Search the best open split of each entry."""
-        search_gini(data.bins, data.reach, data.ledger.claims, frontier, totals, self._rule, entries, out)
+        rows = Rows(data.bins, data.uncommon, data.reach)
+        search_gini(rows, data.ledger.claims, frontier, totals, self._rule, not data.closes, entries, out)
 
     def near_sides(
         self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], chosen: Chosen

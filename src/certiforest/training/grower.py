@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes
 from certiforest.training import grower_kernels as kernels
-from certiforest.training.binning import Bins, bin_features
+from certiforest.training.binning import Bins, UncommonCodes, bin_features
 from certiforest.training.threshold_ledger import ThresholdLedger
 from certiforest.training.worst_case import as_box
 
@@ -62,25 +62,40 @@ class GrowthData(NamedTuple):
     reach : ndarray of float64, shape (2, n_features)
         How far the attacker can move each feature, down and up.
     ledger : ThresholdLedger
+    closes : bool
+        Whether thresholds of one tree close any to others.
+    uncommon : UncommonCodes
+        The codes of the bins once more, by row.
     """
 
     bins: Bins
     reach: NDArray[np.float64]
     ledger: ThresholdLedger
+    closes: bool
+    uncommon: UncommonCodes
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True) -> GrowthData:
-        """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely."""
+    def of(
+        cls, X: NDArray[np.float64], attacker: Attacker, closes: bool = True, cells_per_reach: float | None = None
+    ) -> GrowthData:
+        """Bin the rows and open a ledger for an attacker; unless it ``closes`` thresholds, trees share them freely.
+
+        With ``cells_per_reach`` values that are nearer to each other than such a part of the reach count as one.
+        """
         n_features = X.shape[1]
         reach = as_box(attacker).eps * attacker.scales(n_features)
         reach[~attacker.may_move(n_features)] = 0.0
         if not closes:
             attacker = Attacker(frozen=np.ones(n_features, bool))
-        return cls(bin_features(X), reach, ThresholdLedger(attacker, n_features))
+        bins = bin_features(X)
+        if cells_per_reach is not None:
+            bins.merge(reach.max(axis=0) / cells_per_reach)
+        return cls(bins, reach, ThresholdLedger(attacker, n_features), closes, bins.uncommon())
 
     def take(self, rows: NDArray) -> GrowthData:
         """Return some rows side by side, with the same ledger: far apart they would be slow to read again and again."""
-        return self._replace(bins=self.bins._replace(code=self.bins.code.take(rows, axis=1)))
+        bins = self.bins._replace(code=self.bins.code.take(rows, axis=1))
+        return self._replace(bins=bins, uncommon=self.uncommon.take(rows))
 
 
 class Discount(NamedTuple):
@@ -332,11 +347,14 @@ def _search(
     """Return the best splits of entries, searched in threads."""
     (node, feature), found = entries, Found.of(len(entries.node))
 
-    def search(start: int) -> None:
-        block = slice(start, start + ENTRIES_PER_TASK)
+    def search(start: int, stop: int) -> None:
+        block = slice(start, stop)
         score.search(data, frontier, totals, Entries(node[block], feature[block]), found.at(block))
 
-    list(pool.map(search, range(0, len(node), ENTRIES_PER_TASK)))
+    # Tasks of about the same size; all entries of a node belong to the same one.
+    ends = np.append(np.flatnonzero(node[1:] != node[:-1]) + 1, len(node))
+    cuts = np.unique(ends[np.searchsorted(ends, np.arange(ENTRIES_PER_TASK, len(node), ENTRIES_PER_TASK))])
+    list(pool.map(search, [0, *cuts], [*cuts, len(node)]))
     return found
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from certiforest.compiled import kernel
+from certiforest.training.binning_kernels import fill_by_column, fill_by_row
 from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT
 from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
 
@@ -227,38 +228,6 @@ def mark_worse_sides(bins, reach, frontier, whole, rule, chosen, out_goes_left):
 
 
 @kernel
-def fill_histograms(code, row, weight, class_index, start, stop, feature, histogram):
-    """Add the rows of a node to the histograms of up to four features, by class, with the number of rows last.
-
-    Most rows of many features fall into one bin, and adding to one number again and again waits for each sum before
-    the next. Four features side by side wait at the same time.
-    """
-    n_features, n_classes = feature.shape[0], histogram.shape[2] - 1
-    if n_features == 4:
-        code_0, code_1, code_2, code_3 = code[feature[0]], code[feature[1]], code[feature[2]], code[feature[3]]
-        histogram_0, histogram_1, histogram_2, histogram_3 = histogram
-        for i in range(start, stop):
-            r, w = row[i], weight[i]
-            c = class_index[r]
-            k_0, k_1, k_2, k_3 = code_0[r], code_1[r], code_2[r], code_3[r]
-            histogram_0[k_0, c] += w
-            histogram_1[k_1, c] += w
-            histogram_2[k_2, c] += w
-            histogram_3[k_3, c] += w
-            histogram_0[k_0, n_classes] += 1.0
-            histogram_1[k_1, n_classes] += 1.0
-            histogram_2[k_2, n_classes] += 1.0
-            histogram_3[k_3, n_classes] += 1.0
-    else:
-        for j in range(n_features):
-            code_of_row, one = code[feature[j]], histogram[j]
-            for i in range(start, stop):
-                k = code_of_row[row[i]]
-                one[k, class_index[row[i]]] += weight[i]
-                one[k, n_classes] += 1.0
-
-
-@kernel
 def near_lines(value, n_values, threshold, reach, summed, j, rule):
     """Return the lines of ``summed`` up to the first and to the last row near a threshold after the j-th value."""
     before = min(first_value_above(value, n_values, threshold - reach[1]), j + 1)
@@ -281,19 +250,33 @@ def search_middle(claims, feature, tree, gap, value, n_values, summed, whole, re
     return best, best_threshold
 
 
+class Rows(NamedTuple):
+    """The training rows as codes, and how far an attacker moves their values."""
+
+    bins: tuple  # see certiforest.training.binning.Bins
+    uncommon: tuple  # see certiforest.training.binning.UncommonCodes
+    reach: np.ndarray  # (2, n_features) float64, down and up
+
+
 @kernel
-def search_gini(bins, reach, claims, frontier, node_class_weight, rule, entries, out):
+def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entries, out):
     """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
 
-    A gain of 0 means that no open threshold helps. The side is `LARGER` if no row of the node misses the feature. Rows
-    of classes that are held are not moved.
+    A gain of 0 means that no open threshold helps or, with ``only_best``, that a feature before it helps as much. The
+    side is `LARGER` if no row of the node misses the feature. Rows of classes that are held are not moved.
     """
+    bins, uncommon, reach = rows
     bin_low, bin_high, centre, n_bins = bins.low, bins.high, bins.centre, bins.n_bins
     row, weight, node_start, node_tree = frontier.row, frontier.weight, frontier.start, frontier.tree
     class_index, min_samples_leaf, moves_by_class = rule.class_index, rule.min_samples_leaf, rule.moves_by_class
     entry_node, entry_feature = entries
     max_bins, n_classes = bin_low.shape[1], node_class_weight.shape[1]
-    histogram = np.zeros((4, max_bins, n_classes + 1))
+    # Histograms of all features, filled row by row, or of four at a time, column by column.
+    n_uncommon, n_cells = uncommon.cell.shape[0] / (uncommon.start.shape[0] - 1), uncommon.first[-1]  # of a row, of all
+    can_by_row = n_uncommon > 0 and entry_node.shape[0] > n_uncommon
+    of_all = np.zeros((n_cells if can_by_row else 0, n_classes + 1))
+    of_four = np.zeros((4, max_bins + 1, n_classes + 1))
+    lines_of_four = of_four.reshape(4 * (max_bins + 1), n_classes + 1)
     # The bins that hold rows of the node, from left to right, with class weights summed up to each.
     present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
     value, summed = np.empty(max_bins), np.zeros((max_bins + 1 + CROSSED, n_classes))
@@ -302,34 +285,44 @@ def search_gini(bins, reach, claims, frontier, node_class_weight, rule, entries,
     while entry < last_entry:
         node = entry_node[entry]
         n_entries = 1
-        while n_entries < 4 and entry + n_entries < last_entry and entry_node[entry + n_entries] == node:
+        while entry + n_entries < last_entry and entry_node[entry + n_entries] == node:
             n_entries += 1
         start, stop = node_start[node], node_start[node + 1]
-        features = entry_feature[entry : entry + n_entries]
-        fill_histograms(bins.code, row, weight, class_index, start, stop, features, histogram)
         whole = node_class_weight[node]
+        # Fewer codes to read, but cells of all features to go through.
+        by_row = can_by_row and (stop - start) * (n_entries - n_uncommon) > n_cells
+        if by_row:
+            fill_by_row(uncommon, frontier, node, class_index, whole, of_all)
+        histogram = of_all if by_row else lines_of_four
         total, unsplit = whole.sum(), node_purity(whole)
+        best = unsplit + LEAST_GAIN * total
         for e in range(n_entries):
             f = entry_feature[entry + e]
+            if not by_row and e % 4 == 0:
+                features = entry_feature[entry + e : entry + min(e + 4, n_entries)]
+                fill_by_column(bins.code, row, weight, class_index, start, stop, features, of_four)
+            line = uncommon.first[f] if by_row else e % 4 * (max_bins + 1)
             n_present, n_known = 0, 0
             for k in range(n_bins[f]):
-                if histogram[e, k, n_classes] > 0.0:
-                    n_known += int(histogram[e, k, n_classes])
+                if histogram[line + k, n_classes] > 0.0:
+                    n_known += int(histogram[line + k, n_classes])
                     present[n_present], value[n_present], n_left[n_present] = k, centre[f, k], n_known
-                    histogram[e, k, n_classes] = 0.0
+                    histogram[line + k, n_classes] = 0.0
                     for c in range(n_classes):
-                        summed[n_present + 1, c] = summed[n_present, c] + histogram[e, k, c]
-                        histogram[e, k, c] = 0.0
+                        summed[n_present + 1, c] = summed[n_present, c] + histogram[line + k, c]
+                        histogram[line + k, c] = 0.0
                     n_present += 1
-            best = unsplit + LEAST_GAIN * total
+            if not only_best:
+                best = unsplit + LEAST_GAIN * total
             best_threshold, best_side = np.nan, LARGER
             reach_of_f = reach[0, f], reach[1, f]
             first, last, n_lost = -np.inf, np.inf, stop - start - n_known
             if n_lost > 0:
+                line += n_bins[f]
                 for c in range(n_classes):
-                    summed[lost, c] = histogram[e, n_bins[f], c]
-                    histogram[e, n_bins[f], c] = 0.0
-                histogram[e, n_bins[f], n_classes] = 0.0
+                    summed[lost, c] = histogram[line, c]
+                    histogram[line, c] = 0.0
+                histogram[line, n_classes] = 0.0
                 if min(n_lost, n_known) >= min_samples_leaf:
                     # Nobody crosses it, so that beside thresholds in reach of many rows even chance would look good.
                     chance = (total - unsplit) / (stop - start)
