@@ -25,12 +25,12 @@ IMAGES = {
     "mnist": (
         0.3,
         dict(
-            max_depth=24,
-            n_estimators=14,
+            max_depth=64,
+            n_estimators=10,
             learning_rate=0.4,
             forgiveness=1.0,
             max_features=None,
-            min_samples_split=100,
+            min_samples_split=30,
             max_samples=100_000,
             n_bags=4,
         ),
