@@ -316,7 +316,7 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
                 best = unsplit + LEAST_GAIN * total
             best_threshold, best_side = np.nan, LARGER
             reach_of_f = reach[0, f], reach[1, f]
-            first, last, n_lost = -np.inf, np.inf, stop - start - n_known
+            n_lost = stop - start - n_known
             if n_lost > 0:
                 line += n_bins[f]
                 for c in range(n_classes):
@@ -329,9 +329,6 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
                     score = split_purity(summed, lost, whole) - CHANCE * chance
                     if score > best:
                         best, best_side = score, LEFT
-            elif not rule.holds_any:
-                # A split gains nothing if all rows on one side of it are near.
-                first, last = value[0] + reach_of_f[1], value[n_present - 1] - reach_of_f[0]
             for side in (RIGHT, LEFT):  # of missing values
                 if side == LEFT:
                     if n_lost == 0:
@@ -339,6 +336,12 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
                     for k in range(n_present + 1):
                         for c in range(n_classes):
                             summed[k, c] += summed[lost, c]
+                # A split gains nothing if all rows on one side of it are near. Those that are missing or held never are.
+                needs_left, needs_right = not rule.holds_any, not rule.holds_any
+                if n_lost > 0:
+                    needs_left, needs_right = needs_left and side == RIGHT, needs_right and side == LEFT
+                first = value[0] + reach_of_f[1] if needs_left else -np.inf
+                last = value[n_present - 1] - reach_of_f[0] if needs_right else np.inf
                 best_before = best
                 for j in range(n_present - 1):
                     gap = bin_high[f, present[j]], bin_low[f, present[j + 1]]
