@@ -336,7 +336,7 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
                     for k in range(n_present + 1):
                         for c in range(n_classes):
                             summed[k, c] += summed[lost, c]
-                # A split gains nothing if all rows on one side of it are near. Those that are missing or held never are.
+                # A split gains nothing if all rows on one side of it are near. Missing or held ones never are.
                 needs_left, needs_right = not rule.holds_any, not rule.holds_any
                 if n_lost > 0:
                     needs_left, needs_right = needs_left and side == RIGHT, needs_right and side == LEFT
