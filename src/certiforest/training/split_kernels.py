@@ -111,7 +111,8 @@ def worst_purity_by_class(summed, before, after, whole):
 
     Arguments as in `worst_purity`. For two classes with leaf values ``w_left < w_right`` this is the exact worst
     case: near rows of the upper class fall to the left, those of the lower class rise to the right. The order of
-    the values follows from the rows that stay; if the moved rows turn it round, equal values are best and the split
+    the values follows from the rows that stay (if these have equal shares on both sides it does not, and the purity is
+    too high); if the moved rows turn it round, equal values are best and the split
     gains nothing. For more classes the same holds class by class:
 
         gain = left * right / total * sum over classes of (share on the left - share on the right)^2
@@ -337,9 +338,8 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
                         for c in range(n_classes):
                             summed[k, c] += summed[lost, c]
                 # A split gains nothing if all rows on one side of it are near. Missing or held ones never are.
-                needs_left, needs_right = not rule.holds_any, not rule.holds_any
-                if n_lost > 0:
-                    needs_left, needs_right = needs_left and side == RIGHT, needs_right and side == LEFT
+                needs_left = not rule.holds_any and side == RIGHT
+                needs_right = not rule.holds_any and (n_lost == 0 or side == LEFT)
                 first = value[0] + reach_of_f[1] if needs_left else -np.inf
                 last = value[n_present - 1] - reach_of_f[0] if needs_right else np.inf
                 best_before = best
