@@ -26,7 +26,7 @@ from certiforest import RobustBoostingClassifier, RuleAttacker, as_ensemble, cer
 
 NAMES = ("malware", "census", "credit")
 BUDGETS = (20, 40, 60, 90, 120)
-SETTINGS = {  # which others were tried is told in docs/decisions.md
+SETTINGS = {  # which others were tried is told in studies/notes/training.md
     "malware": ({"max_depth": 20, "l2_regularization": 30.0, "min_samples_leaf": 30, "max_features": None},),
     "census": ({"max_depth": 3}, {"max_depth": 5}, {"max_depth": 8}),
     "credit": ({"max_depth": 5, "max_features": 0.5},),
