@@ -84,7 +84,7 @@ def test_slopes_are_those_of_the_loss(cancer):
     def loss(values):
         slope = np.zeros_like(values)
         batch = Batch(X, own.astype(np.uint8), y.astype(np.int64), np.ones(len(X)), price.copy())
-        return sum_slopes(cells, batch, values, base, 0.1, slope), slope
+        return sum_slopes(cells, batch, values, base, 0.1, slope, np.zeros(2)), slope
 
     _, slope = loss(value)
     for place in [(0, 1, 0), (7, 2, 1), (20, 0, 1)]:

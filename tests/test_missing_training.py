@@ -1,6 +1,5 @@
 """Trainers on rows with missing values: a side for them at every split, worst cases in which they stay missing."""
 
-import itertools
 import warnings
 
 import numpy as np
@@ -16,7 +15,6 @@ from certiforest import (
     Attacker,
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
-    Nodes,
     TreeEnsemble,
     Verdict,
     as_ensemble,
@@ -25,7 +23,7 @@ from certiforest import (
 from certiforest.training.binning import bin_features
 from certiforest.training.split_kernels import CHANCE
 from certiforest.training.worst_case import WorstCase
-from trainers import small_trainers
+from trainers import add_trees, small_trainers
 
 TRAINERS = small_trainers(0.02, 0.01, 0.02, 0.05, 0.02, 0.1)
 
@@ -65,15 +63,7 @@ def test_the_loss_is_that_of_a_worst_case_in_which_missing_values_stay_missing(h
     assert (np.diff(clf.train_loss_) < 0).all()
     for missing in (X, np.where(np.arange(30) < 10, np.nan, X)):
         case = WorstCase(missing, y, 2, clf.attacker_, np.append(0.0, clf.ensemble_.base))
-        start, ensemble = clf.ensemble_.tree_start, clf.ensemble_
-        for first, last in itertools.pairwise(start):
-            own = slice(first, last)
-            left = np.where(ensemble.feature[own] < 0, -1, np.arange(last - first) + 1)
-            right = np.where(left < 0, -1, ensemble.right[own] - first)
-            columns = ensemble.feature[own], ensemble.threshold[own], ensemble.leaf[own], ensemble.missing_left[own]
-            tree = Nodes(left, right, *columns)
-            value = np.append(ensemble.scores, [[0.0]], axis=0)[ensemble.leaf[own], 0]
-            case.add(case.reached(tree), np.column_stack([np.zeros(len(value)), value]))
+        add_trees(case, clf.ensemble_)
         verdict = certify(clf, missing, y, clf.attacker_).verdict
         assert 0.4 < case.is_won().mean() < 1
         assert (verdict[case.is_won()] == Verdict.ROBUST).all()

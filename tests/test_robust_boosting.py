@@ -19,6 +19,7 @@ from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.sums import LabelledRows
 from certiforest.training.worst_case import WorstCase
 from certiforest.training.worst_loss import WorstLoss
+from trainers import add_trees
 
 
 @parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
@@ -48,14 +49,7 @@ def test_what_is_trained_is_a_bound_of_what_is_certified(cancer):
     ensemble = clf.ensemble_
     robust = certify(clf, X, y, clf.attacker_).verdict == Verdict.ROBUST
     case = WorstCase(X, y, 2, clf.attacker_, np.array([0.0, ensemble.base[0]]))
-    for start, stop in zip(ensemble.tree_start[:-1], ensemble.tree_start[1:], strict=True):
-        own = np.arange(start, stop)
-        is_leaf = ensemble.feature[own] < 0
-        left = np.where(is_leaf, -1, own + 1 - start)
-        right = np.where(is_leaf, -1, ensemble.right[own] - start)
-        tree = Nodes(left, right, ensemble.feature[own], ensemble.threshold[own], ensemble.leaf[own])
-        score = np.where(is_leaf, ensemble.scores[ensemble.leaf[own], 0], 0.0)
-        case.add(case.reached(tree), np.column_stack([np.zeros(len(own)), score]))
+    add_trees(case, ensemble)
     assert not (case.is_won() & ~robust).any()
     assert case.is_won().mean() > 0.8
 

@@ -2,10 +2,13 @@
 
 from functools import partial
 
+import numpy as np
+
 from certiforest import (
     LargeSpreadAdditiveClassifier,
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
+    Nodes,
     RobustBoostingClassifier,
 )
 
@@ -24,3 +27,18 @@ def small_trainers(*eps):
     return {
         kind: partial(make, eps=budget, random_state=0) for (kind, make), budget in zip(KINDS.items(), eps, strict=True)
     }
+
+
+def add_trees(case, ensemble):
+    """Add the trees of an ensemble to a `WorstCase`."""
+    for start, stop in zip(ensemble.tree_start[:-1], ensemble.tree_start[1:], strict=True):
+        own = slice(start, stop)
+        is_leaf = ensemble.feature[own] < 0
+        left = np.where(is_leaf, -1, np.arange(stop - start) + 1)
+        right, leaf = np.where(is_leaf, -1, ensemble.right[own] - start), np.where(is_leaf, ensemble.leaf[own], 0)
+        missing_left = None if ensemble.missing_left is None else ensemble.missing_left[own]
+        value = np.eye(ensemble.n_classes)[leaf] if ensemble.scores is None else ensemble.scores[leaf]
+        if value.shape[1] == 1:
+            value = np.column_stack([np.zeros(len(leaf)), value])
+        tree = Nodes(left, right, ensemble.feature[own], ensemble.threshold[own], leaf, missing_left)
+        case.add(case.reached(tree), value)

@@ -75,8 +75,8 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         Labels of the classes that are attacked, if not all are.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
-    train_loss_ : ndarray of float64, shape (n_epochs,)
-        Mean worst-case loss in each pass.
+    train_loss_ : ndarray of float64, shape (n_epochs + 1,)
+        Mean worst-case loss in each pass, while values move, and at last a bound of that of the ensemble.
     n_features_in_ : int
         Number of features seen during ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -147,7 +147,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
             progress=self._report_progress,
         )
         self.train_loss_ = np.array(model.train_loss)
-        return model.ensemble(self.classes_, self._names)
+        return model.ensemble(rows.X.shape[1], self.classes_, self._names)
 
     def _check_params(self) -> None:
         check_integer("max_cells", self.max_cells, least=2)

@@ -94,11 +94,11 @@ def write_leads(cells, value, out_lead, out_least):
 
 
 @kernel
-def sum_slopes(cells, batch, value, base, rate, out):
-    """Add the slopes of the worst-case log-loss to ``out``, shaped as ``value`` (n_features, max_cells + 1, n_classes).
+def sum_slopes(cells, batch, value, base, rate, out, out_base):
+    """Add the slopes of the worst-case log-loss to ``out`` and ``out_base``, shaped as ``value`` and ``base``.
 
-    Each price moves by the factor ``exp(+-rate)`` towards the one at which the attacker spends the budget. Return the
-    loss.
+    These are what cells add, (n_features, max_cells + 1, n_classes), and where sums begin, (n_classes,). Each price
+    moves by the factor ``exp(+-rate)`` towards the one at which the attacker spends the budget. Return the loss.
     """
     n_features, n_classes = batch.X.shape[1], base.shape[0]
     lead = np.empty((n_classes, n_classes, n_features, value.shape[1]))
@@ -133,6 +133,8 @@ def sum_slopes(cells, batch, value, base, rate, out):
         for c in range(n_classes):
             if c != own:
                 push = batch.weight[i] * slope[c]
+                out_base[own] -= push
+                out_base[c] += push
                 for f in range(n_features):
                     out[f, choice[c, f], own] -= push
                     out[f, choice[c, f], c] += push

@@ -29,39 +29,37 @@ MEMORIES = 0.9, 0.999  # of Adam, for slopes and for their squares
 
 
 class AdditiveModel(NamedTuple):
-    """Step functions, one for each feature.
+    """Step functions, one for each feature that varies.
 
     Attributes
     ----------
+    columns : ndarray of int64, shape (n_columns,)
+        Features that have several cells, missing being one: no other can tell anything.
     cells : FeatureCells
-        Where they step.
-    value : ndarray of float64, shape (n_features, max_cells + 1, n_classes)
+        Where their functions step.
+    value : ndarray of float64, shape (n_columns, max_cells + 1, n_classes)
         What each cell adds to the sum of each class: nothing for a feature that was never missing, and is.
-    varies : ndarray of bool, shape (n_features,)
-        Which features have several values, missing being one.
     has_missing : bool
         Whether any value of any row was missing.
     base : ndarray of float64, shape (n_classes,)
         Where the sums begin.
     train_loss : list of float
-        Mean worst-case loss in each epoch.
+        Mean worst-case loss in each epoch, and of the values that the last one left.
     """
 
+    columns: NDArray[np.int64]
     cells: FeatureCells
     value: NDArray[np.float64]
-    varies: NDArray[np.bool_]
     has_missing: bool
     base: NDArray[np.float64]
     train_loss: list[float]
 
-    def ensemble(self, classes: NDArray, feature_names: list[str] | None) -> TreeEnsemble:
-        """Return one balanced tree for each feature that is not constant."""
-        trees, values = [], []
-        for f in np.flatnonzero(self.varies).tolist():
-            tree = balanced_tree(f, self.cells.threshold[f, : self.cells.n_cells[f] - 1], self.has_missing)
-            trees.append(tree)
-            values.append(on_grid(self.value[f, np.asarray(tree.leaf)]))
-        return sum_ensemble(trees, values, self.base, len(self.cells.n_cells), classes, feature_names)
+    def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None) -> TreeEnsemble:
+        """Return one balanced tree for each function."""
+        thresholds = (row[: n - 1] for row, n in zip(self.cells.threshold, self.cells.n_cells, strict=True))
+        trees = [balanced_tree(*own, self.has_missing) for own in zip(self.columns.tolist(), thresholds, strict=True)]
+        values = [value[np.asarray(tree.leaf)] for value, tree in zip(self.value, trees, strict=True)]
+        return sum_ensemble(trees, values, self.base, n_features, classes, feature_names)
 
 
 def balanced_tree(feature: int, thresholds: NDArray[np.float64], has_missing: bool) -> Nodes:
@@ -112,7 +110,7 @@ def cut_features(
         cuts = cuts[(low <= cuts) & (cuts < high)]
         threshold[f, : len(cuts)], n_cells[f] = cuts, len(cuts) + 1
     unit = attacker.scales(n_features)
-    reach = np.full((2, n_features), np.inf) if attacker.norm == 0 else attacker.eps * unit
+    reach = np.full((2, n_features), np.inf) if attacker.norm == 0 else np.nextafter(attacker.eps * unit, np.inf)
     reach[~attacker.may_move(n_features)] = -1.0
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
     return FeatureCells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker), is_held)
@@ -157,16 +155,21 @@ def fit_additive(
         Called as ``progress(epoch, n_epochs)`` after each pass.
     """
     rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-    X, n_rows = rows.X, len(rows.X)
-    cells = cut_features(X, attacker, max_cells, is_held)
-    own_cell, is_missing = np.empty(X.shape, np.min_scalar_type(max_cells)), np.isnan(X)
+    is_missing = np.isnan(rows.X)
+    cells = cut_features(rows.X, attacker, max_cells, is_held)
+    columns = np.flatnonzero((cells.n_cells > 1) | (is_missing.any(axis=0) & ~is_missing.all(axis=0)))
+    reach, unit = (sides.take(columns, axis=1) for sides in (cells.reach, cells.unit))
+    cells = cells._replace(threshold=cells.threshold[columns], n_cells=cells.n_cells[columns], reach=reach, unit=unit)
+    X, n_rows, n_columns = rows.X.take(columns, axis=1), len(rows.X), len(columns)
+    own_cell = np.empty(X.shape, np.min_scalar_type(max_cells))
     for f, n_cells in enumerate(cells.n_cells):
-        own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f]) + is_missing[:, f]
-    varies = (cells.n_cells > 1) | (is_missing.any(axis=0) & ~is_missing.all(axis=0))
-    base = class_offsets(rows, n_classes, is_exponential=False)
+        own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f]) + np.isnan(X[:, f])
     weight = rows.weight / rows.weight.mean()
     price = np.full((n_rows, n_classes), 0.0 if cells.norm == -1 else FIRST_CHARGE / cells.budget)
-    value, slope, memory, square = np.zeros((4, X.shape[1], max_cells + 1, n_classes))
+    fitted, slope, memory, square = np.zeros((4, n_columns + 1, max_cells + 1, n_classes))
+    # Values and, after them, the base: it is fitted as they are, but nobody can move a row away from it.
+    value, base = fitted[:-1], fitted[-1, 0]
+    base[:] = class_offsets(rows, n_classes, is_exponential=False)
     train_loss = []
     n_batches, n_steps = -(-n_rows // batch_size), 0
     if n_epochs is None:
@@ -178,14 +181,17 @@ def fit_additive(
             n_steps += 1
             batch = Batch(X[chosen], own_cell[chosen], rows.y_index[chosen], weight[chosen], price[chosen])
             slope[:] = 0.0
-            loss += kernels.sum_slopes(cells, batch, value, base, PRICE_RATE * ahead, slope)
+            loss += kernels.sum_slopes(cells, batch, value, base, PRICE_RATE * ahead, slope[:-1], slope[-1, 0])
             price[chosen] = batch.price
             slope *= 1.0 / len(chosen)
-            slope += l2 * value
+            slope[:-1] += l2 * value
             memory += (1 - MEMORIES[0]) * (slope - memory)
             square += (1 - MEMORIES[1]) * (slope**2 - square)
             width = np.sqrt(square / (1 - MEMORIES[1] ** n_steps)) + 1e-8
-            value -= learning_rate * ahead / (1 - MEMORIES[0] ** n_steps) * memory / width
+            fitted -= learning_rate * ahead / (1 - MEMORIES[0] ** n_steps) * memory / width
         train_loss.append(loss / n_rows)
         progress(epoch + 1, n_epochs)
-    return AdditiveModel(cells, value, varies, bool(is_missing.any()), base, train_loss)
+    fitted[:] = on_grid(fitted)
+    batch = Batch(X, own_cell, rows.y_index, weight, price)
+    train_loss.append(kernels.sum_slopes(cells, batch, value, base, 0.0, slope[:-1], slope[-1, 0]) / n_rows)
+    return AdditiveModel(columns, cells, value, bool(is_missing.any()), base, train_loss)

@@ -103,7 +103,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         Share of fitted values that was kept.
     train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
         Mean worst-case loss without trees and after each round, one bag after the other; ``validation_loss_`` is empty
-        without early stopping.
+        without early stopping. For norms other than inf, of an attacker who spends an eighth of the budget on each
+        feature, as training thinks of it: no bound of the worst case.
     feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each feature in the worst-case gains of all splits.
     n_features_in_ : int
