@@ -69,10 +69,35 @@ def test_scorers_as_scoring(cancer):
     assert grid.best_score_ == grid.cv_results_["mean_test_mean_accuracy"].max()
 
 
-def test_in_a_pipeline_rows_are_attacked_behind_the_transformers(cancer):
+SCORERS = [robust_accuracy, mean_accuracy, certified_scores]
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_a_scorer_of_a_pipeline_attacks_what_certify_attacks(scorer):
+    """An attacker is in the units of the rows that are given, everywhere."""
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(MinMaxScaler(), forest()).fit(X, y)
-    assert robust_accuracy(pipeline, X, y) == robust_accuracy(pipeline[-1], MinMaxScaler().fit_transform(X), y)
+    attacker = Attacker(np.inf, 0.02, scale=np.ptp(X, axis=0))
+    found = certify(pipeline, X, y, attacker)
+    assert found.robust_accuracy != robust_accuracy(pipeline, X, y, attacker=attacker, transformed=True)
+    scores = found.accuracy, found.robust_accuracy, (found.accuracy + found.robust_accuracy) / 2
+    expected = dict(zip(("accuracy", "robust_accuracy", "mean_accuracy"), scores, strict=True))
+    assert scorer(pipeline, X, y, attacker=attacker) == expected.get(scorer.__name__, expected)
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_behind_transformers_rows_are_attacked_only_if_that_is_said(scorer):
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(MinMaxScaler(), forest()).fit(X, y)
+    seen, last = pipeline[:-1].transform(X), pipeline[-1]
+    with pytest.raises(ValueError, match=r"^Expected attacker= in the units of X, or transformed=True, got neither"):
+        scorer(pipeline, X, y)
+    assert scorer(pipeline, X, y, transformed=True) == scorer(last, seen, y)
+    weak = Attacker(np.inf, 0.001)
+    assert scorer(pipeline, X, y, attacker=weak, transformed=True) == scorer(last, seen, y, attacker=weak)
+    assert scorer(last, seen, y, transformed=True) == scorer(last, seen, y)
+    bare = make_pipeline("passthrough", forest()).fit(seen, y)
+    assert scorer(bare, seen, y) == scorer(bare[-1], seen, y)
 
 
 def test_search_finds_what_grid_search_finds(cancer, tmp_path):

@@ -27,7 +27,6 @@ from certiforest.attack.attacker import Attacker
 from certiforest.certification import certify
 from certiforest.files import write_atomically
 from certiforest.training.forest import ShortfallError
-from certiforest.verification.certificates import Certificates
 
 #: The 72 combinations that the paper searches for each dataset, size and budget.
 PAPER_GRID: dict[str, list] = {
@@ -46,55 +45,69 @@ class JournalError(ValueError):
     """A journal is damaged, or belongs to another search."""
 
 
-def robust_accuracy(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> float:
-    """Return the share of rows that are proved robust.
+def robust_accuracy(
+    estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None, transformed: bool = False
+) -> float:
+    """Return the share of rows that are proved robust, as ``certify(estimator, X, y, attacker)`` does.
 
     Parameters
     ----------
-    estimator : fitted estimator of this library, or a Pipeline that ends in one
-        In a pipeline, rows are attacked as the forest sees them: behind all transformers.
+    estimator : fitted estimator
+        Anything that `certify` takes.
     X : array-like or data frame of shape (n, n_features)
     y : array-like of shape (n,)
     attacker : Attacker, optional
-        The one that the estimator was trained for, if not given. Classes that the estimator was told are not attacked
-        (``attacked``) are not attacked here.
+        In the units of ``X``. If not given, the one that the estimator was trained for; a pipeline whose last step was
+        trained behind transformers is refused then, because that attacker is in other units.
+    transformed : bool, default=False
+        For pipelines: attack rows as the last step sees them, behind all transformers, in the units there.
 
     Returns
     -------
     float
-        Rows for which nothing could be proved do not count as robust.
+        Rows for which nothing could be proved do not count as robust. Classes that the estimator was told are not
+        attacked (``attacked``) are not attacked here.
     """
-    return _certificates(estimator, X, y, attacker).robust_accuracy
+    return certified_scores(estimator, X, y, attacker=attacker, transformed=transformed)["robust_accuracy"]
 
 
-def mean_accuracy(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> float:
-    """Return the mean of accuracy and robust accuracy, the paper's objective; see `robust_accuracy`."""
-    return certified_scores(estimator, X, y, attacker=attacker)["mean_accuracy"]
+def mean_accuracy(
+    estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None, transformed: bool = False
+) -> float:
+    """Return the mean of accuracy and robust accuracy; see `robust_accuracy`."""
+    return certified_scores(estimator, X, y, attacker=attacker, transformed=transformed)["mean_accuracy"]
 
 
-def certified_scores(estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None) -> dict[str, float]:
+def certified_scores(
+    estimator: Any, X: Any, y: Any, *, attacker: Attacker | None = None, transformed: bool = False
+) -> dict[str, float]:
     """Return ``accuracy``, ``robust_accuracy`` and ``mean_accuracy``; see `robust_accuracy`.
 
-    As ``scoring=`` of a search it records all three; ``refit="mean_accuracy"`` then chooses as the paper
-    does.
+    As ``scoring=`` of a search it records all three; ``refit="mean_accuracy"`` then chooses by their mean.
     """
-    found = _certificates(estimator, X, y, attacker)
+    last, is_transformed = estimator, False
+    if isinstance(estimator, Pipeline):
+        last = estimator[-1]
+        is_transformed = any(step not in (None, "passthrough") for _, step in estimator.steps[:-1])
+    if transformed and last is not estimator:
+        X, estimator, is_transformed = estimator[:-1].transform(X), last, False
+    if attacker is None:
+        attacker = getattr(last, "attacker_", None)
+        if attacker is None:
+            raise ValueError(
+                f"Expected an attacker, got none, and {type(last).__name__} was not trained for one;"
+                " use functools.partial(scorer, attacker=Attacker(...))."
+            )
+        if is_transformed:
+            raise ValueError(
+                f"Expected attacker= in the units of X, or transformed=True, got neither: {type(last).__name__} was"
+                " trained for an attacker in the units behind the pipeline's transformers. Use"
+                " functools.partial(scorer, attacker=Attacker(...)), or functools.partial(scorer, transformed=True)"
+                " to attack rows as the last step sees them."
+            )
+    found = certify(estimator, X, y, attacker, attacked=getattr(last, "attacked_", None)).unless_interrupted()
     accuracy, robust = found.accuracy, found.robust_accuracy
     return dict(zip(SCORES, (accuracy, robust, (accuracy + robust) / 2), strict=True))
-
-
-def _certificates(estimator: Any, X: Any, y: Any, attacker: Attacker | None) -> Certificates:
-    if isinstance(estimator, Pipeline):
-        X, estimator = estimator[:-1].transform(X), estimator[-1]
-    if attacker is None:
-        attacker = getattr(estimator, "attacker_", None)
-    if attacker is None:
-        raise ValueError(
-            f"Expected an attacker, got none, and {type(estimator).__name__} was not trained for one;"
-            " use functools.partial(scorer, attacker=Attacker(...))."
-        )
-    attacked = getattr(estimator, "attacked_", None)
-    return certify(estimator, X, y, attacker, attacked=attacked).unless_interrupted()
 
 
 @dataclass(frozen=True)
