@@ -52,21 +52,14 @@ def load(folder: Path, name: str):
 def weakened(X, y, attacker: RuleAttacker, rng: np.random.Generator):
     """Return rows moved by the rules at random, as far as the budget goes: what anyone would train on as well."""
     names, rows = list(X.columns), X.to_numpy().copy()
-    resolved = attacker.resolve(len(names), names)
-    groups = resolved.group_columns
+    moves = attacker.resolve(len(names), names).moves(len(names))
     for i, x in enumerate(rows):
-        left = float(attacker.eps)
-        for variable in rng.permutation([*resolved.menu_columns, *range(len(x), len(x) + len(groups))]).tolist():
-            own = x[variable] if variable < len(x) else float(np.argmax(x[list(groups[variable - len(x)])]))
-            menu = [(value, cost) for value, cost in resolved.menu(variable, float(own), len(x)) if cost <= left]
+        left, values = float(attacker.eps), moves.values(x)
+        for variable in rng.permutation([*moves.choices]).tolist():
+            menu = [(value, cost) for value, cost in moves.menu(variable, float(values[variable])) if cost <= left]
             value, cost = menu[rng.integers(len(menu))]
             left -= float(cost)
-            if variable < len(x):
-                rows[i, variable] = value
-            else:
-                group = list(groups[variable - len(x)])
-                rows[i, group] = 0.0
-                rows[i, group[int(value)]] = 1.0
+            rows[i] = moves.row(rows[i], np.array([variable]), np.array([value]))
     return pandas.DataFrame(rows, columns=names), y
 
 

@@ -90,7 +90,7 @@ def test_bad_options(options, message):
 
 def test_a_budget_beyond_all_floats_is_refused():
     with pytest.raises(AttackerError, match="finite number, got one above"):
-        Attacker(2, 1e200, scale=1e200).budgets(1)
+        Attacker(2, 1e200, scale=1e200).moves(1).budgets()
 
 
 def test_masks_indices_and_generators():
@@ -109,7 +109,7 @@ positive = st.floats(min_value=5e-324, max_value=1e150)
 def test_budgets_decide_as_rationals_do(eps, scale, a, b):
     from certiforest.attack.rounding_kernels import is_within
 
-    _, (high, _), (low, _) = Attacker(2, eps, scale=scale).budgets(1)
+    _, (high, _), (low, _) = Attacker(2, eps, scale=scale).moves(1).budgets()
     exact = Fraction(eps) * Fraction(scale)
     assert is_within(a, b, high[0], low[0]) == (Fraction(a) - Fraction(b) <= exact)
     # and right at the budget, where it matters

@@ -106,7 +106,7 @@ def test_an_attacker_keeps_its_budgets():
     scale, frozen = np.array([1.0, 1.0]), np.array([False, True])
     attacker = Attacker(2, 0.5, scale=scale, frozen=frozen)
     scale[:], frozen[:] = -1.0, True
-    assert attacker.with_eps(1.0).budgets(2).rounded.tolist() == [[1.0, -1.0]] * 2
+    assert attacker.with_eps(1.0).moves(2).budgets().rounded.tolist() == [[1.0, -1.0]] * 2
     assert repr(attacker) == "Attacker(norm=2, eps=0.5, scale=[1, 1], frozen=[False, True])"
 
 

@@ -188,7 +188,7 @@ def test_a_box_of_several_cells_can_always_be_cut():
     trees = [(0, 0.5, (0, 0.2, 0, 1), 1), (0, 0.4, 0, 1)]
     case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
     attacker = attacker_of(case)
-    local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
+    local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x))
     tables = tables_kernels.new_tables(local.cells, local.leaves)
     contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 0, local.budget)
     tables.lambda_[:] = math.nan
@@ -214,7 +214,7 @@ def test_sweeps_bound_what_is_left_of_a_box(norm):
     for _ in range(600):
         case = random_case(rng, norm=norm, apart=False, combine="sum")
         attacker = attacker_of(case)
-        local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x), attacker)
+        local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x))
         cells, leaves = local.cells, local.leaves
         if not len(leaves.tree):
             continue

@@ -53,7 +53,8 @@ def test_all_that_rules_do_is_within_reach(seed):
     rng = np.random.default_rng(seed)
     attacker = random_rules(rng).resolve(2)
     X = np.where(rng.random((60, 2)) < 0.1, np.nan, np.round(rng.uniform(-7, 7, (60, 2)), rng.integers(0, 3)))
-    menus = {f: {v: [w for w, _ in attacker.menu(f, v, 2)] for v in X[~np.isnan(X[:, f]), f]} for f in (0, 1)}
+    moves = attacker.moves(2)
+    menus = {f: {v: [w for w, _ in moves.menu(f, v)] for v in X[~np.isnan(X[:, f]), f]} for f in (0, 1)}
     moving = [f for f, of in menus.items() if max(map(len, of.values())) > 1]
     if not moving:
         with pytest.raises(AttackerError, match="change a value of the training rows"):
@@ -62,7 +63,7 @@ def test_all_that_rules_do_is_within_reach(seed):
     reach = RuleReach.of(X, attacker)
     assert sorted(reach.columns) == moving
     assert (np.isnan(reach.stretch(X)) == np.isnan(X)).all()
-    down, up = np.maximum(reach.attacker.budgets(2).rounded, 0)
+    down, up = np.maximum(reach.attacker.moves(2).budgets().rounded, 0)
     for f, column in reach.columns.items():
         for value, menu in menus[f].items():
             moves = column.stretch(np.array(menu)) - column.stretch(np.array([value]))

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_attacked
-from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
@@ -97,7 +96,7 @@ class Certifier:
 
     def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
         self.radius, self.witness, self.proof = radius, witness, proof
-        if radius and isinstance(self.attacker, RuleAttacker):
+        if radius and not self.attacker.has_norm:
             raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
 
     def asking(self, *, radius: bool = False, witness: bool = False, proof: bool = False) -> Certifier:
@@ -212,7 +211,7 @@ class _Work:
         """Find out which rows of a block are stable; yield how many more are done."""
         keep_proof, ready = self.certifier.proof, self.certifier.ready
         x, found = self.rows[block], self.out[block]
-        ready.prepared.check_rows(x, block.start)
+        ready.prepared.moves.check_rows(x, block.start)
         spent = ready.screen.decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNKNOWN

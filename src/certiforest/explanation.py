@@ -121,11 +121,11 @@ def explain(
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
     found = questions.ask(proof=True)
-    if questions.has_norm:
+    if questions.attacker.has_norm:
         measured = questions.ask(radius=True, witness=False)
         found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
     witness, freeze, is_smallest = questions.attack_in(found), None, False
-    if witness is not None and questions.has_norm:
+    if witness is not None and questions.attacker.has_norm:
         freeze, is_smallest = _smallest_freeze(questions, witness)
     alone, is_complete = questions.each_alone(names, frozenset() if witness is None else questions.changed(witness))
     facts: dict[str, Any] = {
@@ -135,7 +135,7 @@ def explain(
         "prediction": str(found.prediction[0]),
         "stable": int(found.stable[0]),
         "method": str(found.method[0]),
-        "radius": _bounds(found) if questions.has_norm else None,
+        "radius": _bounds(found) if questions.attacker.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
         **_contest(ensemble, x, questions.attacker, witness),
@@ -143,7 +143,7 @@ def explain(
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
-        "can_freeze": questions.has_norm,
+        "can_freeze": questions.attacker.has_norm,
         "proof": _size_of_proof(found),
         "model": {"sha256": ensemble.sha256},
         "data": {"rows_sha256": digest(x)},
@@ -184,7 +184,6 @@ class _Questions:
             for column in group:
                 del self.columns[column]
             self.columns[min(group)] = list(group)
-        self.has_norm = "norm" in self.attacker.to_document()  # rules are as they are: no radius, nothing to freeze
 
     def ask(self, frozen: Iterable[int] = (), **options: Any) -> Certificates:
         """Certify the row while these variables, too, cannot be changed."""
@@ -211,7 +210,7 @@ class _Questions:
         Also tell whether all variables were tried before time was up; ``first`` come first.
         """
         used = set(self.ensemble.feature[self.ensemble.feature >= 0].tolist()) - self._already
-        used = used if self.has_norm else set()
+        used = used if self.attacker.has_norm else set()
         entries, end = [], time.monotonic() + MOST_SECONDS
         tried = [variable for variable, columns in self.columns.items() if used & set(columns)]
         for variable in sorted(tried, key=lambda variable: variable not in first):
@@ -288,7 +287,7 @@ def _contest(
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     prepared = Prepared(ensemble, attacker)
-    local, worths, y = Local(prepared, x, prepared.attacker), prepared.worths, prepared.predict(x)
+    local, worths, y = Local(prepared, x), prepared.worths, prepared.predict(x)
     unit, leaf = worths.unit, prepared.ensemble.leaf
 
     def add(value: int, rival: int) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker_file import read_file, without_header, write_file
-from certiforest.attack.budgets import Budgets, split_budgets
 from certiforest.attack.columns import (
     AttackerError,
     Column,
@@ -26,6 +24,7 @@ from certiforest.attack.columns import (
     read_categories,
     read_direction,
 )
+from certiforest.attack.moves import DOWN, UP, Categories, Choice, Moves, Numbers, OneHot
 from certiforest.attack.parameters import (
     check_domain,
     check_eps,
@@ -38,12 +37,10 @@ from certiforest.attack.parameters import (
     written,
     written_option,
 )
-from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import Immutable
 from certiforest.words import shown
 
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
-DOWN, UP = 0, 1
 
 
 class Attacker(Immutable):
@@ -262,66 +259,23 @@ class Attacker(Immutable):
         """The columns of each group, by index; see `resolve`."""
         return () if self.groups is None else tuple(tuple(map(int, group)) for group in self.groups)
 
-    def can_move_group(self, number: int) -> bool:
-        """Tell whether a change of category in a group is within the budget."""
-        if self.frozen is not None and self.group_columns[number][0] in self.frozen:
-            return False
-        return self.affords(1 / self.group_scale(number))
-
     @property
-    def menu_columns(self) -> tuple[int, ...]:
-        """The columns that take a few values only, see `menu`; groups apart."""
-        return ()
+    def has_norm(self) -> bool:
+        """Whether moves have sizes, so that a row has a radius."""
+        return True
 
-    def menu(self, variable: int, value: float, n_features: int) -> list[tuple[float, Fraction]]:
-        """Return the values that a column, or a group, can take from a value, and what each costs: a power of the norm.
+    def moves(self, n_features: int) -> Moves:
+        """Return what may be done with each variable; columns are by index, see `resolve`."""
+        whole = self.is_integer(n_features)
+        numbers = Numbers(self.scales(n_features), self.may_move(n_features), *self.bounds(n_features), whole)
+        return Moves(self.norm, self.eps, numbers, self._choices(n_features), self.missing)
 
-        Variables from ``n_features`` on are groups, whose values are places of columns in them.
-        """
-        number = variable - n_features
-        cost = self.price_of(1 / self.group_scale(number))
-        places = range(len(self.group_columns[number]))
-        return [(float(place), cost if place != value else Fraction(0)) for place in places]
-
-    def price_of(self, cost: float | Fraction) -> Fraction:
-        """Return the price of a move of some cost, in units of eps: a power of the norm."""
-        if self.norm == 0:
-            return Fraction(1)
-        return Fraction(cost) if self.norm == math.inf else Fraction(cost) ** int(self.norm)
-
-    def affords(self, cost: float | Fraction) -> bool:
-        """Tell whether a move of some cost, in units of eps, is within the budget alone; inf never is."""
-        return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
-
-    @property
-    def can_jump(self) -> bool:
-        """Whether values can change otherwise than along numbers: to another category, to a blank, from a blank."""
-        return bool(self.categories) or self.missing is not None
-
-    def jump_costs(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what jumps cost: to change a category of a model, and to blank or fill a value; inf where nobody can.
-
-        Returns
-        -------
-        change, blank : ndarray of float64, shape (n_features,)
-        """
-        n_features, categorical = ensemble.n_features, ensemble.categorical
-        change, is_held = np.full(n_features, math.inf), self.is_frozen(n_features)
-        for column, cost in (self.categories or {}).items():
-            change[column] = cost
-        change[is_held] = math.inf
-        is_held[[*ensemble.required, *(column for group in self.group_columns for column in group)]] = True
-        is_held[categorical] |= np.isinf(change[categorical])
-        if self.missing is None or ensemble.missing_left is None:
-            is_held[:] = True
-        return change, np.where(is_held, math.inf, self.missing or 0.0)
-
-    def group_scale(self, number: int) -> Fraction:
-        """Return the scale of a group's columns, exactly."""
-        scale = self.scale[0] if isinstance(self.scale, tuple) else self.scale
-        if scale is None or scale.ndim == 0:
-            return Fraction(1 if scale is None else float(scale))
-        return Fraction(float(scale[self.group_columns[number][0]]))
+    def _choices(self, n_features: int) -> Mapping[int, Choice]:
+        """Return the variables that take one of a few values; see `Moves`."""
+        unit = np.where(self.is_frozen(n_features), 0.0, self.scales(n_features)[0])
+        costs = {int(column): cost for column, cost in (self.categories or {}).items() if unit[int(column)]}
+        groups = [OneHot(group, float(unit[group[0]])) for group in self.group_columns]
+        return {f: Categories((f,), cost) for f, cost in costs.items()} | dict(enumerate(groups, n_features))
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
         """Return the unit of each feature, of moves down and of moves up, shape (2, n_features)."""
@@ -378,18 +332,3 @@ class Attacker(Immutable):
             return np.full(n_features, -np.inf), np.full(n_features, np.inf)
         low, high = (per_feature(bound, n_features, "domain") for bound in self.domain)
         return low, high
-
-    def budgets(self, n_features: int) -> Budgets:
-        """Return what each feature alone may spend; for norm 0, which counts moves, no feature has a limit.
-
-        Columns of groups have none if the budget allows another category.
-        """
-        if self.norm == 0:
-            rounded, rest = np.full((2, n_features), np.inf), np.zeros((2, n_features))
-        else:
-            rounded, rest = split_budgets(Fraction(self.eps), self.scales(n_features))
-        is_held = ~self.may_move(n_features)
-        rounded[is_held], rest[is_held] = -1.0, 0.0
-        for number, group in enumerate(self.group_columns):
-            rounded[:, list(group)], rest[:, list(group)] = (np.inf if self.can_move_group(number) else -1.0), 0.0
-        return Budgets.of(rounded, rest)

@@ -7,43 +7,24 @@ values that it can take from where it is, and each of these a least cost.
 from __future__ import annotations
 
 import ast
-import heapq
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.attacker_file import read_file, without_header, write_file
-from certiforest.attack.budgets import Budgets
 from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
+from certiforest.attack.moves import Choice, Rule, Ruled
 from certiforest.attack.parameters import check_eps
 from certiforest.ensemble.numbers import is_float, is_number
 from certiforest.words import shown
 
 ENTRIES = {"pre", "post", "cost", "is_numerical"}
-MOST_VALUES = 100_000  # that one column may take
-
-
-class Rule(NamedTuple):
-    """One rule: a number from ``low`` to ``high`` may be raised by ``post``, or one of ``values`` become ``post``."""
-
-    is_numerical: bool
-    low: float
-    high: float
-    values: tuple[Any, ...]
-    post: Any
-    cost: Fraction
-
-    def apply(self, value: Any) -> Any:
-        """Return what becomes of a value, None if the rule does not speak of it."""
-        if self.is_numerical:
-            return value + self.post if self.low <= value <= self.high else None
-        return self.post if value in self.values else None
 
 
 class RuleAttacker(Attacker):
@@ -156,58 +137,33 @@ class RuleAttacker(Attacker):
         return read_file(path, lambda document: cls(document, budget, groups=groups))
 
     @property
-    def menu_columns(self) -> tuple[int, ...]:
-        """The columns that rules speak of, by index; see `resolve`."""
-        return tuple(int(column) for column in self.rules if column not in self.members)
+    def has_norm(self) -> bool:
+        """Whether moves have sizes: they have not."""
+        return False
 
-    def menu(self, variable: int, value: float, n_features: int) -> list[tuple[float, Fraction]]:
-        """Return the values that a column, or a group, can take from a value, and what each costs at least."""
-        if variable < n_features:
-            return sorted(self._reachable(self.rules[variable], value).items())
-        name = list(self.members)[variable - n_features]
-        places = list(self.members[name])
-        found = self._reachable(self.rules.get(name, ()), places[int(value)])
-        return sorted((float(places.index(category)), cost) for category, cost in found.items())
+    def _choices(self, n_features: int) -> Mapping[int, Choice]:
+        alone = {int(f): Ruled((int(f),), rules) for f, rules in self.rules.items() if f not in self.members}
+        groups = [Ruled(tuple(c.values()), self._by_place(name)) for name, c in self.members.items()]  # type: ignore
+        return alone | dict(enumerate(groups, n_features))
 
-    def _reachable(self, rules: Iterable[Rule], start: Any) -> dict[Any, Fraction]:
-        """Return the least cost of each value within the budget, the cheapest first."""
-        budget, found, waiting = Fraction(self.eps), {}, [(Fraction(0), 0, start)]
-        n_seen = 0
-        while waiting:
-            cost, _, value = heapq.heappop(waiting)
-            if value in found:
-                continue
-            found[value] = cost
-            if len(found) > MOST_VALUES:
-                raise AttackerError(f"Expected rules that lead to up to {MOST_VALUES:,} values, got more.")
-            for rule in rules:
-                new = rule.apply(value)
-                if new is not None and new not in found and cost + rule.cost <= budget:
-                    if isinstance(new, float) and not math.isfinite(new):
-                        raise AttackerError("Expected rules that lead to finite numbers, got one that does not.")
-                    n_seen += 1
-                    heapq.heappush(waiting, (cost + rule.cost, n_seen, new))
-        return found
-
-    def can_move_group(self, number: int) -> bool:
-        """Tell whether some rule speaks of a group."""
-        return self.can_move and bool(self.rules.get(list(self.members)[number]))
+    def _by_place(self, name: str) -> tuple[Rule, ...]:
+        """Return the rules of a group, with places of columns for categories."""
+        place = {category: float(i) for i, category in enumerate(self.members[name])}
+        return tuple(
+            rule._replace(values=tuple(place[v] for v in rule.values if v in place), post=place[rule.post])
+            for rule in self.rules.get(name, ())
+        )
 
     def may_move(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features rules speak of, shape (2, n_features)."""
         mask = np.zeros((2, n_features), bool)
-        mask[:, list(self.menu_columns)] = True
-        for number, group in enumerate(self.group_columns):
-            mask[:, list(group)] = bool(self.rules.get(list(self.members)[number]))
+        for choice in self._choices(n_features).values():
+            mask[:, list(choice.columns)] = choice.least < math.inf or len(choice.columns) == 1
         return mask
 
     def is_frozen(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features no rule speaks of, shape (n_features,)."""
         return ~self.may_move(n_features)[0]
-
-    def budgets(self, n_features: int) -> Budgets:
-        """Return budgets without limits where rules allow anything: what they allow depends on the row."""
-        return Budgets.without_limits(self.may_move(n_features))
 
 
 def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> Attacker:
@@ -219,10 +175,14 @@ def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> 
             return RuleAttacker(document, budget)
         if is_published or budget is not None:
             raise AttackerError("Expected a budget (--eps) for a file of rules without one, and for no other file.")
-        entries = without_header(document)
-        return (RuleAttacker if "budget" in entries else Attacker).from_document(entries)
+        return read_attacker(without_header(document))
 
     return read_file(path, read)
+
+
+def read_attacker(document: Any) -> Attacker:
+    """Read what `to_document` of an attacker of any kind returns."""
+    return (RuleAttacker if "budget" in document else Attacker).from_document(document)
 
 
 class Checked(dict):

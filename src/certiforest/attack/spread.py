@@ -20,7 +20,7 @@ from certiforest.attack import spread_kernels as kernels
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.budgets import split_budgets
 from certiforest.attack.columns import Column
-from certiforest.attack.rules import RuleAttacker
+from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -48,36 +48,46 @@ class Overlaps(NamedTuple):
     second_node: NDArray[np.int64]
 
 
-def sorted_thresholds(ensemble: TreeEnsemble, attacker: Attacker | None = None) -> Thresholds:
+def sorted_thresholds(ensemble: TreeEnsemble, moves: Moves | None = None) -> Thresholds:
     """Return the splits of an ensemble sorted by feature and threshold.
 
-    With an attacker, only the splits that it could turn: not on frozen features, not outside its domain. Splits on
-    columns of one group stand together, as if on the first of them, all at 0; so do those on a column whose category it
-    can change, or whose value it can blank.
+    With what an attacker may do, only the splits that it could turn: not on frozen features, not outside its domain.
+    Splits on a column that it can turn whatever they test, by another category or a blank, stand together at 0, those
+    of one group as if on its first column.
     """
     node = ensemble.number_splits
     feature, value = ensemble.feature[node], ensemble.threshold[node]
-    if attacker is not None:
-        is_whole = _can_turn(ensemble, attacker)
+    if moves is not None:
+        is_whole = np.zeros(ensemble.n_features, bool)
+        is_whole[[f for f, cost in moves.jump_costs.items() if moves.affords(cost)]] = True
         if is_whole.any():
-            here = np.flatnonzero((ensemble.feature >= 0) & is_whole[ensemble.feature])
-            node = np.append(node[~is_whole[feature]], here)
+            node = np.append(node[~is_whole[feature]], _splits_on(ensemble, moves, is_whole))
             feature = ensemble.feature[node]
             value = np.where(is_whole[feature], 0.0, ensemble.threshold[node])
-        low, high = attacker.bounds(ensemble.n_features)
-        low, high, standing = low.copy(), high.copy(), np.arange(ensemble.n_features, dtype=feature.dtype)
-        for group in attacker.group_columns:
-            low[list(group)], high[list(group)], standing[list(group)] = 0.0, 1.0, group[0]
-        can_move = np.any(attacker.may_move(ensemble.n_features), axis=0)
+        _, may_move, low, high, _ = moves.numbers
+        can_move = is_whole | (may_move.any(axis=0) & ~moves.is_choice)
         is_inside = is_whole[feature] | ((low[feature] <= value) & (value < high[feature]))
         keep = np.flatnonzero(can_move[feature] & is_inside)
-        node, feature, value = node[keep], feature[keep], value[keep]
-        in_group = np.isin(feature, [column for group in attacker.group_columns for column in group])
-        feature, value = standing[feature], np.where(in_group, 0.0, value)
-        if is_whole.any() or in_group.any():
+        node, feature, value = node[keep], _variables(moves)[feature[keep]].astype(feature.dtype), value[keep]
+        if is_whole.any():
             order = np.lexsort((node, value, feature))
             node, feature, value = node[order], feature[order], value[order]
     return Thresholds(feature, value, ensemble.tree_of_node[node], node)
+
+
+def _variables(moves: Moves) -> NDArray[np.int64]:
+    """Return the column for which each one stands, shape (n_features,): itself, or the first of its group."""
+    variable = np.arange(moves.n_features)
+    for group in moves.groups:
+        variable[list(group)] = group[0]
+    return variable
+
+
+def _splits_on(ensemble: TreeEnsemble, moves: Moves, columns: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the splits on some columns, but those of one-hot columns that send 0 and 1 the same way."""
+    node = np.flatnonzero((ensemble.feature >= 0) & columns[ensemble.feature])
+    value = ensemble.threshold[node]
+    return node[~moves.is_in_group[ensemble.feature[node]] | ((value >= 0) & (value < 1))]
 
 
 def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
@@ -88,23 +98,16 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     one column whose values can go missing are at most twice as far apart as a budget has to be for such a change.
     Features that are whole are measured as if they were not.
     """
-    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    by_jump = _jump_spread(ensemble, attacker)
-    feature, value, tree, _ = sorted_thresholds(ensemble, attacker.with_eps(0))
+    moves = moves_on(ensemble, attacker)
+    by_jump = _jump_spread(ensemble, moves)
+    feature, value, tree, _ = sorted_thresholds(ensemble, moves.within(0))
     # The closest pair of two trees is always a pair of neighbours: between its ends the tree changes somewhere.
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if near.size == 0:
-        return by_jump if by_jump is None or attacker.norm != 0 else Fraction(1)
-    if isinstance(attacker, RuleAttacker):  # who moves by rules may go anywhere
-        return Fraction(0)
-    shared = [g for g, group in enumerate(attacker.group_columns) if group[0] in feature[near]]
-    near = near[~np.isin(feature[near], [attacker.group_columns[g][0] for g in shared])]
-    if attacker.norm == 0:  # two numbers differ in 0 or 1 coordinates
+        return by_jump if by_jump is None or moves.norm != 0 else Fraction(1)
+    if moves.norm == 0:  # two numbers differ in 0 or 1 coordinates
         return Fraction(int((value[near + 1] > value[near]).all()))
-    others = [2 / attacker.group_scale(g) for g in shared] + ([] if by_jump is None else [by_jump])
-    if near.size == 0:
-        return min(others)
-    down, up = (attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features))[:, feature[near]]
+    down, up = (moves.numbers.scale * moves.numbers.may_move)[:, feature[near]]
     half = np.where(np.maximum(down, up) < 1, 1.0, 0.5)  # tiny units lose nothing, large ones do not overflow
     distance, error = np.empty(len(near)), np.empty(len(near))
     kernels.list_differences(value[near + 1], value[near], distance, error)
@@ -121,31 +124,22 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
         2 * (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / (Fraction(d) + Fraction(u))
         for i, d, u in zip(near[chosen].tolist(), down[chosen].tolist(), up[chosen].tolist(), strict=True)
     ]
-    return min([*gaps, *others])
+    return min([*gaps, *([] if by_jump is None else [by_jump])])
 
 
-def _jump_costs(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.float64]:
-    """Return what it costs to turn any split on a column by a jump, shape (n_features,); see `Attacker.can_jump`."""
-    return np.minimum(*attacker.jump_costs(ensemble))
+def moves_on(ensemble: TreeEnsemble, attacker: Attacker) -> Moves:
+    """Return what an attacker may do on a model."""
+    n_features = ensemble.n_features
+    return attacker.resolve(n_features, ensemble.feature_names).moves(n_features).on(ensemble)
 
 
-def _can_turn(ensemble: TreeEnsemble, attacker: Attacker) -> NDArray[np.bool_]:
-    """Return on which columns an attacker can turn any split so, shape (n_features,)."""
-    if not attacker.can_jump:
-        return np.zeros(ensemble.n_features, bool)
-    return np.array([attacker.affords(cost) for cost in _jump_costs(ensemble, attacker).tolist()], bool)
-
-
-def _jump_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
-    """Return twice the least cost of turning any split on a column that several trees test; see `_jump_costs`."""
-    if not attacker.can_jump:
-        return None
-    costs = _jump_costs(ensemble, attacker)
-    split = np.flatnonzero((ensemble.feature >= 0) & (costs < math.inf)[ensemble.feature])
-    pairs = np.unique(np.stack([ensemble.feature[split], ensemble.tree_of_node[split]]), axis=1)
+def _jump_spread(ensemble: TreeEnsemble, moves: Moves) -> Fraction | None:
+    """Return twice the least cost of turning any split on a variable that several trees test, by a jump."""
+    costs, variable = moves.jump_costs, _variables(moves)
+    split = _splits_on(ensemble, moves, np.isin(np.arange(ensemble.n_features), list(costs)))
+    pairs = np.unique(np.stack([variable[ensemble.feature[split]], ensemble.tree_of_node[split]]), axis=1)
     column, n_trees = np.unique(pairs[0], return_counts=True)
-    least = float(costs[column[n_trees > 1]].min(initial=math.inf))
-    return None if least == math.inf else 2 * Fraction(least)
+    return min((2 * costs[f] for f in column[n_trees > 1].tolist()), default=None)
 
 
 def spread(
@@ -232,8 +226,6 @@ def closing_distances(attacker: Attacker, n_features: int) -> Distances:
         rounded, rest = np.full(n_features, np.inf if attacker.eps >= 0.5 else 0.0), np.zeros(n_features)
     else:
         rounded, rest = split_budgets(Fraction(attacker.eps), *(attacker.scales(n_features) * may_move))
-        for number, group in enumerate(attacker.group_columns):
-            rounded[list(group)], rest[list(group)] = (np.inf if attacker.can_move_group(number) else -1.0), 0.0
     rounded[is_held], rest[is_held] = -1.0, 0.0
     return Distances(rounded, rest)
 
@@ -243,11 +235,11 @@ def overlaps(ensemble: TreeEnsemble, attacker: Attacker) -> Overlaps:
 
     Costs O(N log N) for N splits, plus the number of pairs.
     """
-    attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    thresholds = sorted_thresholds(ensemble, attacker)
+    moves = moves_on(ensemble, attacker)
+    thresholds = sorted_thresholds(ensemble, moves)
     columns = thresholds.feature, thresholds.value, thresholds.tree
     budget = closing_distances(attacker, ensemble.n_features)
-    is_whole = _can_turn(ensemble, attacker)
+    is_whole = [f for f, cost in moves.jump_costs.items() if moves.affords(cost)]
     budget.rounded[is_whole], budget.rest[is_whole] = math.inf, 0.0
     nothing = np.empty(0, np.int64)
     n_pairs = kernels.list_overlaps(*columns, *budget, nothing, nothing)

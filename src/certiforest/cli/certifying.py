@@ -16,7 +16,6 @@ import numpy as np
 
 from certiforest import __version__
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
 from certiforest.cli import console
@@ -288,11 +287,11 @@ def _attacker(
 
 def check_units(attacker: Attacker, rows: Sample) -> None:
     """Refuse rules where columns are scaled; warn where eps is so large that it is likely meant in other units."""
-    if isinstance(attacker, RuleAttacker) and rows.scaling is not None:
+    if not attacker.has_norm and rows.scaling is not None:
         raise InputError(
             "Expected rules, which speak of values as they are, without scaling, got both; train without --scale."
         )
-    if attacker.norm == 0 or isinstance(attacker, RuleAttacker):
+    if attacker.norm == 0 or not attacker.has_norm:
         return
     n_features = rows.X.shape[1]
     if attacker.scale is not None:  # whoever gives units has thought of them

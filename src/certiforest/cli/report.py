@@ -30,7 +30,6 @@ def report(
     spread. The HTML file is self-contained: no script, nothing fetched.
     Every figure's data is in the JSON, which --json prints instead.
     """
-    from certiforest.attack.rules import RuleAttacker
     from certiforest.report import gather, render
 
     if not output.as_json:
@@ -39,8 +38,7 @@ def report(
     from certiforest.cli.certifying import ask_sample, names_for_report
 
     question = ask_sample(model, data, options)
-    has_radius = not isinstance(question.attacker, RuleAttacker)
-    found = question.answer(radius=has_radius, witness=True, title="Certifying for the report")
+    found = question.answer(radius=question.attacker.has_norm, witness=True, title="Certifying for the report")
     findings = gather(found, **names_for_report(question.model, question.rows))
     if output.as_json:
         console.say_json(findings)

@@ -31,7 +31,6 @@ def spread(
     """
     import numpy as np
 
-    from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import overlaps
     from certiforest.cli.summaries import describe_model
     from certiforest.ensemble.tree_kernels import LARGEST
@@ -43,7 +42,7 @@ def spread(
     ensemble = open_model(model)
     names = ensemble.feature_names
     attacker = attacker_options.whole_or_described(attacker_file, eps, names, ensemble.n_features, domain)
-    if isinstance(attacker, RuleAttacker):
+    if not attacker.has_norm:
         raise InputError("Expected an attacker with a norm, got rules, for whom trees that share a column always meet.")
     if attacker_file is not None:
         eps = attacker.eps

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import largest_certifiable_eps, sorted_thresholds, spread_against
+from certiforest.attack.spread import largest_certifiable_eps, moves_on, sorted_thresholds, spread_against
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.words import finite_or_none
@@ -73,9 +73,10 @@ class SpreadFacts:
 
 def map_spread(ensemble: TreeEnsemble, attacker: Attacker, names: list[str], n_shown: int) -> dict[str, Any]:
     """Return the thresholds along the attackable features that have most of them, and the closest pair of two trees."""
-    feature, value, tree, _ = sorted_thresholds(ensemble, attacker)
+    moves = moves_on(ensemble, attacker)
+    feature, value, tree, _ = sorted_thresholds(ensemble, moves)
     # As `spread` measures: in shares of what a budget of 1/2 allows down and up together.
-    unit = np.mean(attacker.scales(ensemble.n_features) * attacker.may_move(ensemble.n_features), axis=0)
+    unit = np.mean(moves.numbers.scale * moves.numbers.may_move, axis=0)
     near = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     closest = None
     if near.size:

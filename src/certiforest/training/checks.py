@@ -13,7 +13,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.rules import RuleAttacker
 from certiforest.words import named, shown
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -78,7 +77,7 @@ def check_given_attacker(
         )
     can = {"groups": attacker.groups, "categories": attacker.categories or None, "missing": attacker.missing}
     unknown = [name for name, value in can.items() if value is not None]
-    if unknown and not isinstance(attacker, RuleAttacker):
+    if unknown and attacker.has_norm:
         raise ValueError(
             f"Expected an attacker by {named([*described])}, or by rules, which trainers know, got {named(unknown)};"
             " leave that out of the one to train for, and certify against yours."

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import check_attacked
-from certiforest.attack.rules import RuleAttacker
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.checks import (
@@ -97,7 +96,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         check_finite(X, takes_missing=True)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
-        reach = RuleReach.of(X, attacker) if isinstance(attacker, RuleAttacker) else None
+        reach = None if attacker.has_norm else RuleReach.of(X, attacker)
         if reach is None:
             seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
         else:
@@ -139,8 +138,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _budget(self) -> str:
         """How far the attacker goes, in words."""
-        is_ruled = isinstance(self.attacker_, RuleAttacker)
-        return f"a budget of {self.attacker_.eps:g}" if is_ruled else f"eps={self.attacker_.eps:g}"
+        return f"eps={self.attacker_.eps:g}" if self.attacker_.has_norm else f"a budget of {self.attacker_.eps:g}"
 
     def _check_params(self) -> None:
         """Check parameters that need no data, except those that describe the attacker."""
@@ -182,9 +180,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         said = self.ensemble_.class_index(X)
         if said.min() < said.max():
             return
-        is_ruled = isinstance(self.attacker_, RuleAttacker)
-        advice = "lower the budget" if is_ruled else "lower eps, or freeze features that cannot be attacked"
-        if self.attacker_.norm < np.inf and not is_ruled:
+        has_norm = self.attacker_.has_norm
+        advice = "lower eps, or freeze features that cannot be attacked" if has_norm else "lower the budget"
+        if self.attacker_.norm < np.inf and has_norm:
             advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
         warnings.warn(
             f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"

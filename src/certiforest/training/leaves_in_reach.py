@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.budgets import Budgets
 from certiforest.training import leaves_in_reach_kernels as kernels
 from certiforest.training.leaves_in_reach_kernels import Reach, Reached, Splits
 
@@ -70,10 +69,8 @@ class LeavesInReach:
 
 
 def _reach(attacker: Attacker, n_features: int) -> Reach:
-    budgets = attacker.budgets(n_features)
+    budgets = attacker.moves(n_features).budgets()
     norm = -1 if attacker.norm == math.inf else int(attacker.norm)
-    if not attacker.can_move:
-        budgets = Budgets.without_limits(np.zeros((2, n_features), bool))
     budget = math.inf if norm == -1 else total_budget(attacker)
     # Norm 0 counts moves, whatever their size.
     unit = np.ones((2, n_features)) if norm == 0 else attacker.scales(n_features)

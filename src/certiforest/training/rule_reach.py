@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
-from certiforest.attack.rules import RuleAttacker
+from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 
 APART = 1.01  # distance of values that no rule connects, in units of the reach
@@ -83,10 +83,11 @@ class RuleReach(NamedTuple):
     columns: dict[int, StretchedColumn]
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], attacker: RuleAttacker) -> RuleReach:
+    def of(cls, X: NDArray[np.float64], attacker: Attacker) -> RuleReach:
         """Return what rules, of which all columns are known by index, make of some rows."""
         n_features = X.shape[1]
-        ends = [*_ends_of_columns(X, attacker), *_ends_of_groups(attacker, n_features)]
+        moves = attacker.moves(n_features)
+        ends = [*_ends_of_columns(X, moves), *_ends_of_groups(moves)]
         columns = {f: StretchedColumn.of(of) for f, of in ends if (of.least < of.greatest).any()}
         if not columns:
             raise AttackerError(
@@ -116,20 +117,20 @@ class RuleReach(NamedTuple):
         return ensemble.replace(threshold=threshold)
 
 
-def _ends_of_columns(X: NDArray[np.float64], attacker: RuleAttacker) -> list[tuple[int, Ends]]:
+def _ends_of_columns(X: NDArray[np.float64], moves: Moves) -> list[tuple[int, Ends]]:
     found = []
-    for f in attacker.menu_columns:
+    for f in [variable for variable in moves.choices if variable < moves.n_features]:
         values = np.unique(X[~np.isnan(X[:, f]), f])
-        menus = [[value for value, _ in attacker.menu(f, start, X.shape[1])] for start in values.tolist()]
+        menus = [[value for value, _ in moves.menu(f, start)] for start in values.tolist()]
         found.append((f, Ends(values, np.array([*map(min, menus)]), np.array([*map(max, menus)]))))
     return found
 
 
-def _ends_of_groups(attacker: RuleAttacker, n_features: int) -> list[tuple[int, Ends]]:
+def _ends_of_groups(moves: Moves) -> list[tuple[int, Ends]]:
     """Return the ends of one-hot columns, each for itself: 1 if a rule leads there, 0 if one leads elsewhere."""
     found = []
-    for number, group in enumerate(attacker.group_columns):
-        menus = [attacker.menu(n_features + number, float(place), n_features) for place in range(len(group))]
+    for variable, group in enumerate(moves.groups, moves.n_features):
+        menus = [moves.menu(variable, float(place)) for place in range(len(group))]
         entered = {int(target) for place, menu in enumerate(menus) for target, _ in menu if target != place}
         for place, column in enumerate(group):
             least, greatest = [0.0, float(len(menus[place]) == 1)], [float(place in entered), 1.0]

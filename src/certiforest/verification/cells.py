@@ -13,12 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
+from certiforest.attack.moves import Moves
 from certiforest.verification import cells_kernels as kernels
 from certiforest.verification import leaves_kernels
 from certiforest.verification.cells_kernels import BUDGET
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import exact_budget
 
 
 class Local:
@@ -28,8 +27,8 @@ class Local:
     ----------
     prepared : Prepared
     x : ndarray, shape (n_features,)
-    attacker : Attacker
-        The one prepared for, or the same with another budget.
+    moves : Moves, optional
+        Those prepared for, if not given, or the same with another budget.
 
     Attributes
     ----------
@@ -41,19 +40,20 @@ class Local:
         What prices may add up to; 0 for L-inf.
     """
 
-    def __init__(self, prepared: Prepared, x: NDArray[np.float64], attacker: Attacker) -> None:
+    def __init__(self, prepared: Prepared, x: NDArray[np.float64], moves: Moves | None = None) -> None:
         ensemble, ranks = prepared.ensemble, prepared.ranks
-        self.prepared, self.x, self.attacker = prepared, x, attacker
-        allowance = prepared.allowance if attacker is prepared.attacker else prepared.allowance_of(attacker)
+        allowance = prepared.allowance if moves is None else prepared.allowance_of(moves)
+        self.prepared, self.x, self.moves = prepared, x, moves or prepared.moves
+        moves = self.moves
         budgets, unit, norm, limit, slack = allowance
-        ((_, trees, (row,)),) = prepared.runs(x[None], attacker)
+        ((_, trees, (row,)),) = prepared.runs(x[None], moves)
         leaf, turn_start, turn, first_leaf = leaves_kernels.list_leaves_of_row(
             trees, row, budgets, unit, norm, limit + slack
         )
-        if attacker.norm == 0:  # what a budget allows at most, however large: every feature
-            unit = np.full(unit.shape, min(max(attacker.eps, 1.0), ensemble.n_features))
-        self._values, cut_of = prepared.values(x), np.empty(len(ranks.feature), np.int64)
-        self._menus = prepared.menus(x, attacker)
+        if moves.norm == 0:  # what a budget allows at most, however large: every feature
+            unit = np.full(unit.shape, min(max(moves.eps, 1.0), ensemble.n_features))
+        self._values, cut_of = moves.values(x), np.empty(len(ranks.feature), np.int64)
+        self._menus = moves.menus(self._values, BUDGET)
         self.cells = kernels.list_cells(self._values, turn, ranks, budgets, unit, norm, self._menus, cut_of)
         variable_of = np.empty(len(self._values), np.int64)
         self.leaves = leaves_kernels.list_conditions(
@@ -66,11 +66,11 @@ class Local:
 
     def row(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cheapest row in the chosen cells."""
-        return self.prepared.row(self.x, self.cells.feature, self.cells.value[choice])
+        return self.moves.row(self.x, self.cells.feature, self.cells.value[choice])
 
     def is_affordable(self, z: NDArray[np.float64]) -> bool:
         """Tell whether a row in reach of each feature alone is within the budget, exactly."""
-        return self.budget == 0 or self.prepared.price(self.x, z) <= exact_budget(self.attacker)
+        return self.moves.affords_row(self.x, z)
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
@@ -82,7 +82,7 @@ class Local:
 
     def _exact_price(self, v: int, cell: int) -> Fraction:
         f = int(self.cells.feature[v])
-        return self.prepared.price_of(f, float(self._values[f]), float(self.cells.value[cell]), len(self.x))
+        return self.moves.price_of(f, float(self._values[f]), float(self.cells.value[cell]))
 
     @property
     def _has_menu(self) -> NDArray[np.bool_]:
@@ -91,7 +91,7 @@ class Local:
 
     def _price_exactly(self) -> None:
         """Price cells in rationals: the budget is too small for floats."""
-        budget, cells = exact_budget(self.attacker), self.cells
+        budget, cells = self.moves.budget, self.cells
         for v in np.flatnonzero(~self._has_menu).tolist():  # menus are priced exactly
             for c in range(cells.first[v], cells.first[v + 1]):
                 cells.price[c] = min(math.floor(self._exact_price(v, c) * BUDGET / budget), 4 * BUDGET)

@@ -45,22 +45,6 @@ class Ranks(NamedTuple):
     most: int
 
 
-class Menus(NamedTuple):
-    """The values that variables can take at a row, where these are few.
-
-    Those of variable f, from the smallest on, stand at ``first[f]:first[f + 1]``, its value at the row among them;
-    variables without a menu take all values in reach. ``price`` is as in `Cells`. Where ``may_blank`` (n_features,),
-    values can go missing, or be filled, at the price ``missing``; ``fill`` (n_features,) is a number to fill with.
-    """
-
-    first: ndarray
-    value: ndarray
-    price: ndarray
-    may_blank: ndarray
-    missing: int
-    fill: ndarray
-
-
 class Cells(NamedTuple):
     """The variables of a local problem and their cells, those of variable ``v`` at ``first[v]:first[v + 1]``.
 

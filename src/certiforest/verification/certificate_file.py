@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
-from certiforest.attack.rules import Rule, RuleAttacker
+from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
 from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates
 
 FORMAT, FORMAT_VERSION = "certiforest certificate", 1
-USUAL = {"down": 1.0, "up": 1.0, "low": -math.inf, "high": math.inf, "integer": False}  # what a column is, unless said
 
 
 class CertificateError(ValueError):
@@ -66,72 +64,13 @@ def _header(c: Certificates) -> dict[str, Any]:
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "model_sha256": c.model_sha256,
-        "attacker": attacker_document(c.attacker, c.rows.shape[1]),
+        "attacker": c.attacker.moves(c.rows.shape[1]).document(),
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
         **({} if c.attacked is None else {"attacked": c.attacked.tolist()}),
         "about": {**(c.about or {}), "attacker": c.attacker.to_document()},  # as given, by names where there are some
     }
-
-
-def attacker_document(attacker: Attacker, n_features: int) -> dict[str, Any]:
-    """Say what an attacker may do with each column, by index; columns that are treated alike stand together.
-
-    That is what a certificate is about, and all that its auditor reads.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    grouped = {f for group in attacker.group_columns for f in group}
-    columns = zip(
-        *attacker.scales(n_features).tolist(),
-        *attacker.may_move(n_features).tolist(),
-        *(end.tolist() for end in attacker.bounds(n_features)),
-        attacker.is_integer(n_features).tolist(),
-        strict=True,
-    )
-    for f, (down, up, may_fall, may_rise, low, high, integer) in enumerate(columns):
-        kind, said = (
-            "numbers",
-            {"down": down if may_fall else 0.0, "up": up if may_rise else 0.0, "low": low, "high": high},
-        )
-        said = {key: value for key, value in (said | {"integer": integer}).items() if value != USUAL[key]}
-        if not (may_fall or may_rise):
-            kind, said = "frozen", {}
-        elif isinstance(attacker, RuleAttacker):
-            kind, said = "ruled", {"rules": [_rule(rule) for rule in attacker.rules.get(f, ())]}
-        elif f in (attacker.categories or {}):
-            kind, said = "categories", {key: said[key] for key in ("low", "high") if key in said}
-            said["cost"] = (attacker.categories or {})[f]
-        if f not in grouped and (said or kind == "frozen"):
-            found.setdefault(json.dumps([kind, said]), {kind: [], **said})[kind].append(f)
-    groups = [_group(attacker, number) for number in range(len(attacker.group_columns))]
-    return {
-        "norm": "inf" if attacker.norm == math.inf else int(attacker.norm),
-        "eps": attacker.eps,
-        **({} if attacker.missing is None else {"missing": attacker.missing}),
-        **({"columns": [*found.values(), *groups]} if found or groups else {}),
-    }
-
-
-def _group(attacker: Attacker, number: int) -> dict[str, Any]:
-    columns = list(attacker.group_columns[number])
-    if isinstance(attacker, RuleAttacker):
-        name = list(attacker.members)[number]
-        places = {category: float(place) for place, category in enumerate(attacker.members[name])}
-        return {"one_hot": columns, "rules": [_rule(rule, places) for rule in attacker.rules.get(name, ())]}
-    is_frozen = attacker.frozen is not None and columns[0] in attacker.frozen
-    scale = 0.0 if is_frozen else float(attacker.group_scale(number))
-    return {"one_hot": columns, **({} if scale == 1 else {"scale": scale})}
-
-
-def _rule(rule: Rule, places: dict[Any, float] | None = None) -> dict[str, Any]:
-    """Write a rule; values of a group are places of columns in it."""
-    if rule.is_numerical:
-        ends = {key: end for key, end in (("low", rule.low), ("high", rule.high)) if math.isfinite(end)}
-        return {"add": rule.post, **ends, "cost": float(rule.cost)}
-    values = rule.values if places is None else [places[value] for value in rule.values if value in places]
-    become = rule.post if places is None else places[rule.post]
-    return {"become": become, "values": [v for v in values if math.isfinite(v)], "cost": float(rule.cost)}
 
 
 def _rows(c: Certificates) -> Iterator[dict[str, Any]]:
@@ -183,11 +122,11 @@ def load(path: str | os.PathLike[str]) -> Certificates:
 
 def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certificates:
     classes, given = np.array(header["classes"]), header["about"]["attacker"]
-    attacker = (RuleAttacker if "budget" in given else Attacker).from_document(given)
+    attacker = read_attacker(given)
     rows = np.array([line["row"] for line in lines], np.float64)
     has_label, has_radius = any("label" in line for line in lines), bool(header["radius"])
     prediction = np.array([line["prediction"] for line in lines], None if lines else classes.dtype)
-    if len(lines) and attacker_document(attacker, rows.shape[1]) != header["attacker"]:
+    if len(lines) and attacker.moves(rows.shape[1]).document() != header["attacker"]:
         raise CertificateError("Expected a certificate about the attacker that it notes as given, got another one.")
     label = np.array([line["label"] for line in lines]) if has_label else None
     if not all(np.isin(said, classes).all() for said in (prediction, label) if said is not None):

@@ -15,7 +15,6 @@ from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Met
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import exact_budget, is_surely_within
 
 # Rows are looked at in blocks of this size, with so many sweeps for each at most.
 N_ROWS, LOOK_SWEEPS = 32, 32
@@ -60,17 +59,15 @@ class FirstLook:
         prepared = self._prepared
         if prepared.predict(z) == y:
             return False
-        if prepared.is_box or is_surely_within(x, z, prepared.scale, prepared.attacker):
-            return True
-        return prepared.price(x, z) <= exact_budget(prepared.attacker)
+        return prepared.moves.affords_row(x, z)
 
 
 def _setting(prepared: Prepared) -> LookSetting | None:
     allowance = prepared.allowance
-    is_plain = prepared.ensemble.n_classes == 2 and prepared.attacker.norm > 0 and allowance.slack < math.inf
-    if not is_plain or prepared.has_menus:
+    is_sized = prepared.moves.norm > 0 and allowance.slack < math.inf
+    if not (is_sized and prepared.ensemble.n_classes == 2 and prepared.moves.is_plain):
         return None
     worths, needs = zip(*(prepared.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
-    menus = prepared.menus(np.empty(0), prepared.attacker)
+    menus = prepared.moves.menus(np.empty(0), BUDGET)
     worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if prepared.is_box else BUDGET
     return LookSetting(allowance, prepared.ranks, menus, worth, need, budget)

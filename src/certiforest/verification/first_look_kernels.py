@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.verification.cells_kernels import Menus, Ranks, list_cells
+from certiforest.verification.cells_kernels import Ranks, list_cells
 from certiforest.verification.leaves_kernels import list_conditions, list_local_leaves, new_room
 from certiforest.verification.search_kernels import ATTACKED, examine_box
 from certiforest.verification.tables_kernels import Contest, new_tables
@@ -18,14 +18,14 @@ from certiforest.verification.tables_kernels import Contest, new_tables
 class LookSetting(NamedTuple):
     """What is the same for all rows: how far the attacker comes, and what leaves are worth to the other class.
 
-    ``allowance`` is an `Allowance`; ``ranks`` and ``menus``, which are empty, are those of `list_cells`. ``worth`` (2,
+    ``allowance`` is an `Allowance`, ``menus`` are `Menus` that hold nothing, ``ranks`` are those of `list_cells`. ``worth`` (2,
     n_values) is what the values of leaves are worth to the other class if a class is predicted, rounded up, and
     ``need`` (2,) what all trees must add up to.
     """
 
     allowance: tuple
     ranks: Ranks
-    menus: Menus
+    menus: tuple
     worth: ndarray
     need: ndarray
     budget: int

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import UP
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.moves import UP
+from certiforest.attack.prices import ceil_root
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verification.cells import Local
 from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
-from certiforest.verification.prices import ceil_root
 from certiforest.verification.roads import Roads
 from certiforest.verification.search import Glance
 from certiforest.verification.sums import Sums
@@ -85,19 +85,19 @@ def bound_radii(
     screen: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
     """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
-    attacker = prepared.attacker
+    moves = prepared.moves
     works = np.empty(len(X), bool)
     screen.composed_radii(X, out_lower, works)
-    is_exact = attacker.norm == math.inf and bool((prepared.scale == 1).all()) and not prepared.has_menus
+    is_exact = moves.norm == math.inf and bool((moves.numbers.scale == 1).all()) and moves.is_plain
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
     if not is_exact:
-        out_lower[:] = 1.0 if attacker.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
+        out_lower[:] = 1.0 if moves.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
     # A distance beyond the floats looks like none at all, and its cost may yet be below others: scales differ.
     largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), prepared.largest_threshold)
-    is_far = largest > LARGEST / 4 * min(float(prepared.scale.min()), 1.0)
+    is_far = largest > LARGEST / 4 * min(float(moves.numbers.scale.min()), 1.0)
     if is_far and not is_exact:
-        np.minimum(out_lower, LARGEST / max(float(prepared.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
+        np.minimum(out_lower, LARGEST / max(float(moves.numbers.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
     out_lower[never] = 0.0 if is_far else math.inf
 
 
@@ -120,10 +120,10 @@ class RadiusSearch:
     """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
 
     def __init__(self, roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
-        self._roads, self._attacker, self._x, self._clock = roads, roads.attacker, x, clock
+        self._roads, self._moves, self._x, self._clock = roads, roads.moves, x, clock
         self._own = roads.prepared.predict(x)
         self.lower, self.upper = float(known.lower), float(known.upper)
-        eps = min(self._attacker.eps, float(len(x))) if self._attacker.norm == 0 else self._attacker.eps
+        eps = min(self._moves.eps, float(len(x))) if self._moves.norm == 0 else self._moves.eps
         if known.stable == STABLE:
             self._raise_lower(eps)
         elif known.stable == UNSTABLE:
@@ -146,7 +146,7 @@ class RadiusSearch:
         else:
             self._look(self.upper)
         while self.lower < self.upper < math.inf:
-            below = self.upper - 1.0 if self._attacker.norm == 0 else math.nextafter(self.upper, 0.0)
+            below = self.upper - 1.0 if self._moves.norm == 0 else math.nextafter(self.upper, 0.0)
             if not self._try(below, self._clock.share(MOST_TIME)):
                 if self.lower < self._hopeless < self.upper:
                     self._try(self._hopeless, self._clock)
@@ -161,11 +161,11 @@ class RadiusSearch:
 
     def _raise_lower(self, eps: float) -> None:
         """Note that there is no attack within a budget."""
-        above = math.floor(eps) + 1.0 if self._attacker.norm == 0 else math.nextafter(eps, math.inf)
+        above = math.floor(eps) + 1.0 if self._moves.norm == 0 else math.nextafter(eps, math.inf)
         self.lower = min(max(above, self.lower), self.upper)
 
     def _local(self, eps: float) -> Local:
-        return Local(self._roads.prepared, self._x, self._attacker.with_eps(eps))
+        return Local(self._roads.prepared, self._x, self._moves.within(eps))
 
     def _try(self, eps: float, clock: Clock) -> bool:
         """Find out whether there is an attack within a budget; tell whether there was time to."""
@@ -193,7 +193,7 @@ class RadiusSearch:
     def _take(self, z: NDArray[np.float64]) -> bool:
         """Make an attack the upper bound, unless it costs more; tell whether it does not."""
         z = self._thin(z)
-        upper = ceil_root(self._roads.prepared.price(self._x, z), self._attacker.norm)
+        upper = ceil_root(self._moves.price_of_row(self._x, z), self._moves.norm)
         if upper > self.upper:
             return False
         self.upper, self.attack = upper, z
@@ -220,7 +220,7 @@ class RadiusSearch:
 
     def _between(self, costs: NDArray[np.float64]) -> float | None:
         """Return a budget below the upper bound at which an attack is not hopeless; None if it is not worth a look."""
-        lower, upper, norm = self._hopeless, self.upper, self._attacker.norm
+        lower, upper, norm = self._hopeless, self.upper, self._moves.norm
         if norm == math.inf:
             costs = np.unique(costs[(costs > lower) & (costs < upper * (1 - SLACK))])
             return float(costs[2 * len(costs) // 3]) if len(costs) > FEW else None
@@ -233,14 +233,14 @@ class RadiusSearch:
 
     def _look_within(self, glance: Glance, costs: NDArray[np.float64], eps: float) -> NDArray[np.float64] | None:
         """Look for an attack within a smaller budget than that of the local problem."""
-        local, norm = glance.local, self._attacker.norm
+        local, norm = glance.local, self._moves.norm
         if norm == math.inf:
             within, first = costs <= eps * (1 + SLACK), local.cells.first[:-1]
             is_below = np.arange(len(costs)) < np.repeat(local.cells.own, np.diff(local.cells.first))
             n_below = np.add.reduceat(within & is_below, first)
             low = local.cells.own - n_below
             return glance.look(0, low, low + np.add.reduceat(within, first) - 1)
-        whole = min(local.attacker.eps, self._roads.ensemble.n_features) if norm == 0 else local.attacker.eps
+        whole = min(local.moves.eps, self._roads.ensemble.n_features) if norm == 0 else local.moves.eps
         return glance.look(max(int(local.budget * (eps / whole) ** max(norm, 1)), 1))
 
     def _cell_costs(self, local: Local) -> NDArray[np.float64]:
@@ -248,7 +248,7 @@ class RadiusSearch:
         cells, n_features = local.cells, len(self._x)
         feature = np.repeat(cells.feature, np.diff(cells.first))
         column = np.minimum(feature, n_features - 1)
-        costs = self._roads.prepared.rough_costs(column, self._x[column], cells.value)
+        costs = self._moves.rough_costs(column, self._x[column], cells.value)
         costs[feature >= n_features] = 0.0
         costs[cells.own] = 0.0
         return costs
@@ -256,14 +256,14 @@ class RadiusSearch:
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
         prepared, moved = self._roads.prepared, np.flatnonzero(z != self._x)
-        cost = prepared.rough_costs(moved, self._x[moved], z[moved])
+        cost = self._moves.rough_costs(moved, self._x[moved], z[moved])
         for f in moved[np.argsort(-cost, kind="stable")].tolist():
-            columns = prepared.columns_with(f)
+            columns = self._moves.columns_with(f)
             kept = z[columns]
             z[columns] = self._x[columns]
             if prepared.predict(z) == self._own:
                 z[columns] = kept
-                if self._attacker.norm == math.inf:
+                if self._moves.norm == math.inf:
                     break
         return z
 
@@ -273,13 +273,13 @@ class RadiusSearch:
         It grows by a factor, or to where as many thresholds more are within it: those may be of very different sizes.
         """
         # Beyond this, eps * scale may not be a float.
-        scale, eps = float(self._roads.prepared.scale.max()), self.lower
+        scale, eps = float(self._moves.numbers.scale.max()), self.lower
         most = LARGEST if scale <= 1 else LARGEST / scale * (1 - SLACK)
         while self.upper == math.inf:
             if self.lower > largest:
                 self.lower = math.inf
                 return
-            if self._attacker.norm == 0:
+            if self._moves.norm == 0:
                 eps = min(max(2 * eps, 1.0), largest)
             else:
                 if self.lower > most:
@@ -299,13 +299,13 @@ class RadiusSearch:
         split = ensemble.number_splits
         split = split[~np.isnan(self._x[ensemble.feature[split]])]
         way = (self._x[ensemble.feature[split]] <= ensemble.threshold[split]).astype(int)
-        can_move = self._attacker.may_move(ensemble.n_features)[way, ensemble.feature[split]]
+        can_move = self._moves.numbers.may_move[way, ensemble.feature[split]]
         split, way = split[can_move], way[can_move]
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
-        start, unit = self._x[feature], self._roads.prepared.scale[way, feature]
+        start, unit = self._x[feature], self._moves.numbers.scale[way, feature]
         end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
         # A move of some cost is one from 0.
-        jumping, cost = self._roads.prepared.jumps()
+        jumping, cost = self._moves.jumps
         feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))
         start, end = np.append(start, np.zeros(len(jumping))), np.append(end, cost)
         with np.errstate(over="ignore"):
@@ -313,7 +313,7 @@ class RadiusSearch:
 
     def _farthest(self, crossings: Crossings) -> float:
         """Return a budget that crosses every threshold, hardly more than it takes; 0 if there is none to cross."""
-        norm = self._attacker.norm
+        norm = self._moves.norm
         if not len(crossings.feature) or norm == 0:
             return float(len(np.unique(crossings.feature)))
         dearest = np.zeros(self._roads.ensemble.n_features)

@@ -5,32 +5,27 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
 from certiforest.verification.cells_kernels import Ranks
 
 
-def rank_thresholds(
-    ensemble: TreeEnsemble,
-    trees: Trees,
-    groups: tuple[tuple[int, ...], ...],
-    may_change: NDArray[np.bool_],
-    may_blank: NDArray[np.bool_],
-) -> Ranks:
+def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, moves: Moves) -> Ranks:
     """Return the thresholds of an ensemble, numbered by variable and value, and what splits send right.
 
     Columns whose category can be changed, or whose value can be blanked or filled, have one more, above all numbers.
     """
     n_features, n_nodes = ensemble.n_features, ensemble.n_nodes
+    may_change, may_blank = moves.turnable()
     variable = ensemble.feature.astype(np.int64)
     split, column = ensemble.number_splits, ensemble.feature[ensemble.number_splits]
     # Intervals that splits send right: nodes, and ends by value and the next value above, NaN where there is none.
     top, none = np.array([[LARGEST], [math.inf]]), np.full((2, 1), math.nan)
     after, upto = np.stack([ensemble.threshold[split], trees.above[split]]), np.full((2, len(split)), math.nan)
     upto[:, may_blank[column]] = top
-    for g, group in enumerate(groups):
+    for g, group in enumerate(moves.groups):
         for place, member in enumerate(group):
             here = column == member
             variable[split[here]] = n_features + g

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.rules import RuleAttacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.verification.first_look import FirstLook
 from certiforest.verification.prepared import Prepared
@@ -56,7 +55,7 @@ class Ready:
         ensemble, attacker, margin = self._made_from
         if margin > 0 or self.prepared.is_box:
             return self.screen if margin == 0 else None
-        if self.prepared.has_menus or attacker.norm == 0 or isinstance(attacker, RuleAttacker):
+        if attacker.norm == 0 or not (attacker.has_norm and self.prepared.moves.is_plain):
             return None
         return _screen(Prepared(ensemble, attacker.replace(norm=math.inf)))
 

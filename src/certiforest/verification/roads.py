@@ -46,7 +46,7 @@ class Roads:
     """
 
     def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
-        self.prepared, self.ensemble, self.attacker = prepared, prepared.ensemble, prepared.attacker
+        self.prepared, self.ensemble, self.moves = prepared, prepared.ensemble, prepared.moves
         self._margin = None
         if margin > 0:
             # No lead is larger than twice the largest sum: a larger margin says no more.
@@ -55,7 +55,7 @@ class Roads:
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Answer:
         """Find out whether a row is stable."""
-        local = Local(self.prepared, x, self.attacker)
+        local = Local(self.prepared, x)
         if self._margin is None:
             return self.decide_on(local, clock, keep_proof=keep_proof)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
@@ -82,12 +82,11 @@ class Roads:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
         if radius == math.inf:
             # Any value costs nothing: L0, and its prices left out.
-            free = self.attacker.replace(norm=0, eps=self.ensemble.n_features, scale=None)
-            local = Local(self.prepared, x, free)
+            local = Local(self.prepared, x, self.moves.within(self.ensemble.n_features, norm=0))
             local.budget, local.cells.price[:] = 0, 0
         else:
-            below = radius - 1.0 if self.attacker.norm == 0 else math.nextafter(radius, 0.0)
-            local = Local(self.prepared, x, self.attacker.with_eps(below))
+            below = radius - 1.0 if self.moves.norm == 0 else math.nextafter(radius, 0.0)
+            local = Local(self.prepared, x, self.moves.within(below))
         return self._decide(local, clock, None, keep_proof=True).proof
 
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from certiforest.verification import search_kernels as kernels
 from certiforest.verification.cells import BUDGET, Local
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.prices import exact_budget
 from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, coarsen, new_tables
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
@@ -69,7 +68,7 @@ class Search:
     ) -> None:
         self._local, self._contest, self._unit = local, contest, unit
         self._is_attack, self._keep_proof = is_attack, keep_proof
-        self._budget = exact_budget(local.attacker)
+        self._budget = local.moves.budget
         self._tables = new_tables(local.cells, local.leaves)
         # For the proof: boxes with the tables that proved them, and boxes that are known to hold no attack.
         self._proof: dict[str, Any] = {}

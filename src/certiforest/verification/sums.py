@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
+from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.verification import sums_kernels as kernels
@@ -63,7 +63,7 @@ class Sums:
         their order plays no role.
         """
         prepared = self._prepared
-        for run, trees, rows in prepared.runs(X, prepared.attacker):
+        for run, trees, rows in prepared.runs(X, prepared.moves):
             results = prepared.unclaimed, out_prediction[run], out_stable[run]
             if prepared.is_box:
                 kernels.decide_within_box(trees, rows, self._allowance.budgets, self._scoring, *results)
@@ -85,7 +85,7 @@ class Sums:
         band = gain_slack + self._scaled.margin
         if slack == math.inf:
             return UNKNOWN
-        leaves.list(x, self._allowance, self._prepared.attacker)
+        leaves.list(x, self._allowance, self._prepared.moves)
         leads = [(rival, leaves.lead(value, y, rival)) for rival in range(self._ensemble.n_classes) if rival != y]
         if self._scaled.margin > 0 and min(lead for _, lead in leads) <= band:
             return UNKNOWN
@@ -136,9 +136,9 @@ class _Leaves:
         self._row = np.empty(0)
         self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
 
-    def list(self, x: NDArray, allowance: Allowance, attacker: Attacker | None = None) -> None:
+    def list(self, x: NDArray, allowance: Allowance, moves: Moves | None = None) -> None:
         """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.runs`."""
-        ((_, self._trees, (self._row,)),) = self._prepared.runs(x[None], attacker)
+        ((_, self._trees, (self._row,)),) = self._prepared.runs(x[None], moves)
         kernels.list_row(self._trees, self._row, allowance, *self._stacks, self._listed)
 
     def lead(self, value: NDArray[np.float64], y: int, rival: int) -> float:

@@ -36,7 +36,7 @@ class Votes:
         """
         prepared = self._prepared
         allowance, ensemble = prepared.allowance, prepared.ensemble
-        for run, trees, rows in prepared.runs(X, prepared.attacker):
+        for run, trees, rows in prepared.runs(X, prepared.moves):
             results = ensemble.n_classes, prepared.unclaimed, order, out_prediction[run], out_stable[run]
             if prepared.is_box:
                 kernels.decide_within_box(trees, rows, allowance.budgets, *results)

@@ -1,0 +1,563 @@
+"""Moves: an attacker resolved: what may become of each variable of a row, and what that costs, exactly.
+
+Behind this room nobody asks which kind of attacker there is. Variables are the columns of a model and, from
+``n_features`` on, groups of one-hot columns, whose values 0, 1, 2, ... tell which column is 1. What is missing is inf,
+above all numbers, where it can be filled. Nearly all variables are `Numbers`; some take one of a few values, which
+`OneHot`, `Categories` and `Ruled` list. Certificates say the same, in the same form (docs/certificate_format.md).
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections.abc import Mapping
+from copy import copy
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.budgets import Budgets, split_budgets
+from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import check_eps
+from certiforest.attack.prices import price_move
+from certiforest.attack.rounding_kernels import find_fraction
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.rows import RowError
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.words import shown
+
+DOWN, UP = 0, 1
+MOST_VALUES = 100_000  # that one variable may take by rules
+FREE = Fraction(0)
+
+
+class Numbers(NamedTuple):
+    """Columns whose values are numbers; what it says of columns that are something else plays no role.
+
+    Attributes
+    ----------
+    scale : ndarray of float64, shape (2, n_features)
+        Units of moves down, and of moves up.
+    may_move : ndarray of bool, shape (2, n_features)
+        Whether there are moves down, and moves up.
+    low, high : ndarray of float64, shape (n_features,)
+        The domain, in rows and after the attack.
+    is_whole : ndarray of bool, shape (n_features,)
+    """
+
+    scale: NDArray[np.float64]
+    may_move: NDArray[np.bool_]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_whole: NDArray[np.bool_]
+
+
+class OneHot(NamedTuple):
+    """Columns of which one is 1 and the others are 0: another one is a move of ``1 / scale``, and none if that is 0."""
+
+    columns: tuple[int, ...]
+    scale: float
+
+    @property
+    def least(self) -> Fraction | float:
+        """The least cost of a move; inf if there is none."""
+        return 1 / Fraction(self.scale) if self.scale else math.inf
+
+    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
+        """Return what it costs, in units of eps, to take values; those beyond the budget may be left out."""
+        return {**dict.fromkeys(map(float, range(len(self.columns))), self.least), value: FREE}
+
+    def document(self) -> dict[str, Any]:
+        """Say the same as a certificate does."""
+        return {"one_hot": list(self.columns), **({} if self.scale == 1 else {"scale": self.scale})}
+
+
+class Categories(NamedTuple):
+    """A column that a model tests for sets of values: another one of ``values`` is a move of ``cost``."""
+
+    columns: tuple[int, ...]
+    cost: float
+    values: tuple[float, ...] = ()
+
+    @property
+    def least(self) -> float:
+        """The least cost of a move."""
+        return self.cost
+
+    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
+        """Return what it costs, in units of eps, to take values; those beyond the budget may be left out."""
+        return {**dict.fromkeys(self.values, self.cost), value: FREE}
+
+    def document(self) -> dict[str, Any]:
+        """Say the same as a certificate does."""
+        return {"categories": list(self.columns), "cost": self.cost}
+
+
+class Rule(NamedTuple):
+    """One rule: a number from ``low`` to ``high`` may be raised by ``post``, or one of ``values`` become ``post``."""
+
+    is_numerical: bool
+    low: float
+    high: float
+    values: tuple[Any, ...]
+    post: Any
+    cost: Fraction
+
+    def apply(self, value: Any) -> Any:
+        """Return what becomes of a value, None if the rule does not speak of it."""
+        if self.is_numerical:
+            return value + self.post if self.low <= value <= self.high else None
+        return self.post if value in self.values else None
+
+    def document(self) -> dict[str, Any]:
+        """Say the same as a certificate does."""
+        if self.is_numerical:
+            ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if math.isfinite(end)}
+            return {"add": self.post, **ends, "cost": float(self.cost)}
+        values = [value for value in self.values if math.isfinite(value)]
+        return {"become": self.post, "values": values, "cost": float(self.cost)}
+
+
+class Ruled(NamedTuple):
+    """A column, or one-hot columns by places, changed by rules, again and again, each time at a cost."""
+
+    columns: tuple[int, ...]
+    rules: tuple[Rule, ...]
+
+    @property
+    def least(self) -> Fraction | float:
+        """A bound of the least cost of a move; inf if there is none."""
+        return FREE if self.rules else math.inf
+
+    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
+        """Return what it costs, in units of eps, to take values; those beyond the budget are left out."""
+        found: dict[float, Any] = {}
+        waiting, n_seen = [(FREE, 0, value)], 0
+        while waiting:
+            cost, _, here = heapq.heappop(waiting)
+            if here in found:
+                continue
+            found[here] = cost
+            if len(found) > MOST_VALUES:
+                raise AttackerError(f"Expected rules that lead to up to {MOST_VALUES:,} values, got more.")
+            for rule in self.rules:
+                new = rule.apply(here)
+                if new is not None and new not in found and cost + rule.cost <= budget:
+                    if not math.isfinite(new):
+                        raise AttackerError("Expected rules that lead to finite numbers, got one that does not.")
+                    n_seen += 1
+                    heapq.heappush(waiting, (cost + rule.cost, n_seen, new))
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """Say the same as a certificate does."""
+        kind = "ruled" if len(self.columns) == 1 else "one_hot"
+        return {kind: list(self.columns), "rules": [rule.document() for rule in self.rules]}
+
+
+Choice = OneHot | Categories | Ruled
+
+
+class Menus(NamedTuple):
+    """The values that variables can take at a row, where these are few, and what goes missing.
+
+    Those of variable f, from the smallest on, stand at ``first[f]:first[f + 1]``, its value at the row among them;
+    variables without a menu take all values in reach. ``price`` is in whole shares of a budget. Where ``may_blank``
+    (n_features,), values can go missing, or be filled, at the price ``missing``; ``fill`` (n_features,) is a number to
+    fill with.
+    """
+
+    first: NDArray[np.int64]
+    value: NDArray[np.float64]
+    price: NDArray[np.int64]
+    may_blank: NDArray[np.bool_]
+    missing: int
+    fill: NDArray[np.float64]
+
+
+class Moves:
+    """What an attacker may do.
+
+    Parameters
+    ----------
+    norm, eps : float
+    numbers : Numbers
+    choices : dict of int and OneHot, Categories or Ruled
+        By variable, those that take one of a few values.
+    missing : float, optional
+        What it costs to blank or to fill a value; nobody can if not given.
+
+    Attributes
+    ----------
+    blank : ndarray of float64, shape (n_features,)
+        What it costs to blank or to fill a value, inf where nobody can.
+    fill : ndarray of float64, shape (n_features,)
+        A number to fill with; known `on` a model.
+    """
+
+    def __init__(
+        self, norm: float, eps: float, numbers: Numbers, choices: Mapping[int, Choice], missing: float | None = None
+    ) -> None:
+        self.norm, self.eps, self.numbers, self.choices, self.missing = norm, eps, numbers, choices, missing
+        self.n_features = len(numbers.low)
+        self.blank, self.fill = np.full(self.n_features, math.inf), np.zeros(self.n_features)
+        if missing is not None:
+            self.blank[numbers.may_move.any(axis=0) & ~self.is_in_group] = missing
+
+    def within(self, eps: float, norm: float | None = None) -> Moves:
+        """Return the same with another budget, and another norm if there is one."""
+        same = copy(self)
+        same.norm = self.norm if norm is None else norm
+        same.eps = check_eps(eps, same.norm)
+        return same
+
+    def on(self, ensemble: TreeEnsemble) -> Moves:
+        """Return the same on a model: with its categories, and blanks where it has a place for them.
+
+        Raises
+        ------
+        AttackerError
+            If columns are something else in the model.
+        """
+        of_categories = [v for v, choice in self.choices.items() if isinstance(choice, Categories)]
+        is_listed = self.is_choice.copy()
+        is_listed[of_categories] = False
+        if (is_listed | self.numbers.is_whole)[list(ensemble.blanks or ())].any():
+            raise AttackerError(
+                "Expected integer, one-hot and rule columns without numbers that count as missing, got one with such."
+            )
+        if is_listed[ensemble.categorical].any():
+            raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
+        known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
+        same = Moves(self.norm, self.eps, self.numbers, known, self.missing)
+        stays = {*ensemble.required, *map(int, ensemble.categorical)} - {*of_categories}
+        same.blank[list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
+        same.fill = same._find_fill(ensemble)
+        return same
+
+    def _known(self, choice: Choice, ensemble: TreeEnsemble) -> Choice:
+        if not isinstance(choice, Categories):
+            return choice
+        (f,) = choice.columns
+        if f in ensemble.feature[ensemble.number_splits]:
+            raise AttackerError(
+                f"Expected categories to name columns that the model tests for sets of values, got column {f},"
+                " which it compares with numbers; use scale, or groups of one-hot columns."
+            )
+        return choice._replace(values=tuple(self._find_categories(ensemble, f)))
+
+    def _find_categories(self, ensemble: TreeEnsemble, f: int) -> list[float]:
+        """Return the values of a domain that a category may take, in order.
+
+        Where the model lists none, those that are in no set are alike, and one will do. If the domain has any, then the
+        first of them is its end or comes right after a number in a set, or after those that count as missing.
+        """
+        low, high, (first, last) = self.numbers.low[f], self.numbers.high[f], ensemble.blank_bounds[:, f]
+        values, others = ensemble.category_values(f), np.empty(0)
+        if not (ensemble.categories or {}).get(f):
+            before = np.array([*values[::-1], -1.0, last])
+            with np.errstate(over="ignore"):
+                after = np.maximum(np.floor(before) + 1, np.nextafter(before, math.inf))  # beyond 2**53, + 1 is lost
+            others = np.setdiff1d(np.append(after, np.ceil(max(low, -LARGEST))), values)
+        is_in = [(low <= v) & (v <= min(high, LARGEST)) & ~((first <= v) & (v <= last)) for v in (values, others)]
+        return sorted([*values[is_in[0]].tolist(), *others[is_in[1]].tolist()[-1:]])
+
+    def _find_fill(self, ensemble: TreeEnsemble) -> NDArray[np.float64]:
+        (low, high), (first, last) = self.inside, ensemble.blank_bounds
+        fill = np.clip(0.0, low, high)
+        with np.errstate(over="ignore"):
+            above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
+        is_blank = (first <= fill) & (fill <= last)
+        fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
+        if (is_blank & (fill < np.maximum(low, -LARGEST)))[self.blank < math.inf].any():
+            raise AttackerError("Expected a domain that holds numbers that do not count as missing, got another.")
+        return fill
+
+    @cached_property
+    def inside(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The smallest and largest value that a column can have, each of shape (n_features,)."""
+        whole, low, high = self.numbers.is_whole, self.numbers.low.copy(), self.numbers.high.copy()
+        low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
+        low[self.is_in_group], high[self.is_in_group] = 0.0, 1.0
+        if (low > high).any():
+            raise AttackerError("Expected a domain that holds a whole number for every integer column, got another.")
+        return low, high
+
+    @cached_property
+    def groups(self) -> list[tuple[int, ...]]:
+        """The columns of each one-hot variable, in order."""
+        return [choice.columns for variable, choice in self.choices.items() if variable >= self.n_features]
+
+    @cached_property
+    def is_in_group(self) -> NDArray[np.bool_]:
+        """Which columns are one-hot, shape (n_features,)."""
+        return np.isin(np.arange(self.n_features), [column for group in self.groups for column in group])
+
+    @cached_property
+    def is_choice(self) -> NDArray[np.bool_]:
+        """Which columns take one of a few values, alone or with others, shape (n_features,)."""
+        columns = [column for choice in self.choices.values() for column in choice.columns]
+        return np.isin(np.arange(self.n_features), columns)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all variables are numbers that never go missing."""
+        return not self.choices and not (self.blank < math.inf).any()
+
+    @property
+    def can_move(self) -> bool:
+        """Whether any change at all is within the budget."""
+        return self.eps >= 1 if self.norm == 0 else self.eps > 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether variables pay from one budget; in L-inf each has its own, and so they do where nothing moves."""
+        return self.can_move and self.norm < math.inf
+
+    @property
+    def budget(self) -> Fraction:
+        """The p-th power of eps (eps itself for L-inf and L0), the unit of prices."""
+        return self._power(Fraction(self.eps)) if self.norm else Fraction(self.eps)
+
+    def _power(self, cost: Fraction) -> Fraction:
+        return cost if self.norm in (0, math.inf) else cost ** int(self.norm)
+
+    def price(self, cost: float | Fraction) -> Fraction:
+        """Return the price of a move of some cost, in units of eps: a power of the norm."""
+        return Fraction(1) if self.norm == 0 else self._power(Fraction(cost))
+
+    def affords(self, cost: float | Fraction) -> bool:
+        """Tell whether a move of some cost, in units of eps, is within the budget alone; inf never is."""
+        return self.can_move and cost < math.inf and (self.norm == 0 or cost <= Fraction(self.eps))
+
+    @property
+    def jump_costs(self) -> dict[int, Fraction]:
+        """The least cost of turning whatever is tested on a column otherwise than by moving a number, by column."""
+        blank = {f: Fraction(self.blank[f]) for f in np.flatnonzero(self.blank < math.inf).tolist()}
+        chosen = {f: Fraction(c.least) for c in self.choices.values() if c.least < math.inf for f in c.columns}
+        return {f: min(cost, blank.get(f, cost)) for f, cost in (blank | chosen).items()}
+
+    @property
+    def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The columns whose category can change, and those that can be blanked, and what that costs, one by one."""
+        pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self.blank)]
+        return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self.blank[pairs[1]]])
+
+    @cached_property
+    def _change(self) -> NDArray[np.float64]:
+        """What it costs to change a category, inf where nobody can, shape (n_features,)."""
+        cost = np.full(self.n_features, math.inf)
+        for variable, choice in self.choices.items():
+            if isinstance(choice, Categories):
+                cost[variable] = choice.cost
+        return cost
+
+    @cached_property
+    def has_jumps(self) -> bool:
+        """Whether some category can change, or some value go missing, at any cost."""
+        return bool((np.minimum(self._change, self.blank) < math.inf).any())
+
+    def turnable(self, budget: float = math.inf) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return where the category can change, and where values can be blanked or filled, (n_features,) each.
+
+        ``budget`` is for one of them, in units of eps; those beyond it cannot.
+        """
+        return (self._change <= budget) & (self._change < math.inf), (self.blank <= budget) & (self.blank < math.inf)
+
+    @property
+    def affordable(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """What is `turnable` within the budget."""
+        most = math.inf if self.norm == 0 else self.eps
+        return self.turnable(most if self.can_move else 0.0)
+
+    def budgets(self) -> Budgets:
+        """Return what each feature alone may spend; nothing limits those for which menus say what is in reach."""
+        shape = 2, self.n_features
+        if not self.can_move:
+            return Budgets.of(np.zeros(shape))
+        if self.norm == 0:  # counts moves
+            rounded, rest = np.full(shape, np.inf), np.zeros(shape)
+        else:
+            rounded, rest = split_budgets(Fraction(self.eps), self.numbers.scale)
+        is_held = ~self.numbers.may_move
+        rounded[is_held], rest[is_held] = -1.0, 0.0
+        for choice in self.choices.values():
+            columns = list(choice.columns)
+            rounded[:, columns], rest[:, columns] = (math.inf if self.affords(choice.least) else -1.0), 0.0
+        return Budgets.of(rounded, rest)
+
+    def values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values of all variables at a row."""
+        if self.is_plain:
+            return x
+        x = np.where(np.isnan(x), math.inf, x) if self.has_jumps else x
+        return np.append(x, [float(np.argmax(x[list(group)])) for group in self.groups])
+
+    def row(
+        self, x: NDArray[np.float64], variable: NDArray[np.int64], value: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return a row with other values of some variables."""
+        z = x.copy()
+        is_column = variable < self.n_features
+        z[variable[is_column]] = np.where(value[is_column] == math.inf, math.nan, value[is_column])
+        for v, place in zip(variable[~is_column].tolist(), value[~is_column].tolist(), strict=True):
+            group = self.choices[v].columns
+            z[list(group)] = 0.0
+            z[group[int(place)]] = 1.0
+        return z
+
+    def columns_with(self, feature: int) -> list[int]:
+        """Return the columns that move together with one: its group's, or itself."""
+        return next((list(group) for group in self.groups if feature in group), [feature])
+
+    def menu(self, variable: int, value: float) -> list[tuple[float, Fraction]]:
+        """Return the values that a variable with a choice can take from a value, within the budget, and their prices.
+
+        Values increase; what a value may be filled with counts, too.
+        """
+        choice, blank = self.choices[variable], self._blank_of(variable)
+        costs = choice.costs(value, Fraction(self.eps))
+        if value == math.inf:
+            costs = {**dict.fromkeys(costs, blank), value: FREE}
+        elif blank < math.inf:
+            costs[math.inf] = blank
+        within = {z: cost for z, cost in costs.items() if not cost or self.affords(cost)}
+        return sorted((z, self.price(cost) if cost else FREE) for z, cost in within.items())
+
+    def _blank_of(self, variable: int) -> float:
+        return float(self.blank[variable]) if variable < self.n_features else math.inf
+
+    def menus(self, values: NDArray[np.float64], whole_budget: int) -> Menus:
+        """Return the menus at a row, given by the values of all variables, with prices in shares of a whole budget."""
+        first = np.zeros(self.n_features + len(self.groups) + 1, np.int64)
+        listed = sorted(self.choices)
+        menus = [self.menu(variable, float(values[variable])) for variable in listed]
+        first[np.array(listed, np.int64) + 1] = list(map(len, menus))
+        pairs = [pair for menu in menus for pair in menu]
+        share = whole_budget / self.budget if self.is_shared else FREE
+        missing = FREE if self.missing is None else self.price(self.missing)
+        price = [min(math.floor(cost * share), 4 * whole_budget) for cost in (*(cost for _, cost in pairs), missing)]
+        value = np.array([value for value, _ in pairs], np.float64)
+        whole, may_blank = np.array(price, np.int64), self.affordable[1]
+        return Menus(np.cumsum(first), value, whole[:-1], may_blank, int(whole[-1]), self.fill)
+
+    def price_of(self, variable: int, before: float, after: float) -> Fraction:
+        """Return the exact price of moving a variable."""
+        if before == after:
+            return FREE
+        if math.inf in (before, after):
+            return self.price(self._blank_of(variable))
+        if variable in self.choices:
+            return self.price(self.choices[variable].costs(before, Fraction(self.eps))[after])
+        unit = float(self.numbers.scale[UP if after > before else DOWN, variable])
+        return price_move(before, after, unit, self.norm)
+
+    def price_of_row(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> Fraction:
+        """Return the exact price of moving ``x`` to ``z``, in powers of the norm (the norm itself for L-inf and L0)."""
+        before, after = self.values(x), self.values(z)
+        moved = (before < after) | (before > after)
+        moved[: len(x)] &= ~self.is_in_group
+        if self.norm == math.inf:  # only the dearest counts, and floats tell which moves may be it
+            plain = np.flatnonzero(moved[: len(x)] & np.isfinite(x) & np.isfinite(z) & ~self.is_choice)
+            cost = self.rough_costs(plain, x[plain], z[plain])
+            most = cost.max(initial=0.0)
+            if most < math.inf:
+                moved[plain[cost < most * (1 - 1e-9) - 1e-300]] = False
+        prices = [self.price_of(f, float(before[f]), float(after[f])) for f in np.flatnonzero(moved).tolist()]
+        return max(prices, default=FREE) if self.norm == math.inf else sum(prices, FREE)
+
+    def affords_row(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> bool:
+        """Tell whether a row in reach of each variable alone is within the budget, exactly."""
+        if not self.is_shared or (self.is_plain and self._is_surely_within(x, z)):
+            return True
+        return self.price_of_row(x, z) <= self.budget
+
+    def _is_surely_within(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> bool:
+        """Tell whether floats alone show that moving numbers is within a budget that moves share.
+
+        A share of the budget, to the power p, is within 4p roundings of the truth, and a sum of n of them within n
+        more: 2e-10 for p up to 1e4 and n up to a million. What underflows is nothing next to that.
+        """
+        moved = np.flatnonzero(z != x)
+        with np.errstate(over="ignore"):
+            unit = self.numbers.scale[(z > x)[moved].astype(int), moved] * self.eps
+            if not self.norm or len(moved) > 1e6 or not ((unit > 1e-300) & (unit < math.inf)).all():
+                return False
+            return bool(((np.abs(z - x)[moved] / unit) ** self.norm).sum() < 1 - 1e-9)
+
+    def rough_costs(
+        self, column: NDArray[np.int64], start: NDArray[np.float64], end: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return about what it costs under L-inf to move columns; NaN and inf are values that are missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            costs = np.abs(end - start) / self.numbers.scale[(end > start).astype(int), column]
+        costs = np.where(self._change[column] < math.inf, self._change[column], costs)
+        return np.where(np.isfinite(start) & np.isfinite(end), costs, self.blank[column])
+
+    def check_rows(self, X: NDArray[np.float64], first: int) -> None:
+        """Refuse rows that the attacker could not find: outside the domain, not whole or not one-hot.
+
+        ``first`` is the number of the first row.
+        """
+        _, _, low, high, is_whole = self.numbers
+        if low.max() > -math.inf or high.min() < math.inf:
+            is_outside = (low > X) | (high < X)
+            if is_outside.any():
+                row, f = np.argwhere(is_outside)[0]
+                raise RowError(
+                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
+                    f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
+                )
+        for g, group in enumerate(self.groups):
+            part = X[:, list(group)]
+            is_one_hot = ((part == 0) | (part == 1)).all(axis=1) & (part.sum(axis=1) == 1)
+            if not is_one_hot.all():
+                row = int(np.argmin(is_one_hot))
+                raise RowError(
+                    f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
+                    f" {first + row}. Encode the column again or take the group back."
+                )
+        row, f = find_fraction(X, is_whole) if is_whole.any() else (-1, -1)
+        if row >= 0:
+            raise RowError(
+                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
+                " Round the row or take the column from integer."
+            )
+
+    def document(self) -> dict[str, Any]:
+        """Say what may be done with each column, by index; columns that are treated alike stand together.
+
+        That is what a certificate is about, and all that its auditor reads.
+        """
+        found: dict[str, tuple[str, dict[str, Any], list[int]]] = {}
+        for f in np.flatnonzero(~self.is_in_group).tolist():
+            said = self._document_of(f)
+            kind = next(iter(said))
+            if len(said) > 1 or kind == "frozen":
+                found.setdefault(json.dumps({**said, kind: []}), (kind, said, []))[2].append(f)
+        columns = [said | {kind: place} for kind, said, place in found.values()]
+        columns += [choice.document() for variable, choice in self.choices.items() if variable >= self.n_features]
+        return {
+            "norm": "inf" if self.norm == math.inf else int(self.norm),
+            "eps": self.eps,
+            **({} if self.missing is None else {"missing": self.missing}),
+            **({"columns": columns} if columns else {}),
+        }
+
+    def _document_of(self, f: int) -> dict[str, Any]:
+        scale, may_move, low, high, is_whole = self.numbers
+        if not may_move[:, f].any():
+            return {"frozen": [f]}
+        ends = {"low": float(low[f])} if low[f] > -math.inf else {}
+        ends |= {"high": float(high[f])} if high[f] < math.inf else {}
+        if isinstance(choice := self.choices.get(f), Categories):
+            return {"categories": [f], **ends, "cost": choice.cost}
+        if choice is not None:
+            return choice.document()
+        units = {key: float(scale[way, f] * may_move[way, f]) for way, key in enumerate(("down", "up"))}
+        units = {key: unit for key, unit in units.items() if unit != 1}
+        return {"numbers": [f], **units, **ends, **({"integer": True} if is_whole[f] else {})}
