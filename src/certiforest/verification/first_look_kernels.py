@@ -18,9 +18,9 @@ from certiforest.verification.tables_kernels import Contest, new_tables
 class LookSetting(NamedTuple):
     """What is the same for all rows: how far the attacker comes, and what leaves are worth to the other class.
 
-    ``allowance`` is an `Allowance`, ``menus`` are `Menus` that hold nothing, ``ranks`` are those of `list_cells`. ``worth`` (2,
-    n_values) is what the values of leaves are worth to the other class if a class is predicted, rounded up, and
-    ``need`` (2,) what all trees must add up to.
+    ``allowance`` is an `Allowance`, ``menus`` are `Menus` that hold nothing, ``ranks`` are those of `list_cells`.
+    ``worth`` (2, n_values) is what the values of leaves are worth to the other class if a class is predicted, rounded
+    up, and ``need`` (2,) what all trees must add up to.
     """
 
     allowance: tuple
