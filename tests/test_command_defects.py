@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from certiforest import Scaling, TreeEnsemble
+from certiforest import Attacker, Scaling, TreeEnsemble
 from certiforest.cli import main
 from certiforest.cli.summaries import as_csv
 
@@ -304,6 +304,14 @@ class TestOutputs:
             assert "a file of its own" in refuse(*question, "--out", path, "--force")
         assert "a file of its own" in refuse("convert", model, "--out", model, "--force")
         assert (model.read_bytes(), data.read_bytes()) == before
+
+    def test_an_output_that_is_an_input_by_another_name(self, refuse, question, model, data, tmp_path):
+        linked, attacker = tmp_path / "linked.csv", tmp_path / "attacker.json"
+        linked.hardlink_to(data)
+        Attacker(eps=0.1).save(attacker)
+        words = ("certify", model, tmp_path / "r*.csv", *question[3:5], "--attacker", attacker)
+        for option, path in [("--out", linked), ("--proof", data), ("--proof", attacker), ("--out", attacker)]:
+            assert "a file of its own" in refuse(*words, option, path, "--force")
 
     @pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
     def test_force_replaced_pipes_devices_and_links(self, run, refuse, question, tmp_path):

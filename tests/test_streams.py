@@ -341,24 +341,30 @@ def test_parts_of_another_run(run, refuse, model, frame, tmp_path):
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs locks")
 @pytest.mark.parametrize("name", ["found.csv", "found"])
-def test_two_runs_at_once_never_read_each_others_parts(tmp_path, name):
-    column, other = {"stable": np.array([1])}, {"stable": np.array([0])}
-    first = parts_module.Parts(tmp_path / name, {"eps": 1}, replace=False)
-    second = parts_module.Parts(tmp_path / name, {"eps": 2}, replace=False)
-    forced = parts_module.Parts(tmp_path / name, {"eps": 3}, replace=True)
-    first.write(0, column, is_open=False)
-    with pytest.raises(parts_module.PartsError, match="another 'eps'"):
-        second.write(0, other, is_open=False)
+def test_two_runs_at_once_never_write_to_one_place(run, refuse, model, frame, tmp_path, name):
+    data, out = write(frame, tmp_path / "rows.parquet"), tmp_path / name
+    first = parts_module.Parts(out, {"eps": 1}, replace=False)
+    first.write(0, {"stable": np.array([1])}, is_open=False)
+    for more in ([], ["--force"]):
+        message = refuse(*words(model, data, "--out", out, *more))
+        assert "another that is under way" in message
+        assert "emove" not in message
     assert first.read(0).columns["stable"].tolist() == [1]
-    late = first._path(0, is_open=False).read_bytes()
-    forced.write(0, other, is_open=False)
-    for ask in (lambda: first.read(0), lambda: first.write(0, column, is_open=False)):
-        with pytest.raises(parts_module.PartsError, match=r"of another; remove|another 'eps'"):
-            ask()
-    forced._path(0, is_open=False).write_bytes(late)  # written by the first at the very last moment
-    with pytest.raises(parts_module.PartsError, match="of another; remove"):
-        forced.read(0)
+    first.close()
+    assert "another 'asked'" in refuse(*words(model, data, "--out", out))
+    assert run(*words(model, data, "--out", out, "--force"))[0] == 0
+    assert read(out)["row"].tolist() == list(range(N_ROWS))
+
+
+def test_a_part_that_came_from_another_run_is_refused(tmp_path):
+    first, second = (parts_module.Parts(tmp_path / name, {"eps": name}, replace=False) for name in "ab")
+    for parts in (first, second):
+        parts.write(0, {"stable": np.array([1])}, is_open=False)
+    second._path(0, is_open=False).write_bytes(first._path(0, is_open=False).read_bytes())
+    with pytest.raises(parts_module.PartsError, match="of another"):
+        second.read(0)
 
 
 def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):

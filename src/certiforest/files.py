@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from certiforest.words import setting
 
@@ -109,6 +110,15 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if target.is_symlink():
         raise FileError(f"Expected a file to write, got {path}, a link that leads in a circle.")
     return target
+
+
+def file_behind(path: str | os.PathLike[str]) -> Any:
+    """Return what is the same for all names of one file, links of both kinds among them."""
+    try:
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    except (OSError, ValueError):  # none yet
+        return os.path.realpath(path)
 
 
 def _kind(mode: int) -> str:

@@ -70,13 +70,14 @@ def certify(
     """
     if report is not None:
         output.check_report("--report", report)
-    output.check({"--report": report, "--proof": proof}, [model, data.data])
+    inputs = options.inputs(model, data.data)
+    output.check({"--report": report, "--proof": proof}, inputs)
     streaming.check()
     shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     if out is not None:
-        output.check_place("--out", out, {"--report": report, "--proof": proof}, [model, data.data])
+        output.check_place("--out", out, {"--report": report, "--proof": proof}, inputs)
     if radius and streaming.radius_rows is not None:
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
     from certiforest.cli.certifying import Asked, ask_stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -133,7 +133,10 @@ class StreamQuestion:
         if size is None:  # as many as a block holds, if any are needed
             size = block_rows(self.ensemble.n_features) if asked.report or asked.radius else 0
         draw = Draw(size, self.streaming.seed)
-        with self._workers() as (submit, n_at_once):
+        with ExitStack() as stack:
+            if parts is not None:
+                stack.callback(parts.close)
+            submit, n_at_once = stack.enter_context(self._workers())
             walk = Walk(certifier, self.stream, parts, draw, submit, n_at_once, self.streaming.total_time_limit)
             walk.run()
         if asked.report or asked.radius or self.streaming.radius_rows:

@@ -40,7 +40,7 @@ def compare(
     chance (exact McNemar test). If the models scale columns differently,
     eps is in the units of the first for both.
     """
-    output.check_page(out, [model, other, data.data])
+    output.check_page(out, options.inputs(model, other, data.data))
     import numpy as np
 
     from certiforest.cli.certifying import ask_sample

@@ -30,7 +30,7 @@ def explain(
     frozen to make the row stable, how little of each feature alone would
     do, and for stable rows how the trees prove it.
     """
-    output.check_page(out, [model, data.data])
+    output.check_page(out, options.inputs(model, data.data))
     from certiforest.cli.certifying import ask_sample, origin_of
     from certiforest.explanation import explain
     from certiforest.words import counted

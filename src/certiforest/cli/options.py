@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import wraps
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from certiforest.cli import console
-from certiforest.files import FileError, check_readable, check_writable, write_atomically
+from certiforest.files import FileError, check_readable, check_writable, file_behind, write_atomically
 from certiforest.words import listed, shown
 
 if TYPE_CHECKING:
@@ -218,6 +219,10 @@ class CertifyingOptions(AttackerOptions):
         table, _ = replace(data, data=str(self.scale_from)).source().open_for(ensemble)
         return Scaling.of(table.X).range
 
+    def inputs(self, *files: str | Path) -> list[str | Path]:
+        """Return all files that are read: these, and those that describe the attacker."""
+        return [*files, *(file for file in (self.attacker_file, self.scale_from) if file is not None)]
+
     def attacked_labels(self, ensemble: TreeEnsemble) -> list[Any] | None:
         """Return the labels that are attacked."""
         if not self.attacked:
@@ -271,29 +276,32 @@ class OutputOptions:
         inputs : sequence of paths
             Files that are read.
         """
-        places = {os.path.realpath(path): str(path) for path in inputs}
         for option, path in outputs.items():
-            if path is None:
-                continue
-            check_writable(path, replace=self.force)
-            place = os.path.realpath(path)
-            if place in places:
-                raise InputError(
-                    f"Expected {option} to be a file of its own, got {path}, which is {places[place]} too."
-                )
-            places[place] = option
+            if path is not None:
+                check_writable(path, replace=self.force)
+        self._check_places(outputs, inputs)
 
     def check_place(
         self, option: str, place: Path, outputs: dict[str, Path | None], inputs: Sequence[str | Path]
     ) -> None:
         """Refuse a place for one file, or, without a suffix, for several, as `check` does."""
-        others = {os.path.realpath(path): str(path) for path in inputs}
-        others |= {os.path.realpath(path): name for name, path in outputs.items() if path is not None}
-        other = others.get(os.path.realpath(place))
-        if other is not None:
-            raise InputError(f"Expected {option} to be a file of its own, got {place}, which is {other} too.")
+        self._check_places({**outputs, option: place}, inputs)
         if (place.suffix or os.path.lexists(place)) and not place.is_dir():
             check_writable(place, replace=self.force)
+
+    @staticmethod
+    def _check_places(outputs: dict[str, Path | None], inputs: Sequence[str | Path]) -> None:
+        paths = [path for name in map(str, inputs) for path in (glob(name, recursive=True) or [name])]
+        places = {file_behind(path): path for path in paths}
+        for option, path in outputs.items():
+            if path is None:
+                continue
+            place = file_behind(path)
+            if place in places:
+                raise InputError(
+                    f"Expected {option} to be a file of its own, got {path}, which is {places[place]} too."
+                )
+            places[place] = option
 
     def write(self, path: Path, content: str) -> None:
         """Write a file whole, or not at all."""

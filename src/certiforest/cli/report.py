@@ -34,7 +34,7 @@ def report(
 
     if not output.as_json:
         output.check_report("--out", out)
-        output.check({"--out": out}, [model, data.data])
+        output.check({"--out": out}, options.inputs(model, data.data))
     from certiforest.cli.certifying import ask_sample, names_for_report
 
     question = ask_sample(model, data, options)

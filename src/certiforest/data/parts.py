@@ -14,6 +14,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,11 @@ from numpy.typing import NDArray
 
 from certiforest.files import FileError, check_writable, write_atomically
 from certiforest.words import listed, setting
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT, FORMAT_VERSION = "certiforest parts", 1
 PARQUET = (".parquet", ".pq")
@@ -61,18 +67,17 @@ class Parts:
         self._suffix = ".parquet" if self.is_directory else ".npz"
         if self.is_directory or out.suffix.lower() in PARQUET:
             _need_pyarrow(out)
-        if not self.is_directory:
-            check_writable(out, replace=replace)
-        self._check_run()
+        self._lock = _lock(self.directory)
+        try:
+            if not self.is_directory:
+                check_writable(out, replace=replace)
+            self._check_run()
+        except Exception:
+            self.close()
+            raise
 
     def _check_run(self) -> None:
         """Compare what was asked of the parts that are there."""
-        if not self.directory.exists():
-            if not self.directory.parent.is_dir():
-                raise FileError(f"Expected an existing directory for {self.out}, got none at {self.directory.parent}.")
-            return
-        if not self.directory.is_dir():
-            raise FileError(f"Expected a directory for parts, got the file {self.directory}.")
         path = self.directory / "run.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -128,15 +133,9 @@ class Parts:
         return columns
 
     def write(self, number: int, columns: PartColumns, *, is_open: bool) -> None:
-        """Write the columns of a part; refuse to write where another run has begun meanwhile."""
-        self.directory.mkdir(exist_ok=True)
-        self._check_run()
-        try:
-            if not (self.directory / "run.json").exists():
-                text = json.dumps(self._document, indent=1) + "\n"
-                write_atomically(self.directory / "run.json", text, replace=False)
-        except FileExistsError:
-            self._check_run()
+        """Write the columns of a part."""
+        if not (self.directory / "run.json").exists():
+            write_atomically(self.directory / "run.json", json.dumps(self._document, indent=1) + "\n")
         content = io.BytesIO()
         if is_open or not self.is_directory:
             np.savez_compressed(content, **{RUN: self._run}, **columns)  # type: ignore[arg-type]  # no objects
@@ -146,6 +145,13 @@ class Parts:
         if not is_open:
             self._path(number, is_open=True).unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """Let others write to the directory, and remove it if nothing was written."""
+        with suppress(OSError):  # it holds parts
+            self.directory.rmdir()
+        if self._lock is not None:
+            os.close(self._lock)
+
     def finish(self, n_parts: int) -> None:
         """Put the parts together if one file was asked for."""
         if self.is_directory:
@@ -154,7 +160,32 @@ class Parts:
         is_parquet = self.out.suffix.lower() in PARQUET
         write_atomically(self.out, _as_parquet(parts) if is_parquet else _as_csv(parts), replace=self._replace)
         self.clear()
-        self.directory.rmdir()
+
+
+def _lock(directory: Path) -> int | None:
+    """Make a directory, if need be, and keep other runs out of it for as long as this process lives."""
+    try:
+        directory.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise FileError(f"Expected an existing directory for {directory}, got none at {directory.parent}.") from None
+    except FileExistsError:
+        raise FileError(f"Expected a directory for parts, got the file {directory}.") from None
+    if fcntl is None:
+        return None
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.stat(directory)):
+            return lock
+    except (BlockingIOError, FileNotFoundError):  # locked, or removed just now by who had locked it
+        pass
+    except OSError:  # a file system without locks
+        return lock
+    os.close(lock)
+    raise PartsError(
+        f"Expected {directory} to be written by one run at a time, got another that is under way. Wait for its end, or"
+        " name another place."
+    )
 
 
 def _read_npz(path: Path) -> tuple[str, PartColumns]:
