@@ -1,9 +1,12 @@
 """Reading tables: what each kind of file gives, and one clear sentence for each thing that is wrong."""
 
+import tracemalloc
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
-from certiforest.data.readers import read_table
+from certiforest.data.readers import read_blocks, read_table
 from certiforest.data.tables import TableError
 
 CSV = "width,height,label\n1,2,ham\n3.5,-4e2,spam\n"
@@ -115,6 +118,81 @@ def test_npz(tmp_path):
     assert table.y.tolist() == [0, 1, 1]
     with pytest.raises(TableError, match="among"):
         read_table(path, "labels")
+
+
+class TestNpzBomb:
+    """Few bytes that unpack to many: what the headers say is compared before anything is unpacked."""
+
+    @pytest.fixture
+    def refuse(self, tmp_path, peak):
+        def refuse(arrays, **options):
+            np.savez_compressed(tmp_path / "rows.npz", **arrays)
+            with peak() as most, pytest.raises(TableError) as caught:
+                read_table(tmp_path / "rows.npz", **options)
+            assert most() < 2**21
+            return str(caught.value)
+
+        return refuse
+
+    def test_shapes_that_do_not_fit_are_refused_unread(self, refuse):
+        X = np.zeros((1_000_000, 3))
+        assert "Expected 2 feature columns" in refuse({"X": X}, n_features=2)
+        names = {"feature_names": ["a", "b", "d"]}
+        assert "got no 'c'" in refuse({"X": X, **names}, n_features=3, feature_names=("a", "b", "c"))
+        assert "one label per row, 1000000 in all" in refuse({"X": X, "y": np.zeros(10)})
+        assert "up to 1000 characters" in refuse({"X": X[:2], "y": np.array(["x" * 10**6, ""])})
+        assert "feature names" in refuse({"X": X[:2], "feature_names": np.zeros(10**6, "U1")})
+
+    def test_a_small_file_that_would_fill_memory(self, refuse, monkeypatch, tmp_path):
+        monkeypatch.setattr("certiforest.data.tables.MOST_EMPTY_CELLS", 1000)
+        assert "1,000,000 rows of 3 columns, nearly all cells zero" in refuse({"X": np.zeros((1_000_000, 3))})
+        polars = pytest.importorskip("polars")
+        polars.DataFrame({"a": np.zeros(10**6)}).write_parquet(tmp_path / "rows.parquet")
+        with pytest.raises(TableError, match="1,000,000 rows of 1 columns"):
+            read_table(tmp_path / "rows.parquet")
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_blocks_are_unpacked_one_by_one(self, tmp_path, peak, monkeypatch, save):
+        monkeypatch.setattr("certiforest.ensemble.blocks.BLOCK_ROWS", 1000)
+        X, y = np.arange(300_000.0).reshape(-1, 3), np.arange(100_000) % 7
+        save(tmp_path / "rows.npz", X=X, y=y)
+        with peak() as most:
+            for number, read in enumerate(read_blocks(tmp_path / "rows.npz", n_features=3)):
+                if number != 5:  # passed over
+                    table = read()
+                    np.testing.assert_array_equal(table.X, X[1000 * number : 1000 * (number + 1)])
+                    np.testing.assert_array_equal(table.y, y[1000 * number : 1000 * (number + 1)])
+        assert number == 99
+        assert most() < 2**20
+
+    def test_rows_stored_by_columns(self, tmp_path):
+        X = np.asfortranarray(np.arange(12.0).reshape(4, 3))
+        np.savez(tmp_path / "rows.npz", X=X)
+        np.testing.assert_array_equal(read_table(tmp_path / "rows.npz").X, X)
+
+    def test_an_altered_array_is_refused(self, tmp_path):
+        np.savez(tmp_path / "rows.npz", X=np.arange(300.0).reshape(-1, 3))
+        content = bytearray((tmp_path / "rows.npz").read_bytes())
+        content[1000] ^= 1
+        (tmp_path / "rows.npz").write_bytes(content)
+        with pytest.raises(TableError, match="CRC"):
+            read_table(tmp_path / "rows.npz")
+
+
+@pytest.fixture
+def peak():
+    """Return what measures how many bytes were in use at most."""
+
+    @contextmanager
+    def measured():
+        tracemalloc.start()
+        try:
+            yield lambda: most
+        finally:
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+
+    return measured
 
 
 def test_npz_never_unpickles(tmp_path):

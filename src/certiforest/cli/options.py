@@ -276,9 +276,8 @@ class OutputOptions:
         inputs : sequence of paths
             Files that are read.
         """
-        for option, path in outputs.items():
-            if path is not None:
-                check_writable(path, replace=self.force)
+        for path in filter(None, outputs.values()):
+            check_writable(path, replace=self.force)
         self._check_places(outputs, inputs)
 
     def check_place(

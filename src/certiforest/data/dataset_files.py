@@ -17,6 +17,7 @@ from certiforest.data.tables import Table, TableError
 from certiforest.words import setting
 
 DATA_DIR_VARIABLE = "CERTIFOREST_DATA"
+MOST_IMAGES = 70_000  # of all that are known by name
 BYTES = (554, 40996)  # OpenML's numbers of the datasets whose features are bytes
 
 
@@ -101,21 +102,24 @@ def _read_idx(info: DatasetInfo, folder: Path) -> Table:
             path = _idx_file(folder, f"{part}-{stem}-ubyte")
             if path is None:
                 raise DatasetError(f"Expected {part}-{stem}-ubyte or .gz for {info.name}, got none in {folder}.")
-            content = _read_bytes(path)
+            size = 1 if stem.startswith("labels") else int(np.prod(info.image_shape or 1))
+            content = _read_bytes(path, 16 + MOST_IMAGES * size)
             n_dims = content[3] if len(content) > 3 else 0
             head = 4 + 4 * n_dims
             shape = np.frombuffer(content[4:head], ">u4") if len(content) >= head else np.zeros(1)
             body = np.frombuffer(content[head:], np.uint8)
-            if n_dims not in (1, 3) or np.prod(shape, dtype=np.int64) != body.size:
+            if n_dims not in (1, 3) or np.prod(shape, dtype=object) != body.size:
                 raise DatasetError(f"Expected a whole idx file, got {path}, which is cut short or altered.")
             parts.append(body.reshape(int(shape[0]), -1))
         arrays.append(np.concatenate(parts))
     return Table(arrays[0].astype(np.float64), arrays[1].ravel().astype(np.int64), None, info.name)
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path, most: int) -> bytes:
+    """Return what a file holds, and no more of it than one byte too many."""
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            return file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"Expected a whole idx file, got {path} ({error}).") from None
 

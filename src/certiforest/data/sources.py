@@ -111,6 +111,7 @@ class Source:
         *,
         missing: bool = False,
         texts: TextColumns | None = None,
+        feature_names: tuple[str, ...] | None = None,
     ) -> tuple[Table, Scaling | None]:
         """Return the whole table, and the scaling that a named dataset has of its own."""
         if self.is_named:
@@ -129,6 +130,7 @@ class Source:
             first_index=self._first_index(first_index),
             missing=missing,
             texts=texts,
+            feature_names=feature_names,
         ), None
 
     def _first_index(self, learned: int | None) -> int | None:
@@ -182,12 +184,12 @@ class Source:
                     first_index=first_index,
                     missing=missing,
                     texts=texts,
+                    feature_names=ensemble.feature_names,
                 ):
                     yield Block(path, partial(read_sample, read))
 
         def read_sample(read: ReadBlock, start: int, start_in_file: int) -> Sample:
             table = read_block(read, start_in_file, ensemble.classes, missing=missing)
-            table = table.with_features(ensemble.feature_names, ensemble.n_features)
             X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
             numbers = np.arange(start, start + len(table))
             names = ensemble.feature_names or table.feature_names
@@ -208,6 +210,7 @@ class Source:
             None if record is None else record.first_index,
             missing=ensemble.missing_left is not None,
             texts=TextColumns.of(ensemble),
+            feature_names=ensemble.feature_names,
         )
         return table.with_features(ensemble.feature_names, ensemble.n_features), scaling
 

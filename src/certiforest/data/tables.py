@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
 LONGEST_LABEL = 1000
+MOST_EMPTY_CELLS, CELLS_A_BYTE = 2**25, 100  # of a table in memory, and of a file that fills it
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
@@ -123,6 +124,8 @@ class Request:
     n_rows: int  # in a block
     missing: bool = False
     texts: TextColumns | None = None
+    feature_names: tuple[str, ...] | None = None
+    is_whole: bool = False  # all blocks are to be in memory at once
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.
@@ -133,7 +136,7 @@ ReadBlock = Callable[[], "Table"]
 class Columns:
     """Which columns of a file are features, and which is the label."""
 
-    features: list[int]
+    features: Sequence[int]
     target: int | None
     names: tuple[str, ...] | None
 
@@ -174,6 +177,26 @@ def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: i
     if not features:
         raise TableError(f"Expected at least one feature column beside the label, got none in {request.path}.")
     return Columns(features, target, names)
+
+
+def check_shape(request: Request, n_rows: int, wanted: Columns) -> None:
+    """Compare what a file says of itself with what a model takes, and with its size, before it is read.
+
+    Raises
+    ------
+    TableError
+        If columns are missing or left over, or a small file would take much memory.
+    """
+    n_features = len(wanted.features)
+    if request.n_features is not None:
+        empty = Table(np.empty((0, n_features)), None, wanted.names_of_features, str(request.path))
+        empty.with_features(request.feature_names, request.n_features)
+    n_cells, n_bytes = n_rows * n_features, os.path.getsize(request.path)
+    if request.is_whole and n_cells > max(MOST_EMPTY_CELLS, CELLS_A_BYTE * n_bytes):
+        raise TableError(
+            f"Expected a table that fits into memory, got {n_rows:,} rows of {n_features:,} columns, nearly all cells"
+            f" zero or alike, in {n_bytes:,} bytes of {request.path}. Leave out rows or columns that tell nothing."
+        )
 
 
 def _find(column: str | int, parameter: str, place: dict[str, int], n: int, path: Any) -> int:

@@ -47,7 +47,7 @@ def read_table(
     TableError
         If the file or a column is missing, or holds anything but finite numbers.
     """
-    parts = [read() for read in read_blocks(path, target, missing=missing, **options)]
+    parts = [read() for read in read_blocks(path, target, missing=missing, is_whole=True, **options)]
     if not sum(map(len, parts)):
         raise TableError(f"Expected rows, got none in {path}.")
     table = replace(parts[0], X=np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X)
@@ -79,6 +79,8 @@ def read_blocks(
     first_index: int | None = None,
     missing: bool = False,
     texts: TextColumns | None = None,
+    feature_names: tuple[str, ...] | None = None,
+    is_whole: bool = False,
 ) -> Iterator[ReadBlock]:
     """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
 
@@ -98,7 +100,7 @@ def read_blocks(
     header : bool, optional
         Whether the first line of a CSV file holds names. If not given, it does iff no cell of it is a number.
     n_features : int, optional
-        Number of features of a LIBSVM file, whose rows leave out zeros.
+        Number of features, which has to be that of the file; rows of LIBSVM files leave out zeros.
     first_index : {0, 1}, optional
         Which number the first column has in a LIBSVM file. If not given, it is 0 where that number occurs, else 1,
         unless ``n_features`` leaves both possible, which is refused.
@@ -106,6 +108,10 @@ def read_blocks(
         Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
     texts : TextColumns, optional
         Columns that may be text, in CSV and Parquet files: the categories of a model.
+    feature_names : tuple of str, optional
+        Names of the features, which come in this order; the file may have them in another.
+    is_whole : bool, default=False
+        Whether all blocks are to be in memory at once.
 
     Raises
     ------
@@ -127,7 +133,17 @@ def read_blocks(
         raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
     blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
     request = Request(
-        path, target, tuple(drop), header, n_features, first_index, block_rows(n_features), missing, texts
+        path,
+        target,
+        tuple(drop),
+        header,
+        n_features,
+        first_index,
+        block_rows(n_features),
+        missing,
+        texts,
+        feature_names,
+        is_whole,
     )
     remaining = blocks(request)
     while True:
@@ -135,19 +151,21 @@ def read_blocks(
             read = next(remaining, None)
         if read is None:
             return
-        yield _guarded(read, path)
+        yield _guarded(read, request)
 
 
-def _guarded(read: ReadBlock, path: Path) -> ReadBlock:
+def _guarded(read: ReadBlock, request: Request) -> ReadBlock:
     def guarded() -> Table:
-        with _errors_of(path):
-            return read()
+        with _errors_of(request.path):
+            table = read()
+            n_features = request.n_features
+            return table if n_features is None else table.with_features(request.feature_names, n_features)
 
     return guarded
 
 
 @contextmanager
-def _errors_of(path: Path) -> Iterator[None]:
+def _errors_of(path: Any) -> Iterator[None]:
     try:
         yield
     except FileError as error:

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import ReadBlock, Request, Table, TableError
+from certiforest.data.tables import Columns, ReadBlock, Request, Table, TableError, check_shape
 from certiforest.ensemble.blocks import block_rows
 from certiforest.words import reason, setting
 
 UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)  # Python reads 1_0 as 10
-MOST_EMPTY_CELLS, LEAST_FILLED = 2**25, 0.001
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
@@ -41,7 +40,7 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
         if n_features is None:
             n_features = extent.most + 1 - first
             n_rows = block_rows(n_features)
-            _check_size(extent.n_rows, n_features, extent.n_filled, path)
+            check_shape(request, extent.n_rows, Columns(range(n_features), None, None))
     for lines in _lines(path, n_rows):
         yield partial(_read, lines, n_features, replace(request, first_index=first))
 
@@ -50,19 +49,18 @@ class _Extent(NamedTuple):
     """What a file holds, before it is known which column is the first."""
 
     n_rows: int
-    n_filled: int
     least: int
     most: int
 
 
 def _look_through(request: Request) -> _Extent:
-    n_rows, n_filled, least, most = 0, 0, 2**62, -1
+    n_rows, least, most = 0, 2**62, -1
     for lines in _lines(request.path, request.n_rows):
         X, _ = _parse(lines, request.path)
-        n_rows, n_filled = n_rows + X.shape[0], n_filled + X.nnz
+        n_rows += X.shape[0]
         columns = X.indices.astype(np.int64)  # which has room for initial, whatever scipy made them
         least, most = int(columns.min(initial=least)), int(columns.max(initial=most))
-    return _Extent(n_rows, n_filled, least, most)
+    return _Extent(n_rows, least, most)
 
 
 def _lines(path: Any, n_lines: int) -> Iterator[bytes]:
@@ -87,7 +85,7 @@ def _parse(lines: bytes, path: Any) -> tuple[Any, NDArray[np.float64]]:
 def _read(lines: bytes, n_features: int, request: Request) -> Table:
     X, y = _parse(lines, request.path)
     columns = X.indices.astype(np.int64)
-    extent = _Extent(len(y), X.nnz, int(columns.min(initial=2**62)), int(columns.max(initial=-1)))
+    extent = _Extent(len(y), int(columns.min(initial=2**62)), int(columns.max(initial=-1)))
     first = _first_index(extent, replace(request, n_features=n_features))
     rows = np.zeros((len(y), n_features))
     rows[np.repeat(np.arange(len(y)), np.diff(X.indptr)), columns - first] = X.data
@@ -115,12 +113,3 @@ def _first_index(extent: _Extent, request: Request) -> int:
             f" {most} in {request.path}."
         )
     return first
-
-
-def _check_size(n_rows: int, n_features: int, n_filled: int, path: Any) -> None:
-    n_cells = n_rows * n_features
-    if n_cells > MOST_EMPTY_CELLS and n_filled < LEAST_FILLED * n_cells:
-        raise TableError(
-            f"Expected a table that fits into memory, got {n_rows:,} rows of {n_features:,} columns, nearly all cells"
-            f" zero, in {path}. Leave out or renumber columns that are hardly used."
-        )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, choose_columns
+from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, check_shape, choose_columns
 from certiforest.data.text_columns import code_of
 from certiforest.ensemble.categories import Codes
 from certiforest.words import reason, setting
@@ -35,6 +35,7 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             names, n_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
         except Exception as error:  # readers raise errors of their own kinds
             raise _no_parquet(request, error) from None
+        check_shape(request, n_rows, choose_columns(request, names, len(names)))
         rows = _Rows(file, request)
         try:
             for start in range(0, max(n_rows, 1), request.n_rows):
