@@ -9,12 +9,13 @@ changes. Rows of a table are repeated with jitter until a Parquet file is as lar
 
     python benchmarks/streams.py --gigabytes 0.2                  synthetic rows of 57 columns
     python benchmarks/streams.py --table spambase.csv --gigabytes 20 --kinds quick --kills 5
-    ... --workers 2                                               processes that share the work
+    ... --kinds hard --jobs 1 2 --workers 2 --repeat 3            threads and processes that share the work, in turn
     ... --folder DIR                                              where the file and the findings go (and stay)
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,18 +104,28 @@ def study(kind, folder, rows, n_rows, X, y, options):
     began = time.process_time()
     found = certifier.certify(X_some, y_some)
     in_memory = len(found) / (time.process_time() - began)
-    words = ["certify", model, rows, "--target", "label", "--norm", norm, "--eps", eps, "--out"]
-    workers = ["--workers", options.workers] if options.workers else []
-    ran = run([*words, folder / f"{kind}-whole", *workers])
-    assert ran.ended
     print(
-        f"{kind}: {n_rows:,} rows in {ran.seconds:.1f} s, {n_rows / ran.seconds:,.0f} rows/s"
-        f" [{n_rows / ran.core_seconds:,.0f}], peak {ran.megabytes:,.0f} MB; in memory [{in_memory:,.0f} rows/s],"
-        f" streamed over that [{n_rows / ran.core_seconds / in_memory:.2f}]; in the sample {found.accuracy:.1%} right,"
+        f"{kind}: in memory [{in_memory:,.0f} rows/s]; in the sample {found.accuracy:.1%} right,"
         f" {found.robust_accuracy:.1%} robust, {(found.method != 'composed').mean():.1%} not decided tree by tree"
     )
+    words = ["certify", model, rows, "--target", "label", "--norm", norm, "--eps", eps, "--out"]
+    ways = [["--jobs", n] for n in options.jobs] + [["--workers", n] for n in options.workers]
+    runs = [[] for _ in ways]
+    for _ in range(options.repeat):
+        for way, ran in zip(ways, runs, strict=True):
+            shutil.rmtree(folder / f"{kind}-whole", ignore_errors=True)
+            ran.append(run([*words, folder / f"{kind}-whole", *way]))
+    for way, ran in zip(ways, runs, strict=True):
+        assert all(one.ended for one in ran)
+        seconds, core_seconds = min(one.seconds for one in ran), min(one.core_seconds for one in ran)
+        print(
+            f"  {' '.join(map(str, way))}: {n_rows:,} rows in {seconds:.1f} s, {n_rows / seconds:,.0f} rows/s"
+            f" [{n_rows / core_seconds:,.0f}, {n_rows / core_seconds / in_memory:.2f} of those in memory], peak"
+            f" {max(one.megabytes for one in ran):,.0f} MB"
+        )
     if options.kills:
-        rng, n_killed, killed = np.random.default_rng(0), 0, [*words, folder / f"{kind}-killed", *workers]
+        ran = runs[-1][-1]
+        rng, n_killed, killed = np.random.default_rng(0), 0, [*words, folder / f"{kind}-killed", *ways[-1]]
         for _ in range(options.kills):
             n_killed += not run(killed, rng.uniform(0.1, 1.2) * ran.seconds / options.kills).ended
         last = run(killed)
@@ -130,7 +141,9 @@ def main():
     parser.add_argument("--gigabytes", type=float, default=0.05)
     parser.add_argument("--kinds", nargs="+", choices=ATTACKERS, default=["quick"])
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--workers", type=int)
+    parser.add_argument("--jobs", type=int, nargs="*", default=[1])
+    parser.add_argument("--workers", type=int, nargs="*", default=[])
+    parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--sample", type=int, default=20_000, help="rows certified in memory, to compare with")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()

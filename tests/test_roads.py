@@ -10,7 +10,7 @@ import pytest
 import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
-from certiforest import Attacker, Verdict, certify
+from certiforest import Attacker, TreeEnsemble, Verdict, certify
 from certiforest.verification import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
@@ -46,6 +46,25 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
     for _ in range(300):
         case = random_case(rng, apart=False, combine=combine)
         assert judge(case) == [], case
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_attacks_of_a_block_are_predicted_in_one_call(monkeypatch, norm):
+    """A call for each row, after which threads wait for each other, made two threads fifteen times slower than one."""
+    calls, index_of = [], TreeEnsemble.index_of
+    monkeypatch.setattr(TreeEnsemble, "index_of", lambda self, X: calls.append(len(X)) or index_of(self, X))
+    feature = np.array([[f, -1, -1] for f in range(4) for _ in range(3)])
+    stumps = TreeEnsemble(
+        feature.ravel(),
+        np.tile([0.4, 0, 0, 0.5, 0, 0, 0.6, 0, 0], 4),
+        np.tile([-1, 0, 1], 12),
+        n_features=4,
+        classes=[0, 1],
+        scores=[[-1.0], [1.0]],
+    )
+    X = np.random.default_rng(0).random((320, 4))
+    found = certify(stumps, X, None, Attacker(norm, 0.2))
+    assert (found.stable == 0).sum() > 3 * len(calls)
 
 
 def test_time_runs_out_honestly(monkeypatch):

@@ -442,6 +442,18 @@ def test_a_line_a_minute_without_a_terminal(run, model, frame, tmp_path, monkeyp
     assert "certiforest: Verdicts: 8 of 50, " in err
 
 
+def test_the_time_left_is_that_of_recent_rows(monkeypatch):
+    """Rows that were kept from before counted as found now: the time left rose from 11 to 30 minutes."""
+    now, lines, console = [0.0], [], streaming.console
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(console, "complain", lines.append)
+    with console.progress_bar("Verdicts", 1000) as advance:
+        for seconds, n_rows in ((1, 490), (60, 10), (120, 10), (180, 20)):
+            now[0] = seconds
+            advance(n_rows)
+    assert lines[1:] == ["Verdicts: 510 of 1,000, 49 min left", "Verdicts: 530 of 1,000, 24 min left"]
+
+
 def test_a_stream_reads_one_block_at_a_time(learned, frame, tmp_path, small_blocks):
     source = Source(str(write(frame, tmp_path / "rows.csv")), "label")
     stream = source.stream(learned[0], None)

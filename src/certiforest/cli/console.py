@@ -158,7 +158,7 @@ class Steps:
     def __init__(self, bar: Progress, title: str, total: int | None, is_seen: bool) -> None:
         self._bar, self._title, self._is_seen = bar, title, is_seen
         self._task = bar.add_task(title, total=total)
-        self._start = self._last = time.monotonic()
+        self._last, self._done = time.monotonic(), 0.0  # when a line was written, and what was done then
 
     def __call__(self, n_steps: int) -> None:
         """Count more steps as done."""
@@ -166,10 +166,11 @@ class Steps:
         now = time.monotonic()
         if self._is_seen or now - self._last < SECONDS_BETWEEN_LINES:
             return
-        self._last = now
         task = self._bar.tasks[self._task]
-        done, total = int(task.completed), task.total
-        left = "" if not total or not done else f", {_duration((now - self._start) / done * (total - done))} left"
+        done, total, more = int(task.completed), task.total, task.completed - self._done
+        # What was kept from before took no time, and rows differ: the last minute tells how long the rest takes.
+        left = f", {_duration((now - self._last) / more * (total - done))} left" if total and more else ""
+        self._last, self._done = now, task.completed
         complain(f"{self._title}: {done:,}{f' of {int(total):,}' if total else ''}{left}")
 
     def show(self, n_done: int, total: int, step: str) -> None:

@@ -451,26 +451,22 @@ class TreeEnsemble(Immutable):
             score_kernels.add_scores(self._trees_for(x), x, value, sums[block])
         return sums[:, 0] if sums.shape[1] == 1 else sums
 
-    def index_of(self, row: NDArray[np.float64]) -> int:
-        """Return the index of the predicted class of one row of finite float64, which is not checked."""
-        if self.combine == "vote":
-            votes = np.zeros((1, self.n_classes), np.int64)
-            kernels.count_votes(self._trees_for(row), row[None], votes)
-            return int(votes[0].argmax())
-        index, scratch = np.empty(1, np.int64), (np.empty(self.n_trees, np.int64), np.empty(self.n_classes))
-        score_kernels.find_winners(self._trees_for(row), row[None], *self.prepared_scores, *scratch, index)
-        return int(index[0])
-
     def class_index(self, X: Any) -> NDArray[np.int64]:
         """Return the index of the predicted class of each row, shape (n,)."""
-        if self.combine == "vote":
-            return self.votes(X).argmax(axis=1)
         rows = self.rows(X)
         index = np.empty(len(rows), np.int64)
-        scratch = np.empty(self.n_trees, np.int64), np.empty(self.n_classes)
         for block in rows.blocks():
-            x = rows[block]
-            score_kernels.find_winners(self._trees_for(x), x, *self.prepared_scores, *scratch, index[block])
+            index[block] = self.index_of(rows[block])
+        return index
+
+    def index_of(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the index of the predicted class of each row of float64, which is not checked, shape (n,)."""
+        if self.combine == "vote":
+            votes = np.zeros((len(X), self.n_classes), np.int64)
+            kernels.count_votes(self._trees_for(X), X, votes)
+            return votes.argmax(axis=1)
+        index, scratch = np.empty(len(X), np.int64), (np.empty(self.n_trees, np.int64), np.empty(self.n_classes))
+        score_kernels.find_winners(self._trees_for(X), X, *self.prepared_scores, *scratch, index)
         return index
 
     def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:

@@ -202,23 +202,17 @@ def mark_agreement(feature, right, leaf, out):
 
 
 @kernel
-def goes_left(aside, node, value, threshold):
-    """Tell where a split sends a value."""
-    if aside is None:
-        return value <= threshold
-    s = aside.subset[node]
-    if s < 0:  # the processor need not guess whether a value is missing
-        return (value <= threshold) | ((value != value) & aside.missing_left[node])
-    if value != value:
-        return aside.missing_left[node]
-    low, high = aside.start[s], aside.start[s + 1]
+def is_in_set(start, value, s, x):
+    """Tell whether a value is in a set of `Aside`; NaN is in none."""
+    low, end = start[s], start[s + 1]
+    high = end
     while low < high:
         middle = (low + high) // 2
-        if aside.value[middle] < value:
+        if value[middle] < x:
             low = middle + 1
         else:
             high = middle
-    return low < aside.start[s + 1] and aside.value[low] == value
+    return low < end and value[low] == x
 
 
 @kernel
@@ -234,7 +228,9 @@ def settle(trees, x, may_change, may_blank, out_threshold, out_right, out_featur
             continue
         f = trees.feature[node]
         value, is_set = x[f], trees.aside.subset[node] >= 0
-        is_left = goes_left(trees.aside, node, value, trees.threshold[node])
+        is_left = value <= trees.threshold[node] if value == value else trees.aside.missing_left[node]
+        if is_set:
+            is_left |= is_in_set(trees.aside.start, trees.aside.value, trees.aside.subset[node], value)
         is_free = (is_set and may_change[f]) or (
             may_blank[f] and (value != value or is_left != trees.aside.missing_left[node])
         )
@@ -250,11 +246,31 @@ def settle(trees, x, may_change, may_blank, out_threshold, out_right, out_featur
 @kernel
 def find_leaf(trees, tree, x):
     """Return the leaf of a tree in which row ``x`` ends."""
-    node = trees.tree_start[tree]
-    while trees.right[node] != node:
-        for _ in range(trees.stride[tree]):
-            is_left = goes_left(trees.aside, node, x[trees.feature[node]], trees.threshold[node])
-            node = node + 1 if is_left else trees.right[node]
+    return walk_down(trees.aside, trees, trees.tree_start[tree], trees.stride[tree], x)
+
+
+@kernel
+def walk_down(aside, trees, node, stride, x):
+    """Return the leaf below a node in which row ``x`` ends.
+
+    Arrays have names of their own, as a tuple's are counted anew (ten times what a step takes), and sides are chosen
+    in either case of a split, so that the processor need not guess.
+    """
+    feature, threshold, right = trees.feature, trees.threshold, trees.right
+    if aside is None:
+        while right[node] != node:
+            for _ in range(stride):
+                node = node + 1 if x[feature[node]] <= threshold[node] else right[node]
+        return node
+    missing_left, subset, start, value = aside
+    while right[node] != node:
+        for _ in range(stride):
+            v = x[feature[node]]
+            is_left = (v <= threshold[node]) | ((v != v) & missing_left[node])
+            if subset[node] < 0:
+                node = node + 1 if is_left else right[node]
+            else:
+                node = node + 1 if is_left or is_in_set(start, value, subset[node], v) else right[node]
     return node
 
 

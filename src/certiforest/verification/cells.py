@@ -70,7 +70,7 @@ class Local:
 
     def is_affordable(self, z: NDArray[np.float64]) -> bool:
         """Tell whether a row in reach of each feature alone is within the budget, exactly."""
-        return self.moves.affords_row(self.x, z)
+        return bool(self.moves.affords_rows(self.x[None], z[None])[0])
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""

@@ -48,18 +48,12 @@ class FirstLook:
                 look_at_rows(trees, x, y, self._setting, min(LOOK_SWEEPS, search.MOST_SWEEPS), status, attack)
                 is_open = (status == statuses.OPEN) | (status == statuses.ATTACKED)
                 stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
-                for i in np.flatnonzero(status == statuses.ATTACKED):
-                    if self._works(x[i], y[i], attack[i]):
-                        stable[i] = UNSTABLE
+                found = np.flatnonzero(status == statuses.ATTACKED)
+                # One call for all: threads that go in and out of kernels wait for each other.
+                found = found[self._prepared.ensemble.index_of(attack[found]) != y[found]]
+                stable[found[self._prepared.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
-
-    def _works(self, x: NDArray[np.float64], y: int, z: NDArray[np.float64]) -> bool:
-        """Tell whether a row in reach of each feature alone is predicted otherwise and within the budget."""
-        prepared = self._prepared
-        if prepared.predict(z) == y:
-            return False
-        return prepared.moves.affords_row(x, z)
 
 
 def _setting(prepared: Prepared) -> LookSetting | None:

@@ -156,7 +156,7 @@ class Prepared:
 
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row, which is known to be sound."""
-        return self.ensemble.index_of(z)
+        return int(self.ensemble.index_of(z[None])[0])
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:
