@@ -66,6 +66,8 @@ LIGHTGBM = {
 CATBOOST = {
     "two": (TWO, {"boost_from_average": True}),
     "text labels": ((TWO[0], np.array(["m", "b"])[TWO[1]]), {}),
+    "float labels": ((TWO[0], TWO[1] + 1.0), {}),  # written as 1 and 2
+    "float labels, not all whole": ((TWO[0], TWO[1] / 2 + 0.5), {}),
     "many": (MANY, {}),
     "one against the rest": (MANY, {"loss_function": "MultiClassOneVsAll"}),
     "not symmetric": (MANY, {"grow_policy": "Lossguide"}),
@@ -133,6 +135,20 @@ def test_catboost_predicts_the_same(case, tmp_path):
     np.testing.assert_array_equal(ensemble.predict(rows), np.ravel(model.predict(rows)))
     model.save_model(tmp_path / "model.json", format="json")
     assert as_ensemble(tmp_path / "model.json") == ensemble
+
+
+def test_catboost_trees_without_splits(tmp_path):
+    path = tmp_path / "model.json"
+    fit_catboost(TWO).save_model(path, format="json")
+    document = json.loads(path.read_text())
+    document["oblivious_trees"][0] = {"leaf_values": [0.5], "leaf_weights": [1], "splits": None}  # as it writes them
+    path.write_text(json.dumps(document))
+    model = pytest.importorskip("catboost").CatBoostClassifier().load_model(path, format="json")
+    ensemble = as_ensemble(path)
+    assert ensemble.tree_start[1] == 1
+    np.testing.assert_allclose(
+        ensemble.decision_function(TWO[0]), model.predict(TWO[0], prediction_type="RawFormulaVal"), atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.0, 1e-36, -1e-36, ZERO, -ZERO, 5e-324])

@@ -30,7 +30,7 @@ CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
 CATBOOST_BINARY = b"CBM1"
 LOSSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
 REGRESSION = ("RMSE", "MAE")  # the sum is the prediction
-LABEL_TYPES = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
+LABEL_TYPES = {"Integer": (int,), "Float": (float, int), "String": (str,), "Boolean": (bool,)}  # it writes 1 for 1.0
 
 
 def is_catboost_model(model: Any) -> bool:
@@ -165,13 +165,14 @@ def _has(document: Any, name: str) -> bool:
 def _read_labels(parameters: Any) -> list:
     labels = entries(parameters, "class_names")
     kind = string(parameters, "class_label_type")
-    if not all(type(label) is LABEL_TYPES.get(kind) for label in labels):
+    types = LABEL_TYPES.get(kind, ())
+    if not all(type(label) in types for label in labels):
         raise ModelError(f"Expected class_names of the class_label_type {shown(kind)}, got {shown(labels)}.")
     if integers(parameters, "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")
     if _has(parameters, "classes_count") and integer(parameters, "classes_count") not in (0, len(labels)):
         raise ModelError(f"Expected classes_count to be 0 or {len(labels)}, the number of class_names, got another.")
-    return labels
+    return [types[0](label) for label in labels]
 
 
 class _Columns(NamedTuple):
@@ -282,7 +283,8 @@ def _read_split(index: int, split: Any, columns: _Columns) -> _Split:
 
 
 def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
-    splits = [_read_split(index, split, columns) for split in entries(tree, "splits")]
+    written = [] if _has(tree, "splits") and tree["splits"] is None else entries(tree, "splits")
+    splits = [_read_split(index, split, columns) for split in written]
     depth = len(splits)
     value = numbers(tree, "leaf_values")
     if depth > 20 or len(value) != table.n_outputs << depth:

@@ -26,6 +26,7 @@ from certiforest.formats.catboost_models import (
     open_catboost,
     parse_catboost,
 )
+from certiforest.formats.library_code import library_class, refuse_other_code
 from certiforest.formats.lightgbm_models import (
     LIGHTGBM_HEADER,
     content_of_lightgbm,
@@ -116,12 +117,13 @@ def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | Non
 
 
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
-    if isinstance(model, TreeEnsemble) and threshold is None:
-        return model
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model)).finish(threshold)
-    own = getattr(model, "ensemble_", None)
-    if threshold is None and isinstance(own, TreeEnsemble):
+    refuse_other_code(model)
+    if isinstance(model, TreeEnsemble) and threshold is None:
+        return model
+    own = _own_ensemble(model)
+    if threshold is None and own is not None:
         return own
     content = _content_of(model)
     if content is None:
@@ -146,8 +148,15 @@ def _content_of(model: Any) -> Any:
             return content_of_sklearn(model)
         if has_parts(model):
             return b"".join(_state_of(part, _content_of(part) or b"") for part in parts_of(model))
-    own = getattr(model, "ensemble_", None)
-    return own.sha256 if isinstance(own, TreeEnsemble) else None
+    own = _own_ensemble(model)
+    return None if own is None else own.sha256
+
+
+def _own_ensemble(model: Any) -> TreeEnsemble | None:
+    """Return what an estimator of this library predicts by; others may keep one that they do not predict by."""
+    is_ours = library_class(type(model)).__module__.startswith("certiforest.")
+    own = getattr(model, "ensemble_", None) if is_ours else None
+    return own if isinstance(own, TreeEnsemble) else None
 
 
 def _open(model: Any, voting: str | None, threshold: float | None, *, content: Any = None) -> Opened:
@@ -173,7 +182,7 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
                 return _open(part, voting, 0.5 if needs_probability else None)
 
             return open_wrapper(model, enter, threshold)
-    if isinstance(getattr(model, "ensemble_", None), TreeEnsemble):
+    if _own_ensemble(model) is not None:
         return _open_own(model)
     if hasattr(model, "fit") and hasattr(type(model), "ensemble_"):
         raise unfitted(model)

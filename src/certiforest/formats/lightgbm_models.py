@@ -53,6 +53,11 @@ def content_of_lightgbm(model: Any) -> str:
     if isinstance(model, lightgbm.Booster):
         return model.model_to_string()
     check_fitted(model, lightgbm.LGBMClassifier, lightgbm.LGBMRegressor)
+    if model.get_params().get("pred_early_stop", False) not in (False, None):
+        raise ModelError(
+            "Expected predictions by all trees, got pred_early_stop, with which LightGBM leaves out the last ones row"
+            " by row; call set_params(pred_early_stop=False)."
+        )
     return model.booster_.model_to_string()
 
 
