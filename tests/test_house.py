@@ -29,7 +29,7 @@ LIBRARIES = {
     "catboost": ["formats/"],
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
-    "matplotlib": ["report/plots.py", "verification/certificates.py"],
+    "matplotlib": ["certificates.py", "report/plots.py"],
     "pandas": ["data/", "formats/", "verification/"],
     "polars": ["data/"],
     "pyarrow": ["data/"],

@@ -14,10 +14,11 @@ The house, from the front door down (imports go down only)::
     certification.py   certify(model, X, y, attacker): the one front door
     dask_rows.py       the same for rows of dask: lazy, block by block
     certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
+    certificates.py    Certificates: what was found, with its file, its report and its figures
+    report/            findings as plain data; sections, drawn as one HTML page or as text; figures
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
-    verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, certificates
+    verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, rows
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
-    report/            findings as plain data, as text, as one HTML page, as figures
     attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
     compiled.py        the one decorator of all kernels; kernel_cache.py: their machine code on disk, never stale
@@ -27,6 +28,8 @@ The house, from the front door down (imports go down only)::
 
 from importlib import import_module
 
+from certiforest.version import __version__ as __version__
+
 TYPE_CHECKING = False  # as type checkers read it; typing takes time to import, in which Ctrl-C is a traceback
 if TYPE_CHECKING:
     from typing import Any
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from certiforest.attack.columns import AttackerError
     from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import has_large_spread, overlaps, spread
+    from certiforest.certificates import Certificates
     from certiforest.certification import certify
     from certiforest.certifier import Certifier, SpreadError
     from certiforest.comparison import Comparison, compare
@@ -55,9 +59,7 @@ if TYPE_CHECKING:
     from certiforest.tuning import JournalError
     from certiforest.verdicts import Verdict
     from certiforest.verification.certificate_file import CertificateError
-    from certiforest.verification.certificates import Certificates
 
-__version__ = "0.2.0.dev0"
 __all__ = [
     "Attacker",
     "AttackerError",
@@ -104,6 +106,7 @@ _HOME = {
     "certiforest.attack.columns": ("AttackerError",),
     "certiforest.attack.rules": ("RuleAttacker",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
+    "certiforest.certificates": ("Certificates",),
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier", "SpreadError"),
     "certiforest.comparison": ("Comparison", "compare"),
@@ -124,7 +127,6 @@ _HOME = {
     "certiforest.tuning": ("JournalError",),
     "certiforest.verification.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),
-    "certiforest.verification.certificates": ("Certificates",),
 }
 _HOME_OF = {name: module for module, names in _HOME.items() for name in names}
 

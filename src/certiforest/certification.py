@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
+from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
-from certiforest.verification.certificates import Certificates
 
 
 def certify(

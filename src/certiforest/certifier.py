@@ -21,11 +21,13 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_attacked
 from certiforest.attack.spread import has_large_spread
+from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates, Method, about_now
+from certiforest.verification.certified_rows import about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.findings import Findings
 from certiforest.verification.radius import Known, bound_radii, find_radius

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.certificates import Certificates
 from certiforest.certification import certify
 from certiforest.report.attackers import describe_attacker
-from certiforest.report.compared import as_html, as_text
+from certiforest.report.compared import comparison_page
 from certiforest.report.findings import curve_of, digest, feature_names_of
-from certiforest.report.page import write_page
+from certiforest.report.sections import Page
+from certiforest.report.shown import Shown
 from certiforest.verdicts import STABLE, UNSTABLE
-from certiforest.verification.certificates import Certificates
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """What two certificates of the same rows have in common, and where they differ.
 
     A row is *proved* if it is predicted right and stable; without labels, if it is stable.
@@ -72,15 +71,10 @@ class Comparison:
             "p_value": self.p_value,
         }
 
-    def __repr__(self) -> str:
-        return as_text(self.facts)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(as_text(self.facts))}</pre>"
-
-    def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
-        """Write the comparison as one HTML page; with radii, both certified curves are in one picture."""
-        write_page(path, as_html(self.facts), replace=replace)
+    @property
+    def page(self) -> Page:
+        """The comparison as sections; with radii, both certified curves are in one picture."""
+        return comparison_page(self.facts)
 
 
 def compare(

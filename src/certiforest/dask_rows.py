@@ -19,9 +19,10 @@ import numpy as np
 from dask import array as da
 from numpy.typing import NDArray
 
+from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
-from certiforest.verification.certificates import Certificates, Verdict
+from certiforest.verdicts import Verdict
 from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import reason
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.certificates import Certificates
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
@@ -22,13 +21,13 @@ from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.formats import as_ensemble
 from certiforest.report.attackers import describe_attacker
-from certiforest.report.explained import as_html, as_text
+from certiforest.report.explained import explanation_page
 from certiforest.report.findings import digest, feature_names_of
-from certiforest.report.page import write_page
+from certiforest.report.sections import Page
+from certiforest.report.shown import Shown
 from certiforest.report.witnesses import differ, list_changes, trim
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import Certificates
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.search import parts_of
 from certiforest.words import finite_or_none
@@ -39,7 +38,7 @@ LARGEST_SET, MOST_SECONDS = 4, 20.0
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(Shown):
     """What `explain` found out about a row.
 
     Attributes
@@ -63,15 +62,10 @@ class Explanation:
     freeze_is_smallest: bool
     facts: dict[str, Any]
 
-    def __repr__(self) -> str:
-        return as_text(self.facts)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(as_text(self.facts))}</pre>"
-
-    def report(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
-        """Write the explanation as one HTML page, with pictures."""
-        write_page(path, as_html(self.facts), replace=replace)
+    @property
+    def page(self) -> Page:
+        """The explanation as sections."""
+        return explanation_page(self.facts)
 
 
 def explain(

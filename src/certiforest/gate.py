@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from certiforest.attack.attacker import Attacker
+from certiforest.certificates import Certificates
 from certiforest.certification import certify
-from certiforest.report.text import fragile_line
+from certiforest.report.in_words import fragile_line
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
-from certiforest.verification.certificates import Certificates
 from certiforest.words import counted, listed, shown
 
 N_ROWS_SHOWN, SECONDS_TO_EXPLAIN = 5, 10.0

@@ -16,6 +16,7 @@ import numpy as np
 
 from certiforest import __version__
 from certiforest.attack.attacker import Attacker
+from certiforest.certificates import Certificates
 from certiforest.certification import certify
 from certiforest.certifier import Certifier
 from certiforest.cli import console
@@ -36,7 +37,7 @@ from certiforest.data.sources import Sample, Source, Stream
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import block_rows
 from certiforest.report import SpreadFacts, gather
-from certiforest.verification.certificates import Certificates, about_now
+from certiforest.verification.certified_rows import about_now
 from certiforest.words import cut, feature_name
 
 

@@ -41,7 +41,7 @@ def demo(
     from certiforest.data.datasets import load_dataset
     from certiforest.data.sources import Sample
     from certiforest.report import gather, render
-    from certiforest.verification.certificates import Verdict
+    from certiforest.verdicts import Verdict
     from certiforest.words import finite_or_none
 
     dataset = load_dataset("breast_cancer")

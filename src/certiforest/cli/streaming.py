@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.cli import console
 from certiforest.data.draw import Draw
@@ -22,8 +23,8 @@ from certiforest.data.sources import Sample, Stream
 from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
 from certiforest.report.witnesses import witnesses_in_data
+from certiforest.verdicts import UNSTABLE, Method
 from certiforest.verification.certificate_file import lines_of, save_lines
-from certiforest.verification.certificates import UNSTABLE, Certificates, Method
 from certiforest.verification.tally import Tally
 from certiforest.words import feature_name
 

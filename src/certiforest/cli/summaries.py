@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.certificates import Certificates
 from certiforest.cli import console
 from certiforest.report.attackers import attacker_name, describe_attacker
 from certiforest.report.findings import SpreadFacts
 from certiforest.verdicts import Verdict
-from certiforest.verification.certificates import Certificates
 from certiforest.verification.tally import Tally
 from certiforest.words import cut, finite_or_none, interval, listed
 

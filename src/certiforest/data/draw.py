@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.certificates import Certificates
 from certiforest.data.sources import Sample
-from certiforest.verification.certificates import Certificates
 
 CONFIDENCE = 0.95
 

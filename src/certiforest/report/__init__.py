@@ -1,4 +1,4 @@
-"""Findings as plain data, as text, as one HTML page and as figures."""
+"""What certification found: as plain data, and drawn from it as one HTML page, as text and as figures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from certiforest.files import write_atomically
+from certiforest.report import html, text
 from certiforest.report.findings import gather
-from certiforest.report.html import as_html
+from certiforest.report.report import report_page
 from certiforest.report.spread_facts import SpreadFacts
-from certiforest.report.text import as_text
 
 __all__ = ["RENDERERS", "SpreadFacts", "as_html", "as_text", "gather", "render", "write"]
+
+
+def as_html(findings: dict[str, Any]) -> str:
+    """Draw the report as one self-contained page."""
+    return html.as_html(report_page(findings))
+
+
+def as_text(findings: dict[str, Any]) -> str:
+    """Write the report as plain text."""
+    page = report_page(findings)
+    return f"{page.title}\n{text.as_text(page)}\n"
+
 
 #: What writes findings into a file, by its suffix.
 RENDERERS: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -1,35 +1,50 @@
-"""One row explained: in words, and as a page with tables and a picture."""
+"""One row explained, as a page: sentences, what changes, and what every tree says."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
+import numpy as np
+
 from certiforest.report.attackers import attack_in_words, attacker_facts, units_in_words
-from certiforest.report.charts import Chart, svg
-from certiforest.report.html import pictures
-from certiforest.report.page import bars, facts, figure, legend, page, section, table
-from certiforest.report.text import moved, origin_facts, prediction_change
+from certiforest.report.in_words import moved, origin_facts, prediction_change
+from certiforest.report.sections import Bars, Columns, Facts, Page, Part, Pictures, Plot, Section, Table, Words
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.words import class_name, counted, named
 
-N_ALONE_SHOWN, N_CHANGES_SHOWN, N_TREES_SHOWN = 8, 12, 8
+N_ALONE_SHOWN = 20
 
 
-def as_text(row: dict[str, Any]) -> str:
-    """Write an explanation in words, with the changes below."""
-    lines = sentences(row)
-    lines += [f"  {change['feature']}: {moved(change, ' -> ')}" for change in row["changes"][:N_CHANGES_SHOWN]]
-    if len(row["changes"]) > N_CHANGES_SHOWN:
-        lines.append(f"  and {len(row['changes']) - N_CHANGES_SHOWN} more")
-    if row["alone"]:
-        alone = [f"{entry['feature']} {_radius(entry['radius'])}" for entry in row["alone"]]
-        lines.append(f"Radius if one feature alone can be changed{_tried(row)}: {named(alone, N_ALONE_SHOWN)}.")
-    return "\n".join(lines)
+def explanation_page(row: dict[str, Any]) -> Page:
+    """Return an explanation as a page."""
+    sections: dict[str, list[Part]] = {
+        "The row": [Pictures(row["original"], row["witness"])] if "original" in row else [],
+        "What changes": _changes(row),
+        "What the trees say": [_trees(row)],
+        "Each feature alone": _alone(row),
+    }
+    may_change = ("May change", attack_in_words(row["attacker"]))
+    return Page(
+        f"{row['name'].capitalize()}: {prediction_change(row)}",
+        [
+            *map(Words, sentences(row)),
+            *(Section(title, parts) for title, parts in sections.items()),
+            Section("The attacker", [Facts([may_change, *attacker_facts(row["attacker"])])], in_detail=True),
+            Section("Where this comes from", [Facts(origin_facts(row))], in_detail=True),
+        ],
+    )
 
 
-def _tried(row: dict[str, Any]) -> str:
-    return "" if row["alone_is_complete"] else " (time was up before all were tried)"
+def _changes(row: dict[str, Any]) -> list[Part]:
+    return [Table(("Feature", "From and to"), [(c["feature"], moved(c, " -> ")) for c in row["changes"]], n_left=2)]
+
+
+def _alone(row: dict[str, Any]) -> list[Part]:
+    if not row["alone"]:
+        return []
+    bars = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:N_ALONE_SHOWN]]
+    tried = "" if row["alone_is_complete"] else " (time was up before all were tried)"
+    return [Bars(bars, f"The radius of the row if this feature alone can be changed{tried}; small ones are dangerous.")]
 
 
 def sentences(row: dict[str, Any]) -> list[str]:
@@ -117,41 +132,20 @@ def _radius(bounds: list[float | None]) -> str:
     return f"at least {low:.6g}" if high is None else f"between {low:.6g} and {high:.6g}"
 
 
-def as_html(row: dict[str, Any]) -> str:
-    """Draw an explanation as one self-contained page."""
-    title = f"{row['name'].capitalize()}: {prediction_change(row)}"
-    changes = [(escape(change["feature"]), moved(change, "&nbsp;&rarr;&nbsp;")) for change in row["changes"]]
-    alone = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:20]]
-    notes = f"Short bars are dangerous: the radius of the row if this feature alone can be changed{_tried(row)}."
-    may_change = ("May change", attack_in_words(row["attacker"]))
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(row)),
-        section("The row", pictures(row["original"], row["witness"]) if "original" in row else ""),
-        section("What changes", table(("Feature", "From and to"), changes, n_left=2) if changes else ""),
-        section("What the trees say", _trees(row)),
-        section("Each feature alone", figure(bars(alone), notes) if alone else ""),
-        section("The attacker", facts([may_change, *attacker_facts(row["attacker"])])),
-        section("Where this comes from", facts(origin_facts(row))),
-    ]
-    return page(title, parts)
-
-
-def _trees(row: dict[str, Any]) -> str:
+def _trees(row: dict[str, Any]) -> Plot:
     """Draw for every tree what it adds to the lead, now and at its worst; the trees that hold most come first."""
     trees = sorted(row["trees"], key=lambda entry: (-entry["worst"], -entry["now"]))
-    values = [entry[key] for entry in trees for key in ("now", "worst")]
-    low, high = min(0.0, *values), max(0.0, *values)
-    chart = Chart(220, (0.0, float(len(trees))), (low, high if high > low else low + 1.0))
-    marks = [chart.axes(x_label="trees, the firmest first", y_label="adds to the lead", y_percent=False)]
-    for i, entry in enumerate(trees):
-        for key, colour in (("now", "var(--UNKNOWN)"), ("worst", "var(--accent)")):
-            low, high = sorted((0.0, entry[key]))
-            marks.append(chart.bar(i, i + 1, low, high, colour, f"tree {entry['tree']}, {key}: {entry[key]:.6g}"))
-    return figure(
-        legend([("var(--UNKNOWN)", "now"), ("var(--accent)", "at its worst")])
-        + svg(220, "".join(marks), "What each tree adds to the lead"),
-        f"What each tree adds to the lead of {escape(class_name(row['prediction']))} over"
-        f" {escape(class_name(row['rival']))}: on the row,"
-        " and on the worst of its leaves that the attacker can reach.",
+    columns, edges = [], np.arange(len(trees) + 1.0)
+    for key, colour, label in (("now", "UNKNOWN", "now"), ("worst", "accent", "at its worst")):
+        values = np.array([entry[key] for entry in trees])
+        titles = [f"tree {entry['tree']}, {key}: {entry[key]:.6g}" for entry in trees]
+        columns.append(Columns(edges, np.minimum(values, 0), np.maximum(values, 0), colour, label, titles))
+    low, high = min(bars.low.min() for bars in columns), max(bars.high.max() for bars in columns)
+    return Plot(
+        "trees, the firmest first",
+        "adds to the lead",
+        (low, high if high > low else low + 1.0),
+        columns=columns,
+        caption=f"What each tree adds to the lead of {class_name(row['prediction'])} over {class_name(row['rival'])}:"
+        " on the row, and on the worst of its leaves that the attacker can reach.",
     )

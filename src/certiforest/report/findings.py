@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,7 @@ from certiforest.report.attackers import describe_attacker
 from certiforest.report.spread_facts import SpreadFacts, map_spread
 from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
 from certiforest.verdicts import UNSTABLE
-
-if TYPE_CHECKING:
-    from certiforest.verification.certificates import Certificates
+from certiforest.verification.certified_rows import CertifiedRows
 
 N_CURVE_POINTS = 201
 N_BINS = 40
@@ -32,7 +30,7 @@ N_FEATURES_SHOWN = 20
 
 
 def gather(
-    found: Certificates,
+    found: CertifiedRows,
     *,
     model: str = "model",
     data: str = "rows",
@@ -46,7 +44,7 @@ def gather(
 
     Parameters
     ----------
-    found : Certificates
+    found : CertifiedRows
         What `certify` found. Curve and histogram need radii, fragile rows and attacked features need witnesses.
     model, data : str
         What to call them.
@@ -109,7 +107,7 @@ def digest(rows: NDArray[np.float64] | None) -> str | None:
     return None if rows is None else hashlib.sha256(np.ascontiguousarray(rows, "<f8").tobytes()).hexdigest()
 
 
-def count_roads(found: Certificates) -> dict[str, int]:
+def count_roads(found: CertifiedRows) -> dict[str, int]:
     """Count the rows that took each road, the most trodden first."""
     roads, counts = np.unique(found.method, return_counts=True)
     return {str(roads[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
@@ -126,12 +124,12 @@ def feature_names_of(
     return [f"feature_{i}" for i in range(n_features)]
 
 
-def _rows_shown(found: Certificates) -> NDArray[np.bool_]:
+def _rows_shown(found: CertifiedRows) -> NDArray[np.bool_]:
     """Rows that curve and histogram are about: those predicted right, or all if there are no labels."""
     return np.ones(len(found), bool) if found.label is None else found.correct
 
 
-def _largest_shown(found: Certificates, eps: float) -> float:
+def _largest_shown(found: CertifiedRows, eps: float) -> float:
     """Return the largest eps worth showing: most radii, but not so far that eps itself disappears."""
     assert found.radius is not None
     radius = found.radius[np.isfinite(found.radius)]
@@ -139,14 +137,14 @@ def _largest_shown(found: Certificates, eps: float) -> float:
     return min(max(largest, 2 * eps), 12 * eps, LARGEST) if eps > 0 else min(max(largest, 1e-9), LARGEST)
 
 
-def curve_of(found: Certificates, grid: NDArray[np.float64] | None = None) -> dict[str, list[float]]:
+def curve_of(found: CertifiedRows, grid: NDArray[np.float64] | None = None) -> dict[str, list[float]]:
     """Return robust accuracy (share of stable rows without labels) against eps, read off the radii.
 
     A row is robust below its radius. Where only bounds of the radius are known, the curve becomes an interval.
 
     Parameters
     ----------
-    found : Certificates
+    found : CertifiedRows
         With radii.
     grid : ndarray of float64, optional
         Values of eps; from 0 to beyond most radii if not given, the attacker's eps among them.
@@ -164,7 +162,7 @@ def curve_of(found: Certificates, grid: NDArray[np.float64] | None = None) -> di
     return {"eps": grid.tolist(), "low": low.tolist(), "high": high.tolist()}
 
 
-def _histogram(found: Certificates, eps: float) -> dict[str, list]:
+def _histogram(found: CertifiedRows, eps: float) -> dict[str, list]:
     """Count radii: exact ones, and those known to be at least so large; the last bin has no end.
 
     A bin holds its upper edge, and eps is an edge: what is left of it is unstable at eps, or not known to be stable.
@@ -187,7 +185,7 @@ def _histogram(found: Certificates, eps: float) -> dict[str, list]:
 
 def _fragile_rows(
     ensemble: TreeEnsemble,
-    found: Certificates,
+    found: CertifiedRows,
     names: list[str],
     row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
@@ -222,7 +220,7 @@ def _fragile_rows(
 
 
 def _attacked_features(
-    found: Certificates, names: list[str], scaling: Scaling | None, image_shape: tuple[int, int] | None
+    found: CertifiedRows, names: list[str], scaling: Scaling | None, image_shape: tuple[int, int] | None
 ) -> dict[str, Any]:
     """In how many of the witnesses each feature is changed."""
     assert found.witness is not None

@@ -1,288 +1,238 @@
-"""The report as one HTML file: inline SVG and pictures, no script, nothing fetched; light, dark and print.
-
-Every function here draws a part of the findings and returns markup.
-"""
+"""Pages drawn as one HTML file: inline SVG and pictures, no script, nothing fetched; light, dark and print."""
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Callable, Iterable
 from html import escape
-from typing import Any
+from importlib.resources import files
+from string import Template
 
 import numpy as np
 
-from certiforest.report import png
-from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
-from certiforest.report.charts import Chart, curve_chart, placer, stroke, svg, tree_colour
-from certiforest.report.page import bars, breakable, facts, figure, legend, page, section, shares, table, tiles
-from certiforest.report.text import moved, origin_facts, prediction_change
-from certiforest.verdicts import Verdict
-from certiforest.words import counted, cut, interval, listed
-
-REALITY = (
-    "A witness is a row of numbers that the model would answer otherwise. Whether such a row can exist in the world is"
-    " not examined beyond what the attacker is told about it."
+from certiforest.report.png import towards
+from certiforest.report.sections import (
+    Bars,
+    Cards,
+    Facts,
+    Page,
+    Part,
+    Pictures,
+    Plot,
+    Section,
+    Table,
+    Thresholds,
+    Tiles,
+    Words,
 )
+from certiforest.words import cut
+
+WIDTH = 560  # of a phone's screen to that of a page, texts stay readable
 
 
-def as_html(findings: dict[str, Any]) -> str:
-    """Draw the findings as one self-contained HTML page."""
-    model, data = findings["model"], findings["data"]
-    title = f"Robustness of {model['name']} on {data['name']}"
-    parts = [
-        f"<h1>{breakable(title)}</h1>",
-        f'<p class="soft">{escape(_attack_in_words(findings))}</p>',
-        _tiles(findings),
-        _verdict_section(findings),
-        _class_section(findings),
-        _curve_section(findings),
-        _histogram_section(findings),
-        _fragile_section(findings),
-        _features_section(findings),
-        _spread_section(findings),
-        _setting_section(findings),
-    ]
-    return page(title, parts)
+def as_html(page: Page) -> str:
+    """Return one self-contained page."""
+    template = Template(files("certiforest.report").joinpath("template.html").read_text(encoding="utf-8"))
+    body = [f"<h1>{_breakable(page.title)}</h1>", *map(_part, page.parts)]
+    return template.substitute(title=escape(page.title), body="\n".join(filter(None, body)))
 
 
-def _attack_in_words(findings: dict[str, Any]) -> str:
-    attacker = findings["attacker"]
-    unit = units_in_words(attacker, findings["data"]["scaled"])
-    more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
-    if findings["attacked"] is not None:
-        more += f" Only rows of {listed(findings['attacked'])} are attacked; the others are as they are."
-    remarks = "".join(f" {remark}" for remark in findings["data"].get("remarks", ()))
-    return (
-        f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."
-        f"{remarks}"
+def _part(part: Part) -> str:
+    match part:
+        case Section(title, parts):
+            content = "".join(map(_part, parts))
+            return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
+        case Words(words, is_soft):
+            return f'<p class="soft">{escape(words)}</p>' if is_soft else f"<p>{escape(words)}</p>"
+        case Facts(entries):
+            rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in entries)
+            return f'<table class="facts">{rows}</table>' if rows else ""
+        case Tiles(entries):
+            small = '<span class="soft small">{}</span>'.format
+            cells = "".join(
+                f'<div class="tile">{small(escape(name))}<b>{escape(value)}</b>{small(escape(note))}</div>'
+                for name, value, note in entries
+            )
+            return f'<div class="tiles">{cells}</div>'
+        case Cards(cards):
+            content = "".join(
+                f'<div class="card small"><h3>{escape(card.title)}</h3><p class="small soft">{escape(card.note)}</p>'
+                f"{_part(card.part)}</div>"
+                for card in cards
+            )
+            return f'<div class="cards">{content}</div>'
+        case Table():
+            return _table(part) if part.rows else ""
+        case Plot():
+            return _figure(_legend(part) + as_svg(part), part.caption)
+        case Bars():
+            return _bars(part)
+        case Thresholds():
+            return _thresholds(part)
+        case Pictures():
+            return _pictures(part)
+
+
+def _figure(content: str, caption: str) -> str:
+    return f"<figure>{content}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _breakable(name: str) -> str:
+    """Return a text, often the name of a file or a feature, that may be broken after its underscores, too."""
+    return escape(name).replace("_", "_<wbr>").replace(" -&gt; ", " &rarr; ")
+
+
+def _table(table: Table) -> str:
+    def line(tag: str, cells: list[str]) -> str:
+        kinds = ["" if i < table.n_left else ' class="number"' for i in range(len(cells))]
+        marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(marked)}</tr>"
+
+    lines, bar = [[_breakable(cell) for cell in row] for row in table.rows], ""
+    for cells, (size, colour) in zip(lines, table.shares, strict=False):
+        style = f"background:var(--{colour})"
+        bar += f'<span style="flex:{size};{style}" title="{cells[0]}: {size}"></span>' if size else ""
+        cells[0] = f'<span class="swatch" style="{style}"></span>{cells[0]}'
+    bar = f'<div class="shares">{bar}</div>' if table.shares else ""
+    head = line("th", list(map(_breakable, table.head))) if table.head else ""
+    return f'{bar}<div class="scroll"><table>{head}{"".join(line("td", cells) for cells in lines)}</table></div>'
+
+
+def _bars(bars: Bars) -> str:
+    top = max((abs(length) for _, length, _ in bars.entries), default=0.0) or 1.0
+    rows = "".join(
+        f"<span>{_breakable(name)}</span><span><i style='width:{75 * abs(length) / top:.1f}%'></i>{escape(text)}</span>"
+        for name, length, text in bars.entries
     )
+    picture = ""
+    if bars.heat is not None:
+        image = towards((np.array(bars.heat) / np.max(bars.heat)) ** 0.5, [8, 48, 107])
+        picture = f'<img class="picture" alt="How often each pixel is changed" src="{image}">'
+    return _figure(f'{picture}<div class="bars">{rows}</div>', bars.caption)
 
 
-def _tiles(findings: dict[str, Any]) -> str:
-    rows = ("Rows", f"{findings['data']['n_rows']:,}", "")
-    if findings["verdicts"] is None or not findings["data"]["n_rows"]:
-        words = {"stable": "Cannot be changed", "unstable": "Can be changed", "unknown": "Not decided"}
-        return tiles([rows] + [(words[name], f"{count:,}", "") for name, count in findings["stability"].items()])
-    low, high = findings["robust_accuracy_bounds"]
-    fragile = findings["verdicts"]["FRAGILE"] / findings["data"]["n_rows"]
-    return tiles(
-        [
-            rows,
-            ("Accuracy", f"{findings['accuracy']:.1%}", "without an attacker"),
-            ("Robust accuracy", interval((low, high), ".1%"), "proved against this attacker"),
-            ("Lost to the attacker", f"{fragile:.1%}", "of rows are right but can be changed"),
-        ]
-    )
-
-
-def _verdict_section(findings: dict[str, Any]) -> str:
-    verdicts = findings["verdicts"]
-    if verdicts is None:
-        return ""
-    total = max(1, sum(verdicts.values()))
-    rows = [
-        (
-            f'<span class="swatch" style="background:var(--{name})"></span>{Verdict[name].words}',
-            f'<span class="soft">{name}</span>',
-            f"{count:,}",
-            f"{count / total:.2%}",
-        )
-        for name, count in verdicts.items()
-    ]
-    return section(
-        "Verdicts",
-        shares([(Verdict[name].words, count, f"var(--{name})") for name, count in verdicts.items()])
-        + table(("Prediction", "Name", "Rows", "Share"), rows, n_left=2),
-    )
-
-
-def _class_section(findings: dict[str, Any]) -> str:
-    rows = [
-        (
-            escape(entry["class"]),
-            f"{entry['n_rows']:,}",
-            f"{entry['accuracy']:.1%}",
-            interval(entry["robust_accuracy_bounds"], ".1%"),
-        )
-        for entry in findings["by_class"] or ()
-    ]
-    return section("Class by class", table(("Class", "Rows", "Accuracy", "Robust accuracy"), rows)) if rows else ""
-
-
-def _curve_section(findings: dict[str, Any]) -> str:
-    curve = findings["certified_curve"]
-    if curve is None:
-        return ""
-    what = "robust accuracy" if findings["verdicts"] is not None else "share of stable rows"
-    chart = curve_chart([(curve, "var(--ROBUST)")], what, [budget_of(findings["attacker"])], findings["accuracy"])
-    is_open = any(high > low for low, high in zip(curve["low"], curve["high"], strict=True))
-    note = " The grey band is what radii known only as lower bounds leave open." if is_open else ""
-    caption = f"At each eps, the {what} that is proved, read off the radii of all rows.{note}"
-    return section("Certified curve", figure(chart, caption))
-
-
-def _histogram_section(findings: dict[str, Any]) -> str:
-    histogram = findings["radius_histogram"]
-    if histogram is None:
-        return ""
-    eps = budget_of(findings["attacker"])
-    edges, exact, at_least = (np.array(histogram[key]) for key in ("edges", "exact", "at_least"))
-    top = max(1, int((exact[:-1] + at_least[:-1]).max(initial=0)))
-    chart = Chart(220, (0.0, float(edges[-1])), (0.0, float(top)))
-    marks = [chart.axes(x_label="radius", y_label="rows", y_percent=False)]
-    for i in range(len(edges) - 1):
-        marks.append(chart.bar(edges[i], edges[i + 1], 0, exact[i], "var(--accent)", f"{exact[i]} rows"))
-        known = exact[i] + at_least[i]
-        marks.append(chart.bar(edges[i], edges[i + 1], exact[i], known, "var(--UNKNOWN)", f"at least: {at_least[i]}"))
-    marks.append(chart.cut(eps, f"eps {eps:g}"))
-    beyond = int(exact[-1] + at_least[-1])
-    colours = [("var(--accent)", "exact radius"), ("var(--UNKNOWN)", "at least so large")]
-    note = f" {beyond:,} rows lie beyond the right edge." if beyond else ""
-    who = " of a row predicted right" if findings["verdicts"] is not None else " of a row"
-    return section(
-        "Radii",
-        figure(
-            legend(colours[: 1 + bool(at_least.any())]) + svg(220, "".join(marks), "Histogram of radii"),
-            f"The radius{who} is the smallest eps that changes its prediction.{note}",
-        ),
-    )
-
-
-def _fragile_section(findings: dict[str, Any]) -> str:
-    rows = findings["fragile_rows"]
-    if rows is None:
-        return ""
-    right = "" if findings["verdicts"] is None else " predicted right"
-    if not rows:
-        return section("Most fragile rows", f"<p>No row{right} can be changed by this attacker.</p>")
-    cards = "".join(_fragile_card(row) for row in rows)
-    return section(
-        "Most fragile rows",
-        f"<p>Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"
-        " attacker's reach that does so (its witness), without changes that it does not need."
-        f' {REALITY}{_fractions(findings)}</p><div class="cards">{cards}</div>',
-    )
-
-
-def _fractions(findings: dict[str, Any]) -> str:
-    attacked = findings["attacked_features"]
-    if not attacked["n_with_fractions"]:
-        return ""
-    return (
-        f" Here {attacked['n_with_fractions']:,} of {attacked['n_witnesses']:,} witnesses hold a fraction in a column"
-        " that holds whole numbers only."
-    )
-
-
-def _fragile_card(row: dict[str, Any]) -> str:
-    changed = counted(row["n_changed"], "feature")
-    radius = ""
-    if row["radius"] is not None:
-        at = "" if row["radius_is_exact"] else "at most the attacker's eps, at least "
-        radius = f"radius {at}{row['radius']:.6g}; "
-    head = (
-        f"<h3>Row {row['row']}: {escape(prediction_change(row))}</h3>"
-        f'<p class="small soft">{radius}{changed} changed</p>'
-    )
-    if "original" in row:
-        return f'<div class="card">{head}{pictures(row["original"], row["witness"])}</div>'
-    lines = [(escape(change["feature"]), moved(change, " &rarr; ")) for change in row["changes"][:6]]
-    more = f'<p class="small soft">and {row["n_changed"] - 6} more</p>' if row["n_changed"] > 6 else ""
-    return f'<div class="card small">{head}{table((), lines)}{more}</div>'
-
-
-def pictures(original: list[list[float]], changed: list[list[float]]) -> str:
-    """Draw a row that is a picture, the changed one, and their difference."""
-    before, after = np.array(original), np.array(changed)
+def _pictures(row: Pictures) -> str:
+    """Draw the row, the changed one and their difference, in which less is blue, more is red, nothing is white."""
+    before, after = np.array(row.original), np.array(row.changed)
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
     span = high - low if high > low else 1.0
-    grey = [png.grey((image - low) / span) for image in (before, after)]
     change = after - before
-    largest = np.abs(change).max() or 1.0
-    images = [*grey, png.signed(change / largest)]
-    captions = ("original", "changed", "difference")
+    strength = (np.abs(change) / (np.abs(change).max() or 1.0)) ** 0.5  # small changes should be seen, too
+    images = {
+        "original": towards((before - low) / span, [0, 0, 0]),
+        "changed": towards((after - low) / span, [0, 0, 0]),
+        "difference": towards(strength, np.where((change > 0)[:, :, None], [213, 40, 0], [0, 90, 200])),
+    }
     cells = "".join(
         f'<div><img alt="{caption}" src="{image}"><span class="small soft">{caption}</span></div>'
-        for image, caption in zip(images, captions, strict=True)
+        for caption, image in images.items()
     )
     return f'<div class="pictures">{cells}</div>'
 
 
-def _features_section(findings: dict[str, Any]) -> str:
-    attacked = findings["attacked_features"]
-    if attacked is None or not attacked["features"]:
-        return ""
-    total = attacked["n_witnesses"]
-    note = (
-        f"In how many of the {total:,} witnesses a feature is changed; {attacked['n_features_used']} features"
-        f" are used in all. A witness is one attack that works, others may exist. {REALITY}"
-    )
-    picture = ""
-    if "picture" in attacked:
-        counts = np.array(attacked["picture"], dtype=float)
-        heat = png.heat(counts / counts.max())
-        picture = f'<img class="picture" alt="How often each pixel is changed" src="{heat}">'
-    entries = [(entry["feature"], entry["n_witnesses"], f"{entry['n_witnesses']:,}") for entry in attacked["features"]]
-    return section("What attacks change", figure(picture + bars(entries), note))
-
-
-def _spread_section(findings: dict[str, Any]) -> str:
-    spread_map = findings["spread_map"]
-    if spread_map is None or not spread_map["features"]:
-        return ""
-    features, closest = spread_map["features"], spread_map["closest_pair"]
-    thresholds = np.concatenate([entry["thresholds"] for entry in features])
-    low, high = float(thresholds.min()), float(thresholds.max())
-    shared_axis = findings["data"]["scaled"] or high / 2 - low / 2 < 2
+def _thresholds(figure: Thresholds) -> str:
+    """Draw a line of marks for each feature."""
+    everything = np.concatenate([entry["thresholds"] for entry in figure.features])
     rows = []
-    for entry in features:
-        values = np.array(entry["thresholds"])
-        place = placer(*((low, high) if shared_axis else (float(values.min()), float(values.max()))), 1, 99)
-        marks = [stroke((0, 10), (100, 10), 'class="axis"')]
+    for entry in figure.features:
+        values = everything if figure.on_one_axis else np.array(entry["thresholds"])
+        place = _placer(float(values.min()), float(values.max()), 1, 99)
+        marks = [_line((0, 10), (100, 10), 'class="axis"')]
         for value, tree in zip(entry["thresholds"], entry["trees"], strict=True):
-            colour = f'stroke="{tree_colour(tree)}" stroke-width="2"'
-            marks.append(stroke((place(value), 3), (place(value), 17), colour, f"{value:.6g}, tree {tree}"))
-        if closest is not None and entry["feature"] == closest["feature"]:
-            a, b = (place(value) for value in closest["thresholds"])
-            marks.append(
-                f'<rect x="{a - 0.7:.2f}" y="0.5" width="{b - a + 1.4:.2f}" height="19" fill="none"'
-                ' stroke="var(--BROKEN)" stroke-width="2"/>'
-            )
+            # A colour far from those of neighbouring trees: steps of the golden angle around the circle.
+            colour = f"hsl({tree * 137.508 % 360:.0f} 65% {45 + 12 * (tree % 3)}%)"
+            style, title = f'stroke="{colour}" stroke-width="2"', f"{value:.6g}, tree {tree}"
+            marks.append(_line((place(value), 3), (place(value), 17), style, title))
+        if figure.closest is not None and entry["feature"] == figure.closest["feature"]:
+            a, b = (place(value) for value in figure.closest["thresholds"])
+            style = 'fill="none" stroke="var(--BROKEN)" stroke-width="2"'
+            marks.append(f'<rect x="{a - 0.7:.2f}" y="0.5" width="{b - a + 1.4:.2f}" height="19" {style}/>')
         rows.append(
             f'<span>{escape(cut(entry["feature"], 40))}</span><svg viewBox="0 0 100 20" preserveAspectRatio="none"'
             f' role="img" aria-label="Thresholds">{"".join(marks)}</svg>'
         )
-    if shared_axis:
-        rows.append(f'<span></span><span class="ends soft small"><i>{low:.3g}</i><i>{high:.3g}</i></span>')
-    words = [f"Thresholds along the {len(features)} of {spread_map['n_features_used']} features that have most;"]
-    words.append("a colour per tree" + ("." if shared_axis else ", each feature on a scale of its own."))
-    if closest is not None:
-        first, second = closest["trees"]
-        words.append(
-            f"Framed: the closest pair of two trees ({first} and {second}), {closest['distance']:.6g} apart"
-            f" on {closest['feature']}."
-        )
-        if "norm" in findings["attacker"]:
-            words.append(f"More than 2 eps = {2 * findings['attacker']['eps']:.6g} makes every verdict exact, fast.")
-    else:
-        words.append("No two trees share a feature that the attacker can change.")
-    return section("Spread", figure(f'<div class="bars">{"".join(rows)}</div>', escape(" ".join(words))))
+    if figure.on_one_axis:
+        ends = f"<i>{everything.min():.3g}</i><i>{everything.max():.3g}</i>"
+        rows.append(f'<span></span><span class="ends soft small">{ends}</span>')
+    return _figure(f'<div class="bars">{"".join(rows)}</div>', figure.caption)
 
 
-def _setting_section(findings: dict[str, Any]) -> str:
-    model, data, attacker = findings["model"], findings["data"], findings["attacker"]
-    roads = ", ".join(f"{count:,} {road}" for road, count in findings["roads"].items())
-    lines = [
-        ("Model", model["name"]),
-        ("Trees, nodes, features", f"{model['n_trees']}, {model['n_nodes']}, {model['n_features']}"),
-        ("Classes", ", ".join(model["classes"][:20])),
-        ("Spread", "no two trees share a feature" if model["spread"] is None else f"{model['spread']!r}"),
-        ("Large spread for this attacker", "yes" if model["has_large_spread"] else "no"),
-        ("Rows", f"{data['n_rows']:,} from {data['name']}"),
-        ("How they were decided", roads),
-        ("Units", "scaled by the model's own scaling" if data["scaled"] else "as in the data"),
-    ]
-    if "norm" in attacker:
-        lines.append(("Norm, eps", f"L{attacker['norm']}, {attacker['eps']!r}"))
-    return section("Setting", facts(lines + attacker_facts(attacker))) + section(
-        "Where this comes from", facts(origin_facts(findings))
+def _legend(plot: Plot) -> str:
+    items = "".join(
+        f'<li class="small"><span class="swatch" style="background:var(--{colour})"></span>{escape(text)}</li>'
+        for colour, text in plot.labels
     )
+    return f'<ul class="legend">{items}</ul>' if items else ""
+
+
+def as_svg(plot: Plot) -> str:
+    """Return the picture alone. Colours are names of CSS variables, so that it suits both colour schemes and paper."""
+    height = 260 if plot.curves else 220
+    left, right, top, bottom = 62, WIDTH - 24, 34, height - 42
+    x, y = _placer(0.0, plot.x_end, left, right), _placer(*plot.y_range, bottom, top)
+    marks = [
+        _text((left + right) / 2, bottom + 36, plot.x_label, "middle"),
+        _text(4, 11, plot.y_label, "start"),
+    ]
+    for value in _ticks(*plot.y_range):
+        marks.append(_line((left, y(value)), (right, y(value)), 'class="axis"'))
+        marks.append(_text(left - 6, y(value) + 4, f"{value:.0%}" if plot.curves else f"{value:g}", "end"))
+    for value in _ticks(0.0, plot.x_end):
+        marks.append(_line((x(value), bottom), (x(value), bottom + 4), 'class="axis"'))
+        marks.append(_text(x(value), bottom + 18, f"{value:g}", "middle"))
+
+    def points(values: Iterable[float], at: Iterable[float]) -> list[str]:
+        return [f"{x(a):.1f},{y(b):.1f}" for a, b in zip(at, values, strict=True)]
+
+    for curve in plot.curves:
+        low, high = (points(curve.points[end], curve.points["eps"]) for end in ("low", "high"))
+        if curve.is_open:
+            marks.append(f'<polygon points="{" ".join(low + high[::-1])}" fill="var(--UNKNOWN)" opacity="0.3"/>')
+        style = f'fill="none" stroke="var(--{curve.colour})" stroke-width="2.5"'
+        marks.append(f'<polyline points="{" ".join(low)}" {style}/>')
+    for columns in plot.columns:
+        bars = zip(columns.edges[:-1], columns.edges[1:], columns.low, columns.high, columns.titles, strict=True)
+        marks += [
+            f'<rect x="{x(a):.1f}" y="{y(high):.1f}" width="{max(0.5, x(b) - x(a) - 1):.1f}"'
+            f' height="{y(low) - y(high):.1f}" fill="var(--{columns.colour})"><title>{title}</title></rect>'
+            for a, b, low, high, title in bars
+            if high > low
+        ]
+    if plot.level is not None:
+        at = y(plot.level)
+        marks.append(_line((left, at), (right, at), 'stroke="var(--soft)" stroke-dasharray="2 4"'))
+        beside = at + 15 if at < top + 20 else at - 5  # never on the topmost grid line
+        marks.append(_text(right, beside, "accuracy without attacker", "end"))
+    for eps in sorted(set(plot.budgets)):
+        marks.append(_line((x(eps), top), (x(eps), bottom), 'stroke="var(--BROKEN)" stroke-dasharray="5 4"'))
+        marks.append(f'<text class="ink" x="{x(eps) + 5:.1f}" y="{top - 6}">eps {eps:g}</text>')
+    label = escape(f"{plot.y_label} against {plot.x_label}")
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(marks)}</svg>'
+
+
+def _line(start: tuple[float, float], end: tuple[float, float], style: str, title: str = "") -> str:
+    inside = f"<title>{title}</title>" if title else ""
+    (x1, y1), (x2, y2) = start, end
+    return f'<line x1="{x1:.2f}" y1="{y1:.1f}" x2="{x2:.2f}" y2="{y2:.1f}" {style}>{inside}</line>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _placer(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """Return what takes the numbers from ``low`` to ``high`` evenly to places from ``start`` to ``end``."""
+    unit = 0.25 if max(abs(low), abs(high)) > 1e300 else 1.0  # differences of the largest floats overflow
+    span = high * unit - low * unit if high > low else 1.0
+    return lambda value: start + (end - start) * ((value * unit - low * unit) / span)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two bounds, about five."""
+    if not (high - low) / 4 > sys.float_info.min:  # too close for numbers in between
+        return [low]
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next((step * factor for factor in (1, 2, 5) if (high - low) / (step * factor) <= 5), step * 10)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]

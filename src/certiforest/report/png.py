@@ -7,26 +7,12 @@ import struct
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
-def grey(image: NDArray[np.float64]) -> str:
-    """Return a picture of values in [0, 1], 1 the darkest, as a data address."""
-    level = np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)
-    return _png(np.repeat(level[:, :, None], 3, axis=2))
-
-
-def signed(image: NDArray[np.float64]) -> str:
-    """Return a picture of values in [-1, 1]: less is blue, more is red, nothing is white."""
-    strength = np.abs(np.clip(image, -1, 1)) ** 0.5  # small changes should be seen, too
-    toward = np.where((image > 0)[:, :, None], np.array([213, 40, 0.0]), np.array([0, 90, 200.0]))
-    return _png(np.round(255 + strength[:, :, None] * (toward - 255)).astype(np.uint8))
-
-
-def heat(image: NDArray[np.float64]) -> str:
-    """Return a picture of values in [0, 1] from white to deep blue."""
-    strength = np.clip(image, 0, 1)[:, :, None] ** 0.5
-    return _png(np.round(255 + strength * (np.array([8, 48, 107.0]) - 255)).astype(np.uint8))
+def towards(share: NDArray[np.float64], colour: ArrayLike) -> str:
+    """Return a picture whose pixels go from white to a colour as shares go from 0 to 1, as a data address."""
+    return _png(np.round(255 + share[:, :, None] * (np.asarray(colour) - 255)).astype(np.uint8))
 
 
 def _png(pixels: NDArray[np.uint8]) -> str:

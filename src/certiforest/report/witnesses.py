@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
+from certiforest.verification.certified_rows import CertifiedRows
 from certiforest.words import finite_or_none
-
-if TYPE_CHECKING:
-    from certiforest.verification.certificates import Certificates
 
 
 def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -100,7 +98,7 @@ def list_changes(
     return changes
 
 
-def witnesses_in_data(found: Certificates, scaling: Scaling | None) -> NDArray[np.float64]:
+def witnesses_in_data(found: CertifiedRows, scaling: Scaling | None) -> NDArray[np.float64]:
     """Return witnesses in the units of the data: rows that, once scaled, are predicted otherwise.
 
     They scale to the witnesses themselves, or to the next row that floats of the data's units have; that they are

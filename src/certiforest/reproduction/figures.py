@@ -15,7 +15,7 @@ from certiforest.certification import certify
 from certiforest.reproduction.lab import Lab, Tabulate, Work
 from certiforest.reproduction.models import LARGE_SPREAD, MODELS, model_name, train_as_in_figures
 from certiforest.reproduction.paper import Setting, read_paper
-from certiforest.verification.certificates import UNKNOWN
+from certiforest.verdicts import UNKNOWN
 
 TIME_LIMITS = (0.001, 0.01, 0.1, 1.0, 60.0, 120.0, 180.0, 600.0)
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Certificates
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
+from certiforest.verification.certified_rows import CertifiedRows
 
 FORMAT, FORMAT_VERSION = "certiforest certificate", 1
 
@@ -26,13 +27,13 @@ class CertificateError(ValueError):
     """A certificate file is not what it should be, or certificates hold too little to be written."""
 
 
-def save(certificates: Certificates, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+def save(certificates: CertifiedRows, path: str | os.PathLike[str], *, replace: bool = True) -> None:
     """Write certificates to a file, which appears whole or not at all."""
     save_lines(certificates, lines_of(certificates), path, replace=replace)
 
 
 def save_lines(
-    certificates: Certificates, lines: Iterable[str], path: str | os.PathLike[str], *, replace: bool = True
+    certificates: CertifiedRows, lines: Iterable[str], path: str | os.PathLike[str], *, replace: bool = True
 ) -> None:
     """Write what `lines_of` made of more rows than memory holds; all but the rows is as in some certificates."""
     n_lines = 0
@@ -48,7 +49,7 @@ def save_lines(
     write_atomically(path, content(), replace=replace)
 
 
-def lines_of(certificates: Certificates) -> Iterator[str]:
+def lines_of(certificates: CertifiedRows) -> Iterator[str]:
     """Yield the line of each row."""
     return map(_text, _rows(certificates))
 
@@ -57,7 +58,7 @@ def _text(line: dict[str, Any]) -> str:
     return json.dumps(line, separators=(",", ":")) + "\n"
 
 
-def _header(c: Certificates) -> dict[str, Any]:
+def _header(c: CertifiedRows) -> dict[str, Any]:
     if c.attacker is None or c.classes is None or c.rows is None:
         raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
     return {
@@ -73,7 +74,7 @@ def _header(c: Certificates) -> dict[str, Any]:
     }
 
 
-def _rows(c: Certificates) -> Iterator[dict[str, Any]]:
+def _rows(c: CertifiedRows) -> Iterator[dict[str, Any]]:
     if c.rows is None or c.proof is None:
         raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
     for i, stable in enumerate(c.stable.tolist()):
@@ -100,7 +101,7 @@ def _rows(c: Certificates) -> Iterator[dict[str, Any]]:
         yield line
 
 
-def load(path: str | os.PathLike[str]) -> Certificates:
+def load(path: str | os.PathLike[str]) -> CertifiedRows:
     """Read certificates; what they say is taken as it stands."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -120,7 +121,7 @@ def load(path: str | os.PathLike[str]) -> Certificates:
         ) from None
 
 
-def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certificates:
+def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> CertifiedRows:
     classes, given = np.array(header["classes"]), header["about"]["attacker"]
     attacker = read_attacker(given)
     rows = np.array([line["row"] for line in lines], np.float64)
@@ -135,7 +136,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         raise CertificateError("Expected 1, 0 or -1 as stable in every row, got something else.")
     nothing = np.full(rows.shape[1] if len(lines) else 0, np.nan)
     witness = np.array([line.get("witness", nothing) for line in lines], np.float64)
-    return Certificates(
+    return CertifiedRows(
         prediction=prediction.astype(classes.dtype),
         stable=np.array([line["stable"] for line in lines], np.int8),
         method=np.array([line["method"] for line in lines], "<U8"),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification import search
 from certiforest.verification import search_kernels as statuses
 from certiforest.verification.cells_kernels import BUDGET
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
 from certiforest.verification.prepared import Prepared

@@ -16,8 +16,8 @@ from certiforest.attack.columns import AttackerError
 from certiforest.attack.moves import UP
 from certiforest.attack.prices import ceil_root
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble.tree_kernels import find_leaf
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.cells import Local
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.prepared import Prepared
 from certiforest.verification.search import Glance, Search, cuts_of

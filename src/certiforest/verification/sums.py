@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification import sums_kernels as kernels
-from certiforest.verification.certificates import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.knapsack import can_buy
 from certiforest.verification.knapsack_kernels import Fronts, Goal

@@ -6,16 +6,13 @@ Every count and share of rows, in Python, reports and tables, is read off a tall
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Verdict
 from certiforest.words import finite_or_none
-
-if TYPE_CHECKING:
-    from certiforest.verification.certificates import Certificates
 
 WRONG, RIGHT = 0, 1
 
@@ -35,19 +32,6 @@ class Tally:
 
     def __init__(self, table: Any, classes: NDArray, has_labels: bool) -> None:
         self.table, self.classes, self.has_labels = table, classes, has_labels
-
-    @classmethod
-    def of(cls, found: Certificates) -> Tally:
-        """Count rows."""
-        has_labels = found.label is not None
-        label = found.prediction if found.label is None else found.label
-        classes = np.unique(label) if found.classes is None else found.classes
-        order = np.argsort(classes)
-        place = order[np.searchsorted(classes, label, sorter=order)]
-        right = found.correct if has_labels else np.zeros(len(found), bool)
-        shape = len(classes), 3, 2
-        cell = np.ravel_multi_index((place, found.stable % 3, right.astype(np.int64)), shape)
-        return cls(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape), classes, has_labels)
 
     def __add__(self, other: Tally) -> Tally:
         """Count the rows of both."""
