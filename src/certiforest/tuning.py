@@ -24,7 +24,6 @@ from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
 from certiforest.attack.attacker import Attacker
-from certiforest.certificates import Certificates
 from certiforest.certification import certify
 from certiforest.files import write_atomically
 from certiforest.training.forest import ShortfallError
