@@ -466,50 +466,6 @@ def test_datasets(run, refuse):
     assert "mnist26" in refuse("datasets", "mnits")
 
 
-class TestReproduce:
-    def test_refusals(self, refuse, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.delenv("CERTIFOREST_DATA", raising=False)
-        assert "table3" in refuse("reproduce", "table9")
-        assert "mnist26" in refuse("reproduce", "table3", "--dataset", "digits")
-        assert "--data-dir" in refuse("reproduce", "table3", "--quick")
-        assert list(tmp_path.iterdir()) == []
-
-    @needs_shared
-    def test_a_restarted_run_does_not_redo_finished_cells(self, run, tmp_path, monkeypatch):
-        from certiforest.reproduction import models as reproduction
-
-        trained = []
-
-        def train(kind, original):
-            def counted(X, y, setting):
-                trained.append(kind)
-                if trained == ["traditional", "pruned"]:
-                    raise KeyboardInterrupt
-                return original(X[:300], y[:300], setting)
-
-            return counted
-
-        models = {kind: train(kind, original) for kind, original in reproduction.MODELS.items()}
-        monkeypatch.setattr(reproduction, "MODELS", models)
-        arguments = (
-            *["reproduce", "table3", "--quick", "--data-dir"],
-            shared() / "data",
-            "--out-dir",
-            tmp_path / "results",
-        )
-        code, _, err = run(*arguments)
-        assert code == 130
-        assert "Interrupted" in err
-        code, out, _ = run(*arguments, "--json")
-        assert code == 0
-        assert trained == ["traditional", "pruned", "pruned", "grown", "boosted"]
-        outcome = json.loads(out)
-        assert outcome["rows"][0][:3] == ["0.015", "25 x 4", "0.97"]
-        assert "| 0.015 | 25 x 4 | 0.97 |" in run(*arguments, "--markdown")[1]
-        assert len(trained) == 5
-
-
 def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt

@@ -22,8 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LIBRARIES = {
     "numpy": [""],
     "numba": ["compiled.py", "kernel_cache.py"],
-    "sklearn": ["data/", "formats/", "reproduction/", "training/", "tuning.py"],
-    "joblib": ["training/", "tuning.py"],
+    "sklearn": ["data/", "formats/", "training/", "tuning.py"],
+    "joblib": ["training/"],
     "xgboost": ["formats/"],
     "lightgbm": ["formats/"],
     "catboost": ["formats/"],

@@ -6,9 +6,8 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The house, from the front door down (imports go down only)::
 
     cli/               what people type, and what they see of it
-    reproduction/      the paper's tables and figures, with its numbers beside ours
     explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
-    tuning.py          scorers that certify; a search that can be resumed
+    tuning.py          scorers that certify, for scikit-learn's searches
     data/              rows and labels: files of every kind, datasets by name, splits
     audit.py           checks certificates alone: imports nothing of the rest
     certification.py   certify(model, X, y, attacker): the one front door
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
     from certiforest.training.robust_boosting import RobustBoostingClassifier
-    from certiforest.tuning import JournalError
     from certiforest.verdicts import Verdict
     from certiforest.verification.certificate_file import CertificateError
 
@@ -70,7 +68,6 @@ __all__ = [
     "DatasetError",
     "Explanation",
     "FileError",
-    "JournalError",
     "LargeSpreadAdditiveClassifier",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
@@ -124,7 +121,6 @@ _HOME = {
     "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
     "certiforest.training.robust_boosting": ("RobustBoostingClassifier",),
-    "certiforest.tuning": ("JournalError",),
     "certiforest.verification.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),
 }

@@ -99,7 +99,6 @@ WORDS = {
     ],
     "--dataset": ["mnist26", "digits", "", "rewema"],
     "--data-dir": ["folder", "none", "good.csv"],
-    "--out-dir": ["results", "good.csv"],
 }
 N_GOOD = {"--eps": 3, "--norm": 7, "--part": 3, "--jobs": 3, "--trees": 2, "--depth": 2, "--seed": 2, "--method": 2}
 N_GOOD |= {
@@ -145,7 +144,6 @@ TAKES = {  # options with a value, options without, options for files
     "spread": ("--eps --norm --frozen", "--json", ""),
     "convert": ("", "--json --force", "--out"),
     "datasets": ("", "--json", ""),
-    "reproduce": ("--dataset --data-dir --out-dir", "--json --quick --markdown", ""),
 }
 TAKES = {command: [words.split() for words in options] for command, options in TAKES.items()}
 
@@ -207,9 +205,7 @@ def invent(random):
     def mostly(values, n_good):
         return pick(values[:n_good]) if random.random() < 0.85 else pick(values)
 
-    command = pick(
-        ["certify"] * 4 + ["train"] * 3 + ["report"] * 2 + ["spread", "convert", "datasets", "reproduce", "x", ""]
-    )
+    command = pick(["certify"] * 4 + ["train"] * 3 + ["report"] * 2 + ["spread", "convert", "datasets", "x", ""])
     if command not in TAKES:
         return [word for word in (command, pick(["--help", "--version", "-h", "--x", ""])) if word]
     valued, switches, outputs = TAKES[command]
@@ -226,8 +222,6 @@ def invent(random):
         words += ["--out", "out.json"]
     if command == "datasets":
         words += pick([[], ["digits"], ["mnits"], ["[/b]"]])
-    if command == "reproduce":
-        words.append(pick(["table9", "", "table3", "figure4"]))
     for _ in range(random.poisson(1)):
         if valued:
             option = pick(valued)

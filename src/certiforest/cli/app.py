@@ -24,7 +24,6 @@ from certiforest.cli.demo import demo
 from certiforest.cli.explain import explain
 from certiforest.cli.options import InputError, command
 from certiforest.cli.report import report
-from certiforest.cli.reproduce import reproduce
 from certiforest.cli.spread import spread
 from certiforest.cli.train import train
 from certiforest.files import FileError
@@ -41,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _function in (demo, train, certify, report, explain, compare, audit, spread, convert, datasets, reproduce):
+for _function in (demo, train, certify, report, explain, compare, audit, spread, convert, datasets):
     app.command()(command(_function))
 
 
@@ -145,8 +144,7 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.ensemble import ModelError
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
-    from certiforest.reproduction.lab import ReproductionError
     from certiforest.verification.certificate_file import CertificateError
 
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
-    return (*model, TableError, SplitError, SourceError, PartsError, DatasetError, ReproductionError)
+    return (*model, TableError, SplitError, SourceError, PartsError, DatasetError)

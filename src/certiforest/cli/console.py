@@ -173,10 +173,6 @@ class Steps:
         self._last, self._done = now, task.completed
         complain(f"{self._title}: {done:,}{f' of {int(total):,}' if total else ''}{left}")
 
-    def show(self, n_done: int, total: int, step: str) -> None:
-        """Say which step of how many is being done."""
-        self._bar.update(self._task, completed=n_done, total=total, description=printable(f"{self._title}: {step}"))
-
 
 def _duration(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
-class ReproductionError(ValueError):
-    """An experiment is unknown, or not one that the paper has for a dataset."""
+class StudyError(ValueError):
+    """The paper has no such experiment, or results found are none of ours."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ def paper_settings(dataset: str) -> list[Setting]:
 
     Raises
     ------
-    ReproductionError
+    StudyError
         If the paper has no results for the dataset.
     """
     settings = [Setting(**entry) for entry in read_paper()["settings"] if entry["dataset"] == dataset]
     if not settings:
         known = sorted({entry["dataset"] for entry in read_paper()["settings"]})
-        raise ReproductionError(f"Expected a dataset of the paper, {', '.join(known)}, got {dataset!r}.")
+        raise StudyError(f"Expected a dataset of the paper, {', '.join(known)}, got {dataset!r}.")
     return settings
 
 
 @cache
 def read_paper() -> dict[str, Any]:
     """Return what the paper prints: settings, tables, and the numbers its text names for its figures."""
-    return json.loads(files("certiforest.reproduction").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    return json.loads(Path(__file__).with_name("paper_tables.json").read_text(encoding="utf-8"))

@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from lab import Lab, Tabulate, Work
+from models import LARGE_SPREAD, MODELS, model_name, train_as_in_figures
+from settings import Setting, read_paper
 
-from certiforest.attack.attacker import Attacker
-from certiforest.certification import certify
-from certiforest.reproduction.lab import Lab, Tabulate, Work
-from certiforest.reproduction.models import LARGE_SPREAD, MODELS, model_name, train_as_in_figures
-from certiforest.reproduction.paper import Setting, read_paper
+from certiforest import Attacker, certify
 from certiforest.verdicts import UNKNOWN
 
 TIME_LIMITS = (0.001, 0.01, 0.1, 1.0, 60.0, 120.0, 180.0, 600.0)

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
+from settings import Setting
+from sklearn.ensemble import RandomForestClassifier
 
-from certiforest.ensemble import TreeEnsemble
-from certiforest.formats import as_ensemble
-from certiforest.reproduction.paper import Setting
+from certiforest import LargeSpreadBoostingClassifier, LargeSpreadForestClassifier, TreeEnsemble, as_ensemble
 
 SEED = 0
 MOST_PARTITIONS = 12
 
 
 def _train_traditional(X: NDArray, y: NDArray, setting: Setting) -> tuple[TreeEnsemble, dict[str, Any]]:
-    from sklearn.ensemble import RandomForestClassifier
-
     forest = RandomForestClassifier(setting.trees, max_depth=setting.depth, random_state=SEED).fit(X, y)
     return as_ensemble(forest, voting="hard"), {}
 
@@ -48,14 +46,10 @@ def _train_grown(X: NDArray, y: NDArray, setting: Setting) -> tuple[TreeEnsemble
 
 
 def _train_boosted(X: NDArray, y: NDArray, setting: Setting) -> tuple[TreeEnsemble, dict[str, Any]]:
-    from certiforest.training.boosting import LargeSpreadBoostingClassifier
-
     return _fit(LargeSpreadBoostingClassifier, X, y, setting), {}
 
 
 def _fit_forest(X: NDArray, y: NDArray, setting: Setting, **params: Any) -> TreeEnsemble:
-    from certiforest.training.forest import LargeSpreadForestClassifier
-
     if "shift_range" in params:
         params["shift_range"] = tuple(params["shift_range"])
     return _fit(LargeSpreadForestClassifier, X, y, setting, **params)

@@ -9,46 +9,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from models import MODELS, model_name
 from numpy.typing import NDArray
+from settings import Setting, StudyError
 
-from certiforest.attack.attacker import Attacker
-from certiforest.certification import certify
+from certiforest import Attacker, TreeEnsemble, certify
 from certiforest.data.datasets import load_dataset
-from certiforest.ensemble import TreeEnsemble
 from certiforest.files import write_atomically
-from certiforest.reproduction import models
-from certiforest.reproduction.models import model_name
-from certiforest.reproduction.paper import ReproductionError, Setting
-
-__all__ = ["Experiment", "Lab", "Outcome", "ReproductionError", "Tabulate", "Work"]
 
 NORMS = ("inf", "2", "1")
 QUICK_TRAINING_ROWS, QUICK_TEST_ROWS = 1500, 300
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A table ready to be shown.
-
-    ``rows`` holds text; ``results`` everything that was measured, cell by cell.
-    """
-
-    experiment: str
-    dataset: str
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-    results: dict[str, Any]
-
-
 Work = Callable[[], dict[str, Any]]
-Tabulate = Callable[[dict[str, Any]], tuple[str, list[str], list[list[str]], list[str]]]
+Tabulate = Callable[[dict[str, Any]], tuple[str, list[str], list[list[str]], list[str]]]  # title, columns, rows, notes
 Experiment = Callable[["Lab"], tuple[dict[str, Work], Tabulate]]
 
 
@@ -85,7 +63,7 @@ class Lab:
             try:
                 return json.loads(path.read_text(encoding="utf-8"))
             except ValueError:
-                raise ReproductionError(f"Expected a result in {path}, got something else; remove it.") from None
+                raise StudyError(f"Expected a result in {path}, got something else; remove it.") from None
         result = work()
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n")
@@ -104,7 +82,7 @@ class Lab:
         """Train one model, keep it, and certify it on the test rows."""
         X_train, X_test, y_train, y_test = self.split
         start = time.process_time()
-        ensemble, params = models.MODELS[kind](X_train, y_train, setting)
+        ensemble, params = MODELS[kind](X_train, y_train, setting)
         seconds = time.process_time() - start
         path = self.model_path(kind, setting)
         path.parent.mkdir(parents=True, exist_ok=True)
