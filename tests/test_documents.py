@@ -1,9 +1,12 @@
 """Examples in docstrings, README and docs are run, and what they print is what stands there."""
 
+import ast
 import doctest
 import importlib
+import inspect
 import json
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,33 @@ def test_docstrings(name):
 def test_pages(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert doctest.testfile(str(page), module_relative=False, optionflags=FLAGS).failed == 0
+
+
+def calls_of(page):
+    """Yield what a page calls in its text: public names of the package, and their methods."""
+    for name, arguments in re.findall(r"`(\w+(?:\.\w+)?)\(([^`]*)\)`", page.read_text(encoding="utf-8")):
+        public, _, method = name.partition(".")
+        if public in certiforest.__all__:
+            called = getattr(certiforest, public)
+            yield name, getattr(called, method) if method else called, " ".join(arguments.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_calls_in_the_text_have_parameters_that_exist(page):
+    for name, called, arguments in calls_of(page):
+        signature = inspect.signature(called)
+        if "*," in arguments:  # a signature, shown in full
+            bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+            assert f"({arguments})" == str(inspect.Signature(bare)), name
+            continue
+        call = ast.parse(f"f({re.sub(r'=(?=[,)]|$)', '=...', arguments)})", mode="eval").body
+        given = [value for value in call.args if not (isinstance(value, ast.Constant) and value.value is ...)]
+        signature.bind_partial(*given, **{keyword.arg: keyword.value for keyword in call.keywords})
+
+
+def test_the_page_that_binds_shows_whole_signatures():
+    shown = {name for name, _, arguments in calls_of(ROOT / "docs" / "verdicts.md") if "*," in arguments}
+    assert shown == {"Attacker", "RuleAttacker", "certify"}
 
 
 def test_there_are_examples_to_run():
