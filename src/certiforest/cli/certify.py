@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -87,33 +88,40 @@ def certify(
     question = ask_stream(model, data, options, streaming)
     labels = question.ensemble.classes.tolist()
     wanted = [(None if text is None else find_label("--require", text, labels), at) for text, at in shares]
-    if wanted and question.first.y is None:
+    if wanted and question.stream.first.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
+    start = time.perf_counter()
     run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
+    seconds = time.perf_counter() - start
     spread = SpreadFacts.of(question.ensemble, question.attacker)
-    summary = summarise(run, spread)
-    if proof is not None and not run.walk.is_interrupted:
-        run.walk.save_proofs(proof, run.about, replace_file=output.force)
-    if report is not None and run.walk.n_done:
+    summary = summarise(run, spread, seconds)
+    if proof is not None and not run.is_interrupted:
+        run.save_proofs(proof, replace_file=output.force)
+    if report is not None and run.n_done:
         output.write(report, render(run.findings(spread), report.suffix))
     if output.as_json:
         console.say_json(summary)
-    elif run.walk.n_done:
+    elif run.n_done:
         show_summary(summary)
-        if out is not None and not run.walk.is_interrupted:
+        if out is not None and not run.is_interrupted:
             console.say(f"One line per row: {out}")
-        if proof is not None and not run.walk.is_interrupted:
+        if proof is not None and not run.is_interrupted:
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
-        if report is not None and run.walk.n_done:
+        if report is not None and run.n_done:
             console.say(f"Report: {report}")
-    if run.walk.is_interrupted:
-        written = report if run.walk.n_done and not output.force else None
-        for line in run.how_to_go_on(replacing=written):
-            console.complain(line)
+    if run.is_interrupted:
+        written = report if run.n_done and not output.force else None
+        if run.parts is not None and run.parts.directory.exists():
+            more = "" if written is None else f", with --force to replace {written},"
+            console.complain(
+                f"What was found is kept in {run.parts.directory}: the same command{more} goes on from there."
+            )
         raise typer.Exit(INTERRUPTED)
     is_below = False
     for label, least in wanted:
-        share = run.robust_accuracy if label is None else run.robust_recall.get(label, 0.0)
+        tally = run.tally
+        assert tally is not None
+        share = tally.robust_accuracy_bounds[0] if label is None else tally.robust_recall.get(label, 0.0)
         if not share >= least:
             what = "Robust accuracy" if label is None else f"Robust recall of {label}"
             console.complain(f"{what} {share:.4f} is below the required {least}.")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,16 +26,16 @@ from certiforest.cli.options import (
     check_work,
     open_model,
 )
-from certiforest.cli.streaming import Walk, work_here
-from certiforest.data.draw import CONFIDENCE, Draw
+from certiforest.data.draw import Draw
 from certiforest.data.parts import Parts, identify
 from certiforest.data.readers import SUFFIXES
 from certiforest.data.sources import Sample, Source, Stream
+from certiforest.data.streams import StreamRun, Submit, work_here
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import block_rows
-from certiforest.report import SpreadFacts, gather
-from certiforest.verification.certified_rows import about_now
 from certiforest.words import cut, feature_name
+
+REPORTED_BLOCKS = 8  # of rows whose radii a report tells, if nobody says how many
 
 
 @dataclass(frozen=True)
@@ -66,32 +63,8 @@ class SampleQuestion:
                 n_jobs=self.options.jobs,
                 progress=advance,
             )
-        found = replace(found, about={**(found.about or {}), **origin_of(self.model, self.rows)})
+        found = replace(found, about={**(found.about or {}), **self.rows.origin(self.model)})
         return found.unless_interrupted()
-
-
-def origin_of(model: str, rows: Sample) -> dict[str, Any]:
-    """Return where a model and rows come from: files with their digests, and how many rows of them are left out."""
-    origin: dict[str, Any] = {}
-    for name, path in (("model_file", model), ("data_file", rows.source)):
-        origin[name] = Path(path).name
-        if Path(path).is_file():
-            with open(path, "rb") as file:
-                origin[f"{name}_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
-    origin["rows_left_out"] = rows.n_left_out
-    return origin
-
-
-def names_for_report(model: str, rows: Sample) -> dict[str, Any]:
-    """Return what a report calls a model, rows and their features."""
-    return {
-        "model": Path(model).name,
-        "data": Path(rows.source).name + (f" ({rows.part} part)" if rows.part != "all" else ""),
-        "feature_names": rows.names,
-        "row_numbers": rows.row_numbers,
-        "scaling": rows.scaling,
-        "image_shape": rows.image_shape,
-    }
 
 
 class Asked(NamedTuple):
@@ -111,14 +84,13 @@ class StreamQuestion:
     ensemble: TreeEnsemble
     source: Source
     stream: Stream
-    first: Sample
     attacker: Attacker
     options: CertifyingOptions
     streaming: StreamOptions
 
     def answer(self, asked: Asked, out: Path | None, *, replace: bool) -> StreamRun:
-        """Certify the rows, verdicts first, and keep what is found."""
-        start = time.perf_counter()
+        """Certify the rows, and keep what is found."""
+        streaming = self.streaming
         certifier = Certifier(
             self.ensemble,
             self.attacker,
@@ -129,23 +101,21 @@ class StreamQuestion:
             time_limit=self.options.time_limit,
             n_jobs=self.options.jobs,
         )
-        parts = None if out is None else Parts(out, self._key(asked), replace=replace)
-        size = self.streaming.radius_rows
-        if size is None:  # as many as a block holds, if any are needed
-            size = block_rows(self.ensemble.n_features) if asked.report or asked.radius else 0
-        draw = Draw(size, self.streaming.seed)
+        size = streaming.radius_rows
+        if size is None:
+            size = REPORTED_BLOCKS * block_rows(self.ensemble.n_features) if asked.report or asked.radius else 0
         with ExitStack() as stack:
-            if parts is not None:
-                stack.callback(parts.close)
-            submit, n_at_once = stack.enter_context(self._workers())
-            walk = Walk(certifier, self.stream, parts, draw, submit, n_at_once, self.streaming.total_time_limit)
-            walk.run()
-        if asked.report or asked.radius or self.streaming.radius_rows:
-            walk.measure_draw()
-        return StreamRun(self, walk, time.perf_counter() - start)
+            parts = None if out is None else stack.enter_context(Parts(out, self._key(asked), replace=replace))
+            draw, limit = Draw(size, streaming.seed), streaming.total_time_limit
+            how = console.progress_bar
+            run = StreamRun(certifier, self.stream, parts, draw, seconds=limit, progress=how, model=self.model)
+            run.run(*stack.enter_context(self._workers()))
+        if size:
+            run.measure_draw()
+        return run
 
     @contextmanager
-    def _workers(self) -> Iterator[tuple[Callable[..., Any], int]]:
+    def _workers(self) -> Iterator[tuple[Submit, int]]:
         if self.streaming.workers is None and self.streaming.scheduler is None:
             yield work_here, 1
             return
@@ -173,78 +143,10 @@ class StreamQuestion:
             "attacked": self.attacked,
             "input": identify(self.stream.files),
             "reading": [reading.target, list(reading.drop), reading.kind, reading.header, reading.first_index],
-            "part": self.first.part,
+            "part": self.stream.first.part,
             "asked": {"radius": asked.radius, "witness": asked.witness, "time_limit": self.options.time_limit},
             "certiforest": __version__,
         }
-
-
-@dataclass(frozen=True)
-class StreamRun:
-    """What was certified block by block, and what came out."""
-
-    question: StreamQuestion
-    walk: Walk
-    seconds: float
-
-    @cached_property
-    def about(self) -> dict[str, Any]:
-        """How and from what it was made; files are read through for it."""
-        options, streaming = self.question.options, self.question.streaming
-        about = about_now(options.time_limit, streaming.total_time_limit)
-        return {**about, **origin_of(self.question.model, self.question.first)}
-
-    @property
-    def robust_accuracy(self) -> float:
-        """Share of rows that are proved robust."""
-        return float("nan") if self.walk.tally is None else self.walk.tally.robust_accuracy_bounds[0]
-
-    @property
-    def robust_recall(self) -> dict[Any, float]:
-        """Share of each label's rows that are proved robust."""
-        return {} if self.walk.tally is None else self.walk.tally.robust_recall
-
-    @property
-    def remarks(self) -> list[str]:
-        """What has to be known to read the findings right."""
-        walk, remarks = self.walk, []
-        if walk.is_interrupted:
-            n_rows = self.question.stream.n_rows
-            of = "" if n_rows is None else f" of {n_rows:,}"
-            remarks.append(f"Partial: stopped by Ctrl-C when {walk.n_done:,}{of} rows had a verdict.")
-        if not walk.draw.is_all and walk.draw.size:
-            remarks.append(
-                f"Radii, curve and witnesses are those of {walk.draw.size:,} of {walk.n_rows:,} rows drawn at random"
-                f" (seed {walk.draw.seed}): with {CONFIDENCE:.0%} confidence, every share in them is within"
-                f" {walk.draw.half_width:.2%} of that of all rows."
-            )
-        return remarks
-
-    def how_to_go_on(self, *, replacing: Path | None) -> list[str]:
-        """Return what to tell who pressed Ctrl-C; a report that was written has to be replaced."""
-        parts = self.walk.parts
-        if parts is None or not parts.directory.exists():
-            return []
-        more = "" if replacing is None else f", with --force to replace {replacing},"
-        return [f"What was found is kept in {parts.directory}: the same command{more} goes on from there."]
-
-    def findings(self, spread: SpreadFacts) -> dict[str, Any]:
-        """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
-        question, walk, draw = self.question, self.walk, self.walk.draw
-        rows, found, tally = draw.rows, draw.found, walk.tally
-        assert tally is not None
-        if rows is None or found is None:  # no radii at all were asked for
-            rows = question.first.take(slice(0))
-            empty = np.empty(0, np.int64)
-            found = Certificates(question.ensemble.classes[empty], empty.astype(np.int8), np.empty(0, "<U8"))
-            found = replace(found, attacker=question.attacker, classes=question.ensemble.classes)
-        found = replace(found, rows=rows.X, ensemble=question.ensemble, about=self.about)
-        findings = gather(found, spread=spread, **names_for_report(question.model, rows))
-        findings |= {"stability": tally.stability, "roads": dict(walk.roads.most_common()), **tally.verdicts}
-        findings["data"] |= {"n_rows": walk.n_rows, "remarks": self.remarks}
-        if not draw.is_all:
-            findings["data"]["rows_sha256"] = None
-        return findings
 
 
 def ask_stream(model: Path, data: DataOptions, options: CertifyingOptions, streaming: StreamOptions) -> StreamQuestion:
@@ -252,11 +154,8 @@ def ask_stream(model: Path, data: DataOptions, options: CertifyingOptions, strea
     ensemble = _open(model, data, options)
     source = data.source()
     stream = source.stream(ensemble, options.part)
-    first = next((block.read(0, 0) for block in stream.blocks()), None)
-    if first is None or not len(first.X):
-        raise InputError(f"Expected rows, got none in {stream.files[0]}.")
-    attacker = _attacker(model, first, ensemble, options, data)
-    return StreamQuestion(str(model), ensemble, source, stream, first, attacker, options, streaming)
+    attacker = _attacker(model, stream.first, ensemble, options, data)
+    return StreamQuestion(str(model), ensemble, source, stream, attacker, options, streaming)
 
 
 def ask_sample(model: Path, data: DataOptions, options: CertifyingOptions) -> SampleQuestion:

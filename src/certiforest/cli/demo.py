@@ -35,7 +35,6 @@ def demo(
     from certiforest.attack.attacker import Attacker
     from certiforest.attack.spread import spread
     from certiforest.certification import certify
-    from certiforest.cli.certifying import names_for_report
     from certiforest.cli.summaries import count_verdicts, describe_model
     from certiforest.cli.train import make_estimator
     from certiforest.data.datasets import load_dataset
@@ -59,7 +58,7 @@ def demo(
             found[norm] = certificates.unless_interrupted()
             advance(1)
     rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
-    findings = gather(found[REPORTED_NORM], **names_for_report("demo model", rows))
+    findings = gather(found[REPORTED_NORM], **rows.names_for_report("demo model"))
     output.write(out, render(findings, out.suffix))
     if output.as_json:
         console.say_json(

@@ -31,7 +31,7 @@ def explain(
     do, and for stable rows how the trees prove it.
     """
     output.check_page(out, options.inputs(model, data.data))
-    from certiforest.cli.certifying import ask_sample, origin_of
+    from certiforest.cli.certifying import ask_sample
     from certiforest.explanation import explain
     from certiforest.words import counted
 
@@ -50,6 +50,6 @@ def explain(
         scaling=rows.scaling,
         image_shape=rows.image_shape,
         name=f"row {row}",
-        about=origin_of(question.model, rows),
+        about=rows.origin(question.model),
     )
     output.show(explanation, out)

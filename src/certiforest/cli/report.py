@@ -35,11 +35,11 @@ def report(
     if not output.as_json:
         output.check_report("--out", out)
         output.check({"--out": out}, options.inputs(model, data.data))
-    from certiforest.cli.certifying import ask_sample, names_for_report
+    from certiforest.cli.certifying import ask_sample
 
     question = ask_sample(model, data, options)
     found = question.answer(radius=question.attacker.has_norm, witness=True, title="Certifying for the report")
-    findings = gather(found, **names_for_report(question.model, question.rows))
+    findings = gather(found, **question.rows.names_for_report(question.model))
     if output.as_json:
         console.say_json(findings)
         return

@@ -18,38 +18,37 @@ from certiforest.verification.tally import Tally
 from certiforest.words import cut, finite_or_none, interval, listed
 
 if TYPE_CHECKING:
-    from certiforest.cli.certifying import StreamRun
+    from certiforest.data.streams import StreamRun
     from certiforest.ensemble import TreeEnsemble
 
 
 MOST_CLASSES = 10  # that a table shows
 
 
-def summarise(run: StreamRun, spread: SpreadFacts) -> dict[str, Any]:
+def summarise(run: StreamRun, spread: SpreadFacts, seconds: float) -> dict[str, Any]:
     """Return what a certification found, for JSON and for a table."""
-    question, walk = run.question, run.walk
-    rows, attacker, tally, draw = question.first, question.attacker, walk.tally, walk.draw
+    rows, certifier, tally, draw = run.stream.first, run.certifier, run.tally, run.draw
     radius = None if draw.found is None else draw.found.radius
     verdicts = {} if tally is None else _in_numbers(tally, radius)
     if radius is not None and len(radius) and not draw.is_all:
         ends = [max(0.5 - draw.half_width, 0.0), min(0.5 + draw.half_width, 1.0)]
         verdicts["median_radius_interval"] = [finite_or_none(_quantile(radius, end)) for end in ends]
     return {
-        "model": describe_model(question.ensemble, question.model),
+        "model": describe_model(certifier.ensemble, run.model),
         "data": {
             "source": rows.source,
             "part": rows.part,
-            "n_rows": walk.n_rows,
+            "n_rows": run.n_rows,
             "scaled": rows.scaling is not None,
             **({"remarks": run.remarks} if run.remarks else {}),
         },
-        "attacker": describe_attacker(attacker),
-        "attacked": question.attacked,
+        "attacker": describe_attacker(certifier.attacker),
+        "attacked": None if certifier.attacked is None else certifier.attacked.tolist(),
         "has_large_spread": spread.is_large,
         "largest_eps": spread.largest_eps,
         **verdicts,
         "origin": run.about,
-        "seconds": round(run.seconds, 4),
+        "seconds": round(seconds, 4),
     }
 
 

@@ -64,20 +64,6 @@ class Draw:
             self.rows, self.found, lots = self.rows.take(kept), self.found[kept], lots[kept]
         self._lots = lots
 
-    def update(self, row_numbers: NDArray[np.int64], found: Certificates) -> None:
-        """Take over radii and witnesses of some rows, as far as they belong to the sample."""
-        if self.rows is None or self.found is None or found.radius is None or found.radius_upper is None:
-            return
-        n_rows, n_features = self.rows.X.shape
-        mine, theirs = np.intersect1d(self.rows.row_numbers, row_numbers, return_indices=True)[1:]
-        radius = np.zeros(n_rows) if self.found.radius is None else self.found.radius
-        upper = np.full(n_rows, math.inf) if self.found.radius_upper is None else self.found.radius_upper
-        witness = np.full((n_rows, n_features), math.nan) if self.found.witness is None else self.found.witness
-        radius[mine], upper[mine] = found.radius[theirs], found.radius_upper[theirs]
-        if found.witness is not None:
-            witness[mine] = found.witness[theirs]
-        self.found = replace(self.found, radius=radius, radius_upper=upper, witness=witness)
-
     @property
     def is_all(self) -> bool:
         """Whether the sample is all rows."""

@@ -1,9 +1,8 @@
 """Parts: findings on disk, block by block, so that a run that was stopped goes on where it stopped.
 
-A directory holds ``run.json``, which says what was asked of which model, attacker and input, and a file for each
-block: ``part-N`` if nothing is left to be found out about its rows, ``open-N`` if something is. Every file appears
-whole or not at all, and holds the same bytes whenever and however often the run was stopped. What was asked for as one
-file is put together from the parts in the end, and the directory goes.
+A directory holds ``run.json``, which says what was asked of which model, attacker and input, and a file ``part-N`` for
+each block. Every file appears whole or not at all, and holds the same bytes however often the run was stopped. What
+was asked for as one file is put together from the parts in the end, and the directory goes.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT, FORMAT_VERSION = "certiforest parts", 1
+FORMAT, FORMAT_VERSION = "certiforest parts", 2
 PARQUET = (".parquet", ".pq")
 RUN = "certiforest run"  # the name under which a part says which run it belongs to
 PartColumns = dict[str, NDArray]
@@ -37,13 +38,6 @@ PartColumns = dict[str, NDArray]
 
 class PartsError(ValueError):
     """A directory holds the parts of another run, or is none to keep parts in."""
-
-
-class Part(NamedTuple):
-    """What is known about the rows of a block, and whether something is left to be found out."""
-
-    columns: PartColumns
-    is_open: bool
 
 
 class Parts:
@@ -107,43 +101,42 @@ class Parts:
 
     def clear(self) -> None:
         """Remove all parts, and nothing else."""
-        for pattern in ("part-*.parquet", "part-*.npz", "open-*.npz", "run.json"):
+        for pattern in ("part-*.parquet", "part-*.npz", "run.json"):
             for path in self.directory.glob(pattern):
                 path.unlink(missing_ok=True)
 
-    def _path(self, number: int, *, is_open: bool) -> Path:
-        return self.directory / (f"open-{number:08}.npz" if is_open else f"part-{number:08}{self._suffix}")
+    def _path(self, number: int) -> Path:
+        return self.directory / f"part-{number:08}{self._suffix}"
 
-    def read(self, number: int) -> Part | None:
-        """Return a part, None if it is not there."""
-        path = self._path(number, is_open=False)
-        if path.exists():
-            return Part(self._read(path), is_open=False)
-        path = self._path(number, is_open=True)
-        return Part(self._read(path), is_open=True) if path.exists() else None
-
-    def _read(self, path: Path) -> PartColumns:
-        """Read a part, and see that it is one of this run: two may have begun at the same time."""
+    def read(self, number: int) -> PartColumns | None:
+        """Return the columns of a part of this run, None if it is not there."""
+        path = self._path(number)
+        if not path.exists():
+            return None
         try:
-            run, columns = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
+            run, columns = (_read_parquet if self.is_directory else _read_npz)(path)
         except Exception as error:  # zip and pyarrow raise errors of their own kinds
             raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
         if run != self._run:
             raise PartsError(f"Expected a part of this run, got {path}, of another; remove it.")
         return columns
 
-    def write(self, number: int, columns: PartColumns, *, is_open: bool) -> None:
+    def write(self, number: int, columns: PartColumns) -> None:
         """Write the columns of a part."""
         if not (self.directory / "run.json").exists():
             write_atomically(self.directory / "run.json", json.dumps(self._document, indent=1) + "\n")
         content = io.BytesIO()
-        if is_open or not self.is_directory:
-            np.savez_compressed(content, **{RUN: self._run}, **columns)  # type: ignore[arg-type]  # no objects
-        else:
+        if self.is_directory:
             _write_parquet(content, columns, self._run)
-        write_atomically(self._path(number, is_open=is_open), content.getvalue())
-        if not is_open:
-            self._path(number, is_open=True).unlink(missing_ok=True)
+        else:
+            np.savez_compressed(content, **{RUN: self._run}, **columns)  # type: ignore[arg-type]  # no objects
+        write_atomically(self._path(number), content.getvalue())
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let others write to the directory, and remove it if nothing was written."""
@@ -156,9 +149,11 @@ class Parts:
         """Put the parts together if one file was asked for."""
         if self.is_directory:
             return
-        parts = (self._read(self._path(number, is_open=False)) for number in range(n_parts))
+        parts = (columns for number in range(n_parts) if (columns := self.read(number)) is not None)
         is_parquet = self.out.suffix.lower() in PARQUET
-        write_atomically(self.out, _as_parquet(parts) if is_parquet else _as_csv(parts), replace=self._replace)
+        write_atomically(
+            self.out, _as_parquet(parts, self.directory) if is_parquet else _as_csv(parts), replace=self._replace
+        )
         self.clear()
 
 
@@ -221,46 +216,21 @@ def _read_parquet(path: Path) -> tuple[str, PartColumns]:
     return (table.schema.metadata or {}).get(RUN.encode(), b"").decode(), plain
 
 
-def _as_parquet(parts: Iterator[PartColumns]) -> Iterator[bytes]:
+def _as_parquet(parts: Iterator[PartColumns], directory: Path) -> Iterator[bytes]:
     """Yield the bytes of a Parquet file with one row group for each part."""
     import pyarrow
     from pyarrow import parquet
 
-    sink, writer = _Sink(), None
-    for columns in parts:
-        table = pyarrow.table(columns)
-        writer = writer or parquet.ParquetWriter(pyarrow.PythonFile(sink, "w"), table.schema)
-        writer.write_table(table.cast(writer.schema))
-        yield sink.take()
-    if writer is not None:
-        writer.close()
-    yield sink.take()
-
-
-class _Sink(io.RawIOBase):
-    """A file that hands on what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-        self._place = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def write(self, data: Any) -> int:
-        self._pieces.append(bytes(data))
-        self._place += len(self._pieces[-1])
-        return len(self._pieces[-1])
-
-    def take(self) -> bytes:
-        """Return what was written since the last time."""
-        content = b"".join(self._pieces)
-        self._pieces.clear()
-        return content
+    writer = None
+    with TemporaryFile(dir=directory) as file:
+        for columns in parts:
+            table = pyarrow.table(columns)
+            writer = writer or parquet.ParquetWriter(file, table.schema)
+            writer.write_table(table.cast(writer.schema))
+        if writer is not None:
+            writer.close()
+        file.seek(0)
+        yield from iter(partial(file.read, 2**20), b"")
 
 
 def _as_csv(parts: Iterator[PartColumns]) -> Iterator[str]:

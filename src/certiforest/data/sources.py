@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +58,31 @@ class Sample:
         texts = {f: own[rows] for f, own in self.texts.items()}
         return replace(self, X=self.X[rows], y=y, row_numbers=self.row_numbers[rows], texts=texts)
 
+    def origin(self, model: str) -> dict[str, Any]:
+        """Return where a model and these rows come from: files with their digests, and how many rows are left out."""
+        origin: dict[str, Any] = {}
+        for name, path in (("model_file", model), ("data_file", self.source)):
+            origin[name] = Path(path).name
+            if Path(path).is_file():
+                with open(path, "rb") as file:
+                    origin[f"{name}_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+        return {**origin, "rows_left_out": self.n_left_out}
+
+    def names_for_report(self, model: str) -> dict[str, Any]:
+        """Return what a report calls a model, these rows and their features."""
+        return {
+            "model": Path(model).name,
+            "data": Path(self.source).name + (f" ({self.part} part)" if self.part != "all" else ""),
+            "feature_names": self.names,
+            "row_numbers": self.row_numbers,
+            "scaling": self.scaling,
+            "image_shape": self.image_shape,
+        }
+
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows as a model sees them, block by block: only one block has to be in memory.
+    """Rows as a model sees them, block by block: only one block has to be in memory besides the first.
 
     Attributes
     ----------
@@ -67,13 +90,25 @@ class Stream:
         Where the rows come from; a name alone if that is a dataset.
     n_rows : int or None
         How many there are, if that is known before they are read.
-    blocks : callable
-        Called for every walk through the rows, it yields `Block`.
+    blocks : iterator of Block
+        All rows, once.
+    first : Sample
+        The rows of the first block.
     """
 
     files: tuple[str, ...]
     n_rows: int | None
-    blocks: Callable[[], Iterator[Block]]
+    blocks: Iterator[Block]
+    first: Sample
+
+    @classmethod
+    def of(cls, files: tuple[str, ...], n_rows: int | None, blocks: Iterator[Block]) -> Stream:
+        """Read the first block, which is not read again."""
+        block = next(blocks, None)
+        first = None if block is None else block.read(0, 0)
+        if block is None or first is None or not len(first.X):
+            raise SourceError(f"Expected rows, got none in {files[0]}.")
+        return cls(files, n_rows, chain([block._replace(read=lambda *_: first)], blocks), first)
 
 
 class Block(NamedTuple):
@@ -197,7 +232,7 @@ class Source:
 
         sizes = [count_rows(path) if self._kind_of(path) == "parquet" else None for path in files]
         n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
-        return Stream(files, n_rows, blocks)
+        return Stream.of(files, n_rows, blocks())
 
     def _kind_of(self, path: str) -> str | None:
         return self.kind or SUFFIXES.get(Path(path).suffix.lower())
@@ -256,7 +291,7 @@ def whole(rows: Sample) -> Stream:
         for start in range(0, len(rows.X), size):
             yield Block(rows.source, lambda *_, start=start: rows.take(slice(start, start + size)))
 
-    return Stream((rows.source,), len(rows.X), blocks)
+    return Stream.of((rows.source,), len(rows.X), blocks())
 
 
 def find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:

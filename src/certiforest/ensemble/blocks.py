@@ -8,7 +8,7 @@ from typing import Any
 from certiforest.ensemble.rows import RowError
 from certiforest.words import shown
 
-BLOCK_ROWS, BLOCK_BYTES = 2**16, 2**26  # a block has no more rows, and they take no more bytes
+BLOCK_ROWS, BLOCK_BYTES = 2**13, 2**23  # a block has no more rows, and they take no more bytes
 
 
 def block_rows(n_features: int | None) -> int:
