@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble import blocks
-from certiforest.verification import ready
+from certiforest.verification.verifier import Verifier
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -140,8 +140,8 @@ def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
     certifier = Certifier(copy(ensemble), ATTACKER, radius=True, witness=True)
     other = certifier.asking(witness=True)
     expected = certify(ensemble, X, y, ATTACKER, witness=True)
-    made, prepare = [], ready.Prepared
-    monkeypatch.setattr(ready, "Prepared", lambda *given: made.append(1) or prepare(*given))
+    made, make = [], Verifier.__init__
+    monkeypatch.setattr(Verifier, "__init__", lambda *given: made.append(1) or make(*given))
     assert other.certify(X, y) == expected
     assert (certifier.certify(X, y).radius > 0).all()
     assert other.asking().certify(X, y).witness is None
@@ -152,11 +152,11 @@ def test_asking_for_something_else_prepares_nothing_again(case, monkeypatch):
 
 def test_the_same_question_again_prepares_nothing_anew(case):
     ensemble, X, _ = case
-    ready = Certifier(ensemble, ATTACKER).ready
-    assert Certifier(ensemble, Attacker("linf", 0.05), radius=True).ready is ready
-    assert Certifier(ensemble, ATTACKER.with_eps(0.2)).ready is not ready
+    verifier = Certifier(ensemble, ATTACKER).verifier
+    assert Certifier(ensemble, Attacker("linf", 0.05), radius=True).verifier is verifier
+    assert Certifier(ensemble, ATTACKER.with_eps(0.2)).verifier is not verifier
     assert Certifier(ensemble, Attacker("linf", 0.05, frozen=[1])).attacker.frozen.tolist() == [1]
-    assert Certifier(copy(ensemble), ATTACKER).ready is not ready
+    assert Certifier(copy(ensemble), ATTACKER).verifier is not verifier
     for eps in (0.01, 0.3, 0.01):
         fresh = certify(copy(ensemble), X, None, Attacker("linf", eps)).stable
         assert np.array_equal(certify(ensemble, X, None, Attacker("linf", eps)).stable, fresh)

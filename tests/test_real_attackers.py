@@ -16,8 +16,8 @@ from certiforest import spread as spread_of
 from certiforest.attack.spread import overlaps
 from certiforest.verification import search
 from certiforest.verification.clock import Clock
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
+from certiforest.verification.verifier import Verifier
 
 
 def stable_of(case):
@@ -38,8 +38,8 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
     rng = random.Random(f"real splits {most_sweeps}")
     for _ in range(200):
         case = real_case(rng, apart=False, combine=combine)
-        prepared = Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x)))
-        finding = Roads(prepared).decide(np.array(case.x), Clock(60).start())
+        verifier = Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x)))
+        finding = Roads(verifier).decide(np.array(case.x), Clock(60).start())
         best = oracle.cheapest_change(case)
         assert finding.stable == (best is None or best > oracle.budget(case, case.eps)), case
         if finding.stable == 0:

@@ -14,12 +14,12 @@ from certiforest import Attacker, TreeEnsemble, Verdict, certify
 from certiforest.verification import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
+from certiforest.verification.verifier import Verifier
 
 
 def judge(case):
-    roads = Roads(Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
+    roads = Roads(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
     finding = roads.decide(np.array(case.x), Clock(60).start())
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
@@ -73,7 +73,7 @@ def test_time_runs_out_honestly(monkeypatch):
     outcomes = []
     for _ in range(100):
         case = random_case(rng, norm=math.inf, apart=False)
-        roads = Roads(Prepared(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
+        roads = Roads(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
         finding = roads.decide(np.array(case.x), Clock(0).start())
         best = oracle.cheapest_change(case)
         is_stable = best is None or best > oracle.budget(case, case.eps)
@@ -207,7 +207,7 @@ def test_a_box_of_several_cells_can_always_be_cut():
     trees = [(0, 0.5, (0, 0.2, 0, 1), 1), (0, 0.4, 0, 1)]
     case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
     attacker = attacker_of(case)
-    local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x))
+    local = Local(Verifier(ensemble_of(case), attacker), np.array(case.x))
     tables = tables_kernels.new_tables(local.cells, local.leaves)
     contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 0, local.budget)
     tables.lambda_[:] = math.nan
@@ -233,7 +233,7 @@ def test_sweeps_bound_what_is_left_of_a_box(norm):
     for _ in range(600):
         case = random_case(rng, norm=norm, apart=False, combine="sum")
         attacker = attacker_of(case)
-        local = Local(Prepared(ensemble_of(case), attacker), np.array(case.x))
+        local = Local(Verifier(ensemble_of(case), attacker), np.array(case.x))
         cells, leaves = local.cells, local.leaves
         if not len(leaves.tree):
             continue

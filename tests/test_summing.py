@@ -15,9 +15,9 @@ from certiforest.ensemble.scores import digits_of
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.knapsack import can_buy
 from certiforest.verification.knapsack_kernels import Fronts, Goal
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
 from certiforest.verification.sums import Sums
+from certiforest.verification.verifier import Verifier
 from certiforest.verification.votes import VisitOrder
 
 PAIR = dict(n_features=1, classes=[0, 1])
@@ -288,7 +288,7 @@ def test_floats_and_whole_numbers_agree(attacker):
     """Knapsacks in floats and cells in whole numbers give the same answer."""
     scores = np.random.default_rng(10).normal(size=(20, 3)).round(1)
     ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
-    prepared = Prepared(ensemble, attacker)
+    prepared = Verifier(ensemble, attacker)
     prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
     Sums(prepared).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
     roads = Roads(prepared)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,12 @@ from certiforest.verification.asking import check_margin, check_n_jobs, check_ti
 from certiforest.verification.certified_rows import about_now
 from certiforest.verification.clock import Clock
 from certiforest.verification.findings import Findings
+from certiforest.verification.first_look import FirstLook
 from certiforest.verification.radius import Known, bound_radii, find_radius
-from certiforest.verification.ready import Ready
-from certiforest.verification.votes import VisitOrder
+from certiforest.verification.roads import Roads
+from certiforest.verification.sums import Sums
+from certiforest.verification.verifier import Verifier
+from certiforest.verification.votes import VisitOrder, Votes
 from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
@@ -94,12 +98,19 @@ class Certifier:
             raise SpreadError(explain_spread(self.ensemble, attacker))
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
-        self.ready = Ready.again(self.ensemble, self.attacker, self.margin)
 
     def _ask(self, radius: bool, witness: bool, proof: bool) -> None:
         self.radius, self.witness, self.proof = radius, witness, proof
         if radius and not self.attacker.has_norm:
             raise AttackerError("Expected no radius with rules, got radius=True: ask about several budgets instead.")
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """What the model and the attacker are made into when the first rows come; it does not travel."""
+        return Verifier.again(self.ensemble, self.attacker, self.margin)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "verifier"}
 
     def asking(self, *, radius: bool = False, witness: bool = False, proof: bool = False) -> Certifier:
         """Return one that is asked for other things; what is prepared for one is prepared for both."""
@@ -193,6 +204,7 @@ class _Work:
         progress: Callable[[int], None] | None,
     ) -> None:
         self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
+        self.verifier = certifier.verifier
         has_witness = certifier.witness or certifier.proof
         self.out = Findings(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
@@ -211,10 +223,10 @@ class _Work:
 
     def find_verdicts(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out which rows of a block are stable; yield how many more are done."""
-        keep_proof, ready = self.certifier.proof, self.certifier.ready
+        keep_proof, verifier = self.certifier.proof, self.verifier
         x, found = self.rows[block], self.out[block]
-        ready.prepared.moves.check_rows(x, block.start)
-        spent = ready.screen.decide(x, order, self.clock, found.prediction, found.stable)
+        verifier.moves.check_rows(x, block.start)
+        spent = verifier.made(_screen).decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNKNOWN
         found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)
@@ -229,11 +241,11 @@ class _Work:
         yield int(found.is_decided.sum())
         if keep_proof:
             yield self.prove_without_tables(x, order, found, is_open)
-        if self.certifier.margin == 0:
+        if self.certifier.margin == 0 and not keep_proof:  # whose tables are gone when it has looked
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
-            answer = ready.roads.decide(x[i], clock, keep_proof=keep_proof)
+            answer = verifier.made(Roads).decide(x[i], clock, keep_proof=keep_proof)
             if found.stable[i] == UNKNOWN:
                 found.stable[i], found.method[i] = answer.stable, answer.method
             elif answer.stable not in (found.stable[i], UNKNOWN):
@@ -249,13 +261,13 @@ class _Work:
         self, x: NDArray[np.float64], order: VisitOrder, found: Findings, is_open: NDArray[np.bool_]
     ) -> int:
         """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
-        screen, n_classes = self.certifier.ready.box_screen, self.certifier.ensemble.n_classes
+        boxed, n_classes = self.verifier.boxed, self.certifier.ensemble.n_classes
         places = np.flatnonzero(is_open & (found.stable == STABLE))
-        if screen is None or found.proof is None or not len(places):
+        if boxed is None or found.proof is None or not len(places):
             return 0
         stable = found.stable[places]
-        if screen is not self.certifier.ready.screen:  # else it has called them stable already
-            screen.decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
+        if boxed is not self.verifier:  # else it has called them stable already
+            boxed.made(_screen).decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
         for i in places[stable == STABLE]:
             rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
@@ -266,10 +278,10 @@ class _Work:
         places = np.flatnonzero(is_open)
         if not len(places):
             return
-        look = self.certifier.ready.first_look.look(x[places], found.prediction[places], self.clock)
+        look = self.verifier.made(FirstLook).look(x[places], found.prediction[places], self.clock)
         for part, stable, method, attack in look:
             place = places[part]
-            is_known = stable == UNSTABLE if self.certifier.proof else stable != UNKNOWN
+            is_known = stable != UNKNOWN
             if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
                 raise AssertionError(TWO_VERDICTS)
             is_new = is_known & (found.stable[place] == UNKNOWN)
@@ -281,11 +293,11 @@ class _Work:
 
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
-        keep_proof, ready = self.certifier.proof, self.certifier.ready
+        keep_proof, verifier = self.certifier.proof, self.verifier
         x, found = self.rows[block], self.out[block]
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
-        bound_radii(ready.screen, ready.prepared, x, lower, upper)
+        bound_radii(verifier.made(_screen), verifier, x, lower, upper)
         spared = self.spared(block)
         lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
@@ -297,11 +309,11 @@ class _Work:
         yield int((~is_open & ~lacks).sum())
         for i in np.flatnonzero(is_open | lacks):
             if lacks[i] and found.witness is not None:
-                attack = ready.roads.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                attack = verifier.made(Roads).decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
                 known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
-                measured = find_radius(ready.roads, x[i], known, self.clock.start(), keep_proof=keep_proof)
+                measured = find_radius(verifier.made(Roads), x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
@@ -383,3 +395,8 @@ class _Work:
             ensemble=ensemble,
             about=about_now(certifier.time_limit, self.total_time_limit),
         )
+
+
+def _screen(verifier: Verifier) -> Votes | Sums:
+    """Return what decides whole blocks of rows, tree by tree, as far as that goes."""
+    return Votes(verifier) if verifier.ensemble.combine == "vote" else Sums(verifier, verifier.margin)

@@ -28,8 +28,8 @@ from certiforest.report.shown import Shown
 from certiforest.report.witnesses import differ, list_changes, trim
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.verification.cells import Local
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.search import parts_of
+from certiforest.verification.verifier import Verifier
 from certiforest.words import finite_or_none
 
 # A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
@@ -280,21 +280,21 @@ def _contest(
     ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, witness: NDArray[np.float64] | None
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
-    prepared = Prepared(ensemble, attacker)
-    local, worths, y = Local(prepared, x), prepared.worths, prepared.predict(x)
-    unit, leaf = worths.unit, prepared.ensemble.leaf
+    verifier = Verifier(ensemble, attacker)
+    local, worths, y = Local(verifier, x), verifier.worths, verifier.predict(x)
+    unit, leaf = worths.unit, verifier.ensemble.leaf
 
     def add(value: int, rival: int) -> int:
         return worths.total(np.array([value]), y, rival) - worths.total(np.empty(0, np.int64), y, rival)
 
     def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
-        return leaf[[find_leaf(prepared.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
+        return leaf[[find_leaf(verifier.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
 
     own, first = leaves_of(x), local.leaves.first
     rivals = [c for c in range(ensemble.n_classes) if c != y]
     rival = max(rivals, key=lambda c: worths.total(own, y, c))
     if witness is not None:
-        rival = prepared.predict(witness)
+        rival = verifier.predict(witness)
     now = [add(value, rival) for value in own.tolist()]
     worst = list(now)
     for t, tree in enumerate(local.leaves.tree.tolist()):

@@ -17,7 +17,7 @@ from certiforest.attack.moves import Moves
 from certiforest.verification import cells_kernels as kernels
 from certiforest.verification import leaves_kernels
 from certiforest.verification.cells_kernels import BUDGET
-from certiforest.verification.prepared import Prepared
+from certiforest.verification.verifier import Verifier
 
 
 class Local:
@@ -25,10 +25,10 @@ class Local:
 
     Parameters
     ----------
-    prepared : Prepared
+    verifier : Verifier
     x : ndarray, shape (n_features,)
     moves : Moves, optional
-        Those prepared for, if not given, or the same with another budget.
+        Those verifier for, if not given, or the same with another budget.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class Local:
         What prices may add up to; 0 for L-inf.
     """
 
-    def __init__(self, prepared: Prepared, x: NDArray[np.float64], moves: Moves | None = None) -> None:
-        ensemble, ranks = prepared.ensemble, prepared.ranks
-        allowance = prepared.allowance if moves is None else prepared.allowance_of(moves)
-        self.prepared, self.x, self.moves = prepared, x, moves or prepared.moves
+    def __init__(self, verifier: Verifier, x: NDArray[np.float64], moves: Moves | None = None) -> None:
+        ensemble, ranks = verifier.ensemble, verifier.ranks
+        allowance = verifier.allowance if moves is None else verifier.allowance_of(moves)
+        self.verifier, self.x, self.moves = verifier, x, moves or verifier.moves
         moves = self.moves
         budgets, unit, norm, limit, slack = allowance
-        ((_, trees, (row,)),) = prepared.runs(x[None], moves)
+        ((_, trees, (row,)),) = verifier.runs(x[None], moves)
         leaf, turn_start, turn, first_leaf = leaves_kernels.list_leaves_of_row(
             trees, row, budgets, unit, norm, limit + slack
         )

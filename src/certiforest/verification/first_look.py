@@ -14,7 +14,7 @@ from certiforest.verification import search_kernels as statuses
 from certiforest.verification.cells_kernels import BUDGET
 from certiforest.verification.clock import Clock
 from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
-from certiforest.verification.prepared import Prepared
+from certiforest.verification.verifier import Verifier
 
 # Rows are looked at in blocks of this size, with so many sweeps for each at most.
 N_ROWS, LOOK_SWEEPS = 32, 32
@@ -25,11 +25,11 @@ class FirstLook:
 
     Parameters
     ----------
-    prepared : Prepared
+    verifier : Verifier
     """
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared, self._setting = prepared, _setting(prepared)
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier, self._setting = verifier, _setting(verifier)
 
     def look(
         self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock
@@ -37,7 +37,7 @@ class FirstLook:
         """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
         if self._setting is None:
             return
-        for run, trees, _ in self._prepared.runs(X):
+        for run, trees, _ in self._verifier.runs(X):
             start, stop, _ = run.indices(len(X))
             for first in range(start, stop, N_ROWS):
                 if clock.is_up:
@@ -50,18 +50,18 @@ class FirstLook:
                 stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
                 found = np.flatnonzero(status == statuses.ATTACKED)
                 # One call for all: threads that go in and out of kernels wait for each other.
-                found = found[self._prepared.ensemble.index_of(attack[found]) != y[found]]
-                stable[found[self._prepared.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
+                found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
+                stable[found[self._verifier.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
 
 
-def _setting(prepared: Prepared) -> LookSetting | None:
-    allowance = prepared.allowance
-    is_sized = prepared.moves.norm > 0 and allowance.slack < math.inf
-    if not (is_sized and prepared.ensemble.n_classes == 2 and prepared.moves.is_plain):
+def _setting(verifier: Verifier) -> LookSetting | None:
+    allowance = verifier.allowance
+    is_sized = verifier.moves.norm > 0 and allowance.slack < math.inf
+    if not (is_sized and verifier.ensemble.n_classes == 2 and verifier.moves.is_plain):
         return None
-    worths, needs = zip(*(prepared.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
-    menus = prepared.moves.menus(np.empty(0), BUDGET)
-    worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if prepared.is_box else BUDGET
-    return LookSetting(allowance, prepared.ranks, menus, worth, need, budget)
+    worths, needs = zip(*(verifier.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    menus = verifier.moves.menus(np.empty(0), BUDGET)
+    worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
+    return LookSetting(allowance, verifier.ranks, menus, worth, need, budget)

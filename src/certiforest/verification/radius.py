@@ -19,10 +19,10 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.roads import Roads
 from certiforest.verification.search import Glance
 from certiforest.verification.sums import Sums
+from certiforest.verification.verifier import Verifier
 from certiforest.verification.votes import Votes
 
 # A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
@@ -82,10 +82,10 @@ class Crossings(NamedTuple):
 
 
 def bound_radii(
-    screen: Votes | Sums, prepared: Prepared, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
+    screen: Votes | Sums, verifier: Verifier, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
     """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
-    moves = prepared.moves
+    moves = verifier.moves
     works = np.empty(len(X), bool)
     screen.composed_radii(X, out_lower, works)
     is_exact = moves.norm == math.inf and bool((moves.numbers.scale == 1).all()) and moves.is_plain
@@ -94,7 +94,7 @@ def bound_radii(
     if not is_exact:
         out_lower[:] = 1.0 if moves.norm == 0 else np.maximum(out_lower * (1 - SLACK) - TINY, 0.0)
     # A distance beyond the floats looks like none at all, and its cost may yet be below others: scales differ.
-    largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), prepared.largest_threshold)
+    largest = max(float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0)), verifier.largest_threshold)
     is_far = largest > LARGEST / 4 * min(float(moves.numbers.scale.min()), 1.0)
     if is_far and not is_exact:
         np.minimum(out_lower, LARGEST / max(float(moves.numbers.scale.max()), 1.0) * (1 - SLACK), out=out_lower)
@@ -121,7 +121,7 @@ class RadiusSearch:
 
     def __init__(self, roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
         self._roads, self._moves, self._x, self._clock = roads, roads.moves, x, clock
-        self._own = roads.prepared.predict(x)
+        self._own = roads.verifier.predict(x)
         self.lower, self.upper = float(known.lower), float(known.upper)
         eps = min(self._moves.eps, float(len(x))) if self._moves.norm == 0 else self._moves.eps
         if known.stable == STABLE:
@@ -165,7 +165,7 @@ class RadiusSearch:
         self.lower = min(max(above, self.lower), self.upper)
 
     def _local(self, eps: float) -> Local:
-        return Local(self._roads.prepared, self._x, self._moves.within(eps))
+        return Local(self._roads.verifier, self._x, self._moves.within(eps))
 
     def _try(self, eps: float, clock: Clock) -> bool:
         """Find out whether there is an attack within a budget; tell whether there was time to."""
@@ -204,7 +204,7 @@ class RadiusSearch:
         self._take(attack)
         if self._hopeless >= self.upper:  # looks do not see what is there
             return
-        rival = self._roads.prepared.predict(attack)
+        rival = self._roads.verifier.predict(attack)
         (glance,) = self._roads.glances(local, self._own, rival)
         costs = self._cell_costs(local)
         for _ in range(MOST_LOOKS):
@@ -255,13 +255,13 @@ class RadiusSearch:
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
-        prepared, moved = self._roads.prepared, np.flatnonzero(z != self._x)
+        verifier, moved = self._roads.verifier, np.flatnonzero(z != self._x)
         cost = self._moves.rough_costs(moved, self._x[moved], z[moved])
         for f in moved[np.argsort(-cost, kind="stable")].tolist():
             columns = self._moves.columns_with(f)
             kept = z[columns]
             z[columns] = self._x[columns]
-            if prepared.predict(z) == self._own:
+            if verifier.predict(z) == self._own:
                 z[columns] = kept
                 if self._moves.norm == math.inf:
                     break
@@ -303,7 +303,7 @@ class RadiusSearch:
         split, way = split[can_move], way[can_move]
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
         start, unit = self._x[feature], self._moves.numbers.scale[way, feature]
-        end = np.where(way == UP, self._roads.prepared.trees.above[split], threshold)
+        end = np.where(way == UP, self._roads.verifier.trees.above[split], threshold)
         # A move of some cost is one from 0.
         jumping, cost = self._moves.jumps
         feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))

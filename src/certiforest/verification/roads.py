@@ -17,9 +17,9 @@ from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.prepared import Prepared
 from certiforest.verification.search import Glance, Search, cuts_of
 from certiforest.verification.tables_kernels import Contest
+from certiforest.verification.verifier import Verifier
 
 
 class Answer(NamedTuple):
@@ -40,26 +40,24 @@ class Roads:
 
     Parameters
     ----------
-    prepared : Prepared
-    margin : float, default=0.0
-        See `certiforest.certify`.
+    verifier : Verifier
     """
 
-    def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
-        self.prepared, self.ensemble, self.moves = prepared, prepared.ensemble, prepared.moves
+    def __init__(self, verifier: Verifier) -> None:
+        self.verifier, self.ensemble, self.moves = verifier, verifier.ensemble, verifier.moves
         self._margin = None
-        if margin > 0:
+        if verifier.margin > 0:
             # No lead is larger than twice the largest sum: a larger margin says no more.
-            margin = min(margin, 4 * self.ensemble.largest_sum)
-            self._margin = math.floor(Fraction(margin) / prepared.worths.unit)
+            margin = min(verifier.margin, 4 * self.ensemble.largest_sum)
+            self._margin = math.floor(Fraction(margin) / verifier.worths.unit)
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Answer:
         """Find out whether a row is stable."""
-        local = Local(self.prepared, x)
+        local = Local(self.verifier, x)
         if self._margin is None:
             return self.decide_on(local, clock, keep_proof=keep_proof)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
-        y = self.prepared.predict(x)
+        y = self.verifier.predict(x)
         if any(self._worth(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
             return Answer(UNKNOWN, Method.COMPOSED)
         answer = self._decide(local, clock, -self._margin, keep_proof=keep_proof)
@@ -82,16 +80,16 @@ class Roads:
         """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
         if radius == math.inf:
             # Any value costs nothing: L0, and its prices left out.
-            local = Local(self.prepared, x, self.moves.within(self.ensemble.n_features, norm=0))
+            local = Local(self.verifier, x, self.moves.within(self.ensemble.n_features, norm=0))
             local.budget, local.cells.price[:] = 0, 0
         else:
             below = radius - 1.0 if self.moves.norm == 0 else math.nextafter(radius, 0.0)
-            local = Local(self.prepared, x, self.moves.within(below))
+            local = Local(self.verifier, x, self.moves.within(below))
         return self._decide(local, clock, None, keep_proof=True).proof
 
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:
         """Find out whether leaves can be worth so much to some rival (None: enough to be predicted)."""
-        y = self.prepared.predict(local.x)
+        y = self.verifier.predict(local.x)
         searches, is_open, n_boxes = {}, False, 0
         for rival in self._rivals(local.x, y):
             contest, unit, is_attack = self._contest(local, y, rival, need)
@@ -113,18 +111,18 @@ class Roads:
         self, local: Local, y: int, rival: int, need: int | None
     ) -> tuple[Contest, Fraction, Callable[[NDArray[np.float64]], bool]]:
         """Return what `Search` is to know about a rival, to whom leaves are to be worth so much."""
-        worth, least, unit = self.prepared.worths.contest(local.leaves.node, local.fixed, y, rival, need)
+        worth, least, unit = self.verifier.worths.contest(local.leaves.node, local.fixed, y, rival, need)
 
         def is_attack(z: NDArray[np.float64]) -> bool:
-            return self.prepared.predict(z) != y if need is None else self._worth(z, y, rival) >= need
+            return self.verifier.predict(z) != y if need is None else self._worth(z, y, rival) >= need
 
         return Contest(worth, least, local.budget), unit, is_attack
 
     def _worth(self, z: NDArray[np.float64], y: int, rival: int) -> int:
         """Return what the leaves of a row are worth to a rival, all together."""
-        trees = self.prepared.trees
+        trees = self.verifier.trees
         leaves = [find_leaf(trees, tree, z) for tree in range(self.ensemble.n_trees)]
-        return self.prepared.worths.total(self.ensemble.leaf[leaves], y, rival)
+        return self.verifier.worths.total(self.ensemble.leaf[leaves], y, rival)
 
     def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
         """Return the classes other than ``y``, those with most votes or the largest sum first."""

@@ -20,8 +20,8 @@ from certiforest.verification import sums_kernels as kernels
 from certiforest.verification.clock import Clock, OutOfTime
 from certiforest.verification.knapsack import can_buy
 from certiforest.verification.knapsack_kernels import Fronts, Goal
-from certiforest.verification.prepared import Allowance, Prepared
 from certiforest.verification.sums_kernels import ListedLeaves, Scoring
+from certiforest.verification.verifier import Allowance, Verifier
 from certiforest.verification.votes import VisitOrder
 from certiforest.verification.votes_kernels import BORDERLINE
 
@@ -31,12 +31,12 @@ class Sums:
 
     Parameters
     ----------
-    prepared : Prepared
+    prepared : Verifier
     margin : float, default=0.0
         A row is stable, or unstable, only if what decides is beyond this on that side of zero; else it is undecided.
     """
 
-    def __init__(self, prepared: Prepared, margin: float = 0.0) -> None:
+    def __init__(self, prepared: Verifier, margin: float = 0.0) -> None:
         self._prepared = prepared
         ensemble = self._ensemble = prepared.ensemble
         # No lead is larger than twice the largest sum: a larger margin says no more, and is hard to calculate with.
@@ -125,7 +125,7 @@ class Sums:
 class _Leaves:
     """The leaves of all trees within a limit, listed for one row after another."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Verifier) -> None:
         ensemble, self._prepared, self._trees = prepared.ensemble, prepared, prepared.trees
         n_nodes, n_trees = ensemble.n_nodes, ensemble.n_trees
         self._ensemble = ensemble
@@ -137,7 +137,7 @@ class _Leaves:
         self._pick, self._leaf = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
 
     def list(self, x: NDArray, allowance: Allowance, moves: Moves | None = None) -> None:
-        """List the leaves within a limit, see `reach_kernels.list_leaves` and `Prepared.runs`."""
+        """List the leaves within a limit, see `reach_kernels.list_leaves` and `Verifier.runs`."""
         ((_, self._trees, (self._row,)),) = self._prepared.runs(x[None], moves)
         kernels.list_row(self._trees, self._row, allowance, *self._stacks, self._listed)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from certiforest.verification import votes_kernels as kernels
 from certiforest.verification.clock import Clock
-from certiforest.verification.prepared import Prepared
+from certiforest.verification.verifier import Verifier
 
 
 class Votes:
@@ -21,10 +21,10 @@ class Votes:
 
     Parameters
     ----------
-    prepared : Prepared
+    prepared : Verifier
     """
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Verifier) -> None:
         self._prepared = prepared
 
     def decide(

@@ -1,14 +1,11 @@
-"""Prepared: one ensemble against one attacker, made ready once and asked by everyone.
-
-Everything here holds for trees that vote and for scores that add up.
-"""
+"""Verifier: one ensemble against one attacker, made ready when the first rows come, and asked for every row."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +23,7 @@ from certiforest.verification.worths import Worths
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
+Made = TypeVar("Made")
 
 
 class Allowance(NamedTuple):
@@ -44,7 +42,7 @@ class Allowance(NamedTuple):
     slack: float
 
 
-class Prepared:
+class Verifier:
     """One ensemble against one attacker.
 
     Parameters
@@ -52,6 +50,8 @@ class Prepared:
     ensemble : TreeEnsemble
     attacker : Attacker
         With columns by index: see `Attacker.resolve`.
+    margin : float, default=0.0
+        See `certiforest.certify`.
 
     Attributes
     ----------
@@ -73,8 +73,10 @@ class Prepared:
     worths : Worths
     """
 
-    def __init__(self, ensemble: TreeEnsemble, attacker: Attacker) -> None:
-        n_features = ensemble.n_features
+    def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float = 0.0) -> None:
+        self._made_from, n_features = (ensemble, attacker, margin), ensemble.n_features
+        self._made: dict[Any, Any] = {}
+        self.margin = margin
         self.moves = moves = attacker.moves(n_features).on(ensemble)
         low, high = moves.inside
         if ensemble.blanks or np.isfinite(moves.inside).any():
@@ -97,6 +99,33 @@ class Prepared:
         self.allowance = self.allowance_of(moves)
         self.is_box = not moves.is_shared
         self.worths = Worths(self.ensemble)
+
+    @classmethod
+    def again(cls, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> Verifier:
+        """Return what was made when the ensemble was last asked about, if that is the same; none of it ever changes."""
+        last = ensemble.kept.get("verifier")
+        if last is None or last._made_from[1:] != (attacker, margin):
+            last = ensemble.kept["verifier"] = cls(ensemble, attacker, margin)
+        return last
+
+    def made(self, kind: Callable[[Verifier], Made]) -> Made:
+        """Return what one kind of question is answered with, ``kind(self)``, which is made once."""
+        if kind not in self._made:
+            self._made[kind] = kind(self)
+        return self._made[kind]
+
+    @cached_property
+    def boxed(self) -> Verifier | None:
+        """The same for someone who may spend the whole budget on each feature; None if it is not of that kind.
+
+        A row that withstands each tree at its worst, as far as this one goes, needs no tables for a proof.
+        """
+        ensemble, attacker, margin = self._made_from
+        if margin > 0 or self.is_box:
+            return self if margin == 0 else None
+        if attacker.norm == 0 or not (attacker.has_norm and self.moves.is_plain):
+            return None
+        return Verifier(ensemble, attacker.replace(norm=math.inf))
 
     def allowance_of(self, moves: Moves) -> Allowance:
         """Return what may be spent: this attacker's budget, or another one."""
