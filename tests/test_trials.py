@@ -24,3 +24,14 @@ def test_any_command_line_ends_as_it_should():
     import commands
 
     assert commands.trial(100, 1).findings == []
+
+
+def test_verdicts_on_deployed_models_hold_against_every_cell():
+    for library in ("xgboost", "lightgbm", "catboost"):
+        pytest.importorskip(library)
+    from hostile import deployed
+
+    judge = deployed.trial(600, 1)
+    assert judge.findings == []
+    assert sum(judge.outcomes.values()) == 600
+    assert min(sum(n for name, n in judge.outcomes.items() if word in name) for word in ("unstable", "stable ")) > 50

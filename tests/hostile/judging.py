@@ -22,6 +22,7 @@ class Judge:
 
     def __init__(self):
         self.outcomes, self.findings, self.is_told_to_end = Counter(), [], False
+        self.remark = ""  # of a trial, for its report
         self._memory = 0
 
     def cases(self, n_cases):
@@ -78,7 +79,7 @@ class Judge:
     def report(self, seconds):
         """Print what came out; return whether every case kept the rules."""
         counts = ", ".join(f"{name} {count:,}" for name, count in sorted(self.outcomes.items()))
-        sys.stdout.write(f"{sum(self.outcomes.values()):,} cases in {seconds:.0f} s: {counts}\n")
+        sys.stdout.write(f"{sum(self.outcomes.values()):,} cases in {seconds:.0f} s: {counts}\n{self.remark}")
         return not self.findings
 
 
