@@ -43,13 +43,13 @@ def c(rows):
 
 
 def test_six_lines_say_what_was_found(c):
-    first, attacker, accuracy, robust, verdicts, roads = repr(c).splitlines()
+    first, attacker, accuracy, robust, verdicts, method = repr(c).splitlines()
     assert first == "Certificates of 60 rows"
     assert "norm=inf, eps=0.1" in attacker
     assert f"{c.accuracy:.1%}" in accuracy
     assert f"{c.robust_accuracy:.1%}" in robust
     assert f"{c.counts[Verdict.ROBUST]} right, cannot be changed" in verdicts
-    assert "60 composed" in roads
+    assert "60 composed" in method
 
 
 def test_what_is_not_decided_shows_as_an_interval(c):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.report import gather, write
-from certiforest.report.findings import count_roads, curve_of
+from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
 from certiforest.report.report import curve_plot, feature_bars, radius_plot, share_word, spread_plot
@@ -41,7 +41,7 @@ class Certificates(CertifiedRows):
     stable : ndarray of int8, shape (n,)
         1 stable, 0 unstable, -1 unknown.
     method : ndarray of str, shape (n,)
-        Which road each row took: composed, bounded, proved, solved, spared or none, see `Method`.
+        What decided each row: composed, bounded, proved, solved, spared or none, see `Method`.
     label : ndarray, shape (n,), or None
         True labels, if given.
     radius : ndarray of float64, shape (n,), or None
@@ -86,7 +86,7 @@ class Certificates(CertifiedRows):
       accuracy         66.7%
       robust accuracy  33.3%
       verdicts         1 right, cannot be changed; 1 right, can be changed; 1 wrong, cannot be changed
-      roads            3 composed
+      method           3 composed
     >>> c[c.stable == 0].radius.round(3)
     array([0.05])
     >>> c.curve([0.0, 0.1, 1.0])["low"].round(3)
@@ -107,7 +107,7 @@ class Certificates(CertifiedRows):
 
     @property
     def _summary(self) -> list[tuple[str, str]]:
-        """What they say in all: attacker, shares, verdicts and roads, each as a pair of texts."""
+        """What they say in all: attacker, shares, verdicts and methods, each as a pair of texts."""
         attacker = repr(self.attacker)
         facts = [("attacker", attacker[attacker.find("(") + 1 : -1] if attacker.endswith(")") else attacker)]
         if self.label is None:
@@ -116,7 +116,7 @@ class Certificates(CertifiedRows):
             facts.append(("accuracy", f"{self.accuracy:.1%}"))
             facts.append(("robust accuracy", interval(self.robust_accuracy_bounds, ".1%")))
             facts.append(("verdicts", _with_counts({verdict.words: n for verdict, n in self.counts.items()}, "; ")))
-        return [*facts, ("roads", _with_counts(count_roads(self)))]
+        return [*facts, ("method", _with_counts(count_methods(self)))]
 
     def __repr__(self) -> str:
         lines = [f"{name:<16} {text}" for name, text in self._summary]

@@ -36,7 +36,7 @@ _WORDS = {
 
 
 class Method(IntEnum):
-    """Which road a row took."""
+    """What decided a row."""
 
     COMPOSED = 0  #: tree by tree: no trees meet, the row withstands each at its worst, or is itself within the margin
     BOUNDED = 1  #: the worst leaf in reach of each tree, taken together, is not enough for any rival

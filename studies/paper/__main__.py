@@ -5,7 +5,7 @@
 
 table3: accuracy and robust accuracy; table4: by norm; table5: time and memory of verification; figure3: rows decided
 within a time limit; figure4, figure5: training time by trees and by depth; tuning: the grid search; importance:
-permutation importance, models side by side; page: all commands of docs/reproduction.md, whose tables are replaced.
+permutation importance, models side by side; page: all commands of results.md, whose tables are replaced.
 
 Results are kept cell by cell in --out-dir, and cells found there are not run again: a run that was stopped goes on, and
 after trainers or verifiers have changed a new directory is needed. Run with one thread (OMP_NUM_THREADS=1) for times

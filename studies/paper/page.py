@@ -1,10 +1,10 @@
-"""The page docs/reproduction.md: every command on it is run, and its table replaces the one below it."""
+"""The page results.md: every command on it is run, and its table replaces the one below it."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reproduction.md"
+PAGE = Path(__file__).with_name("results.md")
 # A command in a block of its own, and all that follows until the next block or heading.
 COMMAND = re.compile(
     r"(```console\n\$ python studies/paper (?P<experiment>\w+) --dataset (?P<dataset>\w+)( --trees (?P<trees>\d+))?\n"

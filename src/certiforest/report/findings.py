@@ -97,7 +97,7 @@ def gather(
         "fragile_rows": _fragile_rows(ensemble, found, names, numbers, scaling, image_shape) if has_witness else None,
         "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
-        "roads": count_roads(found),
+        "roads": count_methods(found),
         "origin": dict(found.about or {}),
     }
 
@@ -107,10 +107,10 @@ def digest(rows: NDArray[np.float64] | None) -> str | None:
     return None if rows is None else hashlib.sha256(np.ascontiguousarray(rows, "<f8").tobytes()).hexdigest()
 
 
-def count_roads(found: CertifiedRows) -> dict[str, int]:
-    """Count the rows that took each road, the most trodden first."""
-    roads, counts = np.unique(found.method, return_counts=True)
-    return {str(roads[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
+def count_methods(found: CertifiedRows) -> dict[str, int]:
+    """Count the rows that each method decided, the commonest first."""
+    methods, counts = np.unique(found.method, return_counts=True)
+    return {str(methods[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
 
 
 def feature_names_of(

@@ -234,7 +234,7 @@ def _setting(findings: dict[str, Any]) -> Facts:
         ("Spread", "no two trees share a feature" if model["spread"] is None else f"{model['spread']!r}"),
         ("Large spread for this attacker", "yes" if model["has_large_spread"] else "no"),
         ("Rows", f"{data['n_rows']:,} from {data['name']}"),
-        ("How they were decided", ", ".join(f"{count:,} {road}" for road, count in findings["roads"].items())),
+        ("How they were decided", ", ".join(f"{count:,} {method}" for method, count in findings["roads"].items())),
         ("Units", "scaled by the model's own scaling" if data["scaled"] else "as in the data"),
     ]
     if "norm" in attacker:
