@@ -98,7 +98,7 @@ def test_rows_of_a_source_are_those_of_the_frame(tmp_path):
     assert (ensemble.predict(rows.X) == model.predict(frame)).all()
     assert rows.texts[1][0] == "pine"
     assert rows.take(slice(1, 2)).texts[1].tolist() == [frame["tree"][1]]
-    for block in Source(str(tmp_path / "rows.csv")).stream(ensemble, None).blocks():
+    for block in Source(str(tmp_path / "rows.csv")).stream(ensemble, None).blocks:
         assert np.array_equal(block.read(0, 0).X, rows.X, equal_nan=True)
 
 
