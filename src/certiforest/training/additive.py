@@ -31,22 +31,8 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     max_cells : int, default=32
         Largest number of steps of each function, at least 2. Half of them have equal widths, half hold equal numbers
         of rows.
-    norm : int, float or str, default=2
-        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`.
-    eps : float, default=0.5
-        Budget of the attacker, > 0; the number of features for norm 0.
-    scale : float or array-like of shape (n_features,), optional
-        Unit of each feature, see `Attacker`.
-    frozen : iterable of int, or boolean mask of shape (n_features,), optional
-        Features that the attacker cannot change.
-    direction : "up", "down", "both" or dict of columns, optional
-        Which way the attacker can move features, see `Attacker`.
-    attacker : Attacker or RuleAttacker, optional
-        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
-        their reach within the budget, as if every column could go all the way at once.
-    attacked : list of labels, optional
-        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
+    norm, eps, scale, frozen, direction, attacker, attacked
+        Who attacks, see `RobustClassifier`.
     n_epochs : "auto" or int, default="auto"
         Passes over the training rows. ``"auto"``: as many as make 3,000 steps, but 20 at least.
     batch_size : int, default=128
@@ -55,32 +41,15 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         How far a value moves in the first step; later steps are shorter.
     l2_regularization : float, default=1e-4
         Weight of half the sum of squared values, beside the mean loss.
-    class_weight : "balanced", dict or None, default=None
-        As in `sklearn.ensemble.HistGradientBoostingClassifier`.
-    random_state : int, RandomState or None, default=None
-        Source of all randomness; an int makes ``fit`` repeatable.
-    verbose : int, default=0
-        If positive, progress is logged at level INFO by the logger ``certiforest.training.additive``.
-    callback : callable, optional
-        Called as ``callback(epoch, n_epochs)`` after each pass.
+    class_weight, random_state, verbose, callback
+        See `RobustClassifier`.
 
     Attributes
     ----------
-    ensemble_ : TreeEnsemble
-        One tree for each feature that is not constant. Scores are whole multiples of 2**-32, so that their sums are
-        exact.
-    attacker_ : Attacker
-        The attacker it was trained for; it has large spread for every other, too.
-    attacked_ : ndarray or None
-        Labels of the classes that are attacked, if not all are.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
+    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
+        See `RobustClassifier`.
     train_loss_ : ndarray of float64, shape (n_epochs + 1,)
         Mean worst-case loss in each pass, while values move, and at last a bound of that of the ensemble.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen during ``fit``, if all are strings.
 
     Examples
     --------

@@ -37,35 +37,14 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
     learning_rate : "auto" or float, default="auto"
         Share of each tree's fitted leaf values that is kept, in (0, 1]. ``"auto"`` takes larger steps where there will
         be few trees: the share of a feature's range that a threshold closes to other trees, but between 0.1 and 0.4.
-    norm : int, float or str, default=inf
-        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. For norm 0 every tree gets features
-        of its own.
-    eps : float, default=0.01
-        Budget of the attacker, > 0; the number of features for norm 0.
-    scale : float or array-like of shape (n_features,), optional
-        Unit of each feature, see `Attacker`.
-    frozen : iterable of int, or boolean mask of shape (n_features,), optional
-        Features that the attacker cannot change. Trees share them freely.
-    direction : "up", "down", "both" or dict of columns, optional
-        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
-    attacker : Attacker or RuleAttacker, optional
-        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
-        their reach within the budget, as if every column could go all the way at once.
-    attacked : list of labels, optional
-        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
-    loss : {"log_loss", "exponential"}, default="log_loss"
-        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
-        class. The exponential loss fits hard rows harder.
+    norm, eps, scale, frozen, direction, attacker, attacked
+        Who attacks, see `RobustClassifier`.
     max_features : "auto", int, float or None, default="auto"
         Number, or share, of the features with open thresholds on which each tree grows; None for all. ``"auto"``: all
         if a threshold closes 0.4 or more of a feature to other trees, in proportion less if it closes less, down to a
         fifth; but 32 features at least.
     min_samples_leaf : int or float, default=1
         Number, or share, of the rows that each side of a split must have.
-    l2_regularization : "auto" or float, default="auto"
-        Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
-        sum of all weights, over 20 and over the number of rival classes.
     thrift : float, default=0.85
         How much less, as a share in [0, 1), a gain counts on a feature that is new to the tree, if a threshold closes
         all of that feature to other trees; in proportion if it closes less, as it does for small eps.
@@ -74,47 +53,22 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
     n_refits : int, default=10
         How often the leaf values of all trees are fitted again, tree by tree given all others, if thresholds ran out
         before there were ``n_estimators`` trees.
-    class_weight : "balanced", dict or None, default=None
-        As in `sklearn.ensemble.HistGradientBoostingClassifier`.
-    validation_fraction : int or float, default=0.1
-        Number, or share, of rows put aside for early stopping; without effect if ``n_iter_no_change`` is None.
-    n_iter_no_change : int or None, default=None
-        Stop when the worst-case loss of the rows put aside has not fallen for so many trees, and drop the trees after
-        the best. None: no early stopping, all rows train.
-    tol : float, default=0.0
-        By how much the loss must fall to count.
-    random_state : int, RandomState or None, default=None
-        Source of all randomness; an int makes ``fit`` repeatable.
-    n_jobs : int or None, default=None
-        Threads for training; the result does not depend on it.
-    verbose : int, default=0
-        If positive, progress is logged at level INFO by the logger ``certiforest.training.boosting``.
-    callback : callable, optional
-        Called as ``callback(n_trees, n_estimators)`` after each tree.
+    loss, l2_regularization, validation_fraction, n_iter_no_change, tol, n_jobs
+        See `BoostingClassifier`.
+    class_weight, random_state, verbose, callback
+        See `RobustClassifier`.
 
     Attributes
     ----------
-    ensemble_ : TreeEnsemble
-        The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
-    attacker_ : Attacker
-        The attacker it was trained for; for norms, the ensemble has large spread for it.
-    attacked_ : ndarray or None
-        Labels of the classes that are attacked, if not all are.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
+    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
+        See `RobustClassifier`.
+    learning_rate_, feature_importances_
+        See `BoostingClassifier`.
     n_estimators_ : int
         Number of trees, at most ``n_estimators``.
-    learning_rate_ : float
-        Share of fitted values that was kept.
     train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
         Robust training curve: mean worst-case loss without trees, after each tree, and after each refit of all
         values. ``validation_loss_`` is empty without early stopping.
-    feature_importances_ : ndarray of float64, shape (n_features,)
-        Share of each feature in the worst-case gains of all splits.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen during ``fit``, if all are strings.
 
     Examples
     --------

@@ -23,7 +23,33 @@ N_STEPS = 8
 
 
 class BoostingClassifier(SummingClassifier):
-    """Base of the trainers that boost; parameters as documented there."""
+    """Base of the trainers that boost; other parameters as documented there.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "exponential"}, default="log_loss"
+        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
+        class. The exponential loss fits hard rows harder.
+    l2_regularization : "auto" or float, default="auto"
+        Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
+        sum of all weights, over 20 and over the number of rival classes.
+    validation_fraction : int or float, default=0.1
+        Number, or share, of rows put aside for early stopping; without effect if ``n_iter_no_change`` is None.
+    n_iter_no_change : int or None, default=None
+        Stop when the worst-case loss of the rows put aside has not fallen for so many rounds of trees, and drop the
+        trees after the best. None: no early stopping, all rows train.
+    tol : float, default=0.0
+        By how much the loss must fall to count.
+    n_jobs : int or None, default=None
+        Threads for training; the result does not depend on it.
+
+    Attributes
+    ----------
+    learning_rate_ : float
+        Share of fitted values that was kept.
+    feature_importances_ : ndarray of float64, shape (n_features,)
+        Share of each feature in the worst-case gains of all splits.
+    """
 
     WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,42 +46,42 @@ def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None
 
 
 def check_attacker(
-    norm: float | str, eps: Any, scale: ArrayLike | None, frozen: Iterable[int] | None, direction: Any, without: str
+    given: Attacker | None, described: Mapping[str, Any], defaults: Mapping[str, Any], without: str
 ) -> Attacker:
-    """Return an attacker that can move rows; ``without`` names what to use when there is none."""
-    if not isinstance(eps, Real) or not float(eps) > 0:
-        raise ValueError(
-            f"Expected eps to be a number > 0, got {eps!r}; without an attacker, {without} is the better choice."
-        )
-    attacker = Attacker(norm, float(eps), scale, frozen, direction=direction)
-    if not attacker.can_move:
-        raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {eps!r}.")
-    return attacker
+    """Return the attacker that is given, or described by parameters; refuse both, and what trainers do not know.
 
-
-def check_given_attacker(
-    attacker: Any, described: Mapping[str, Any], defaults: Mapping[str, Any], without: str
-) -> None:
-    """Refuse what is no attacker that trainers know, can move nothing, or is described by parameters, too."""
-    if not isinstance(attacker, Attacker):
-        raise ValueError(f"Expected attacker to be an Attacker or a RuleAttacker, got {shown(attacker)}; make one.")
+    ``without`` names what to use when there is none.
+    """
+    if given is None:
+        eps = described["eps"]
+        if not isinstance(eps, Real) or not float(eps) > 0:
+            raise ValueError(
+                f"Expected eps to be a number > 0, got {eps!r}; without an attacker, {without} is the better choice."
+            )
+        attacker = Attacker(**described)
+        if not attacker.can_move:
+            raise ValueError(f"Expected eps >= 1 with norm 0, where it counts features, got {eps!r}.")
+        return attacker
+    if not isinstance(given, Attacker):
+        raise ValueError(f"Expected attacker to be an Attacker or a RuleAttacker, got {shown(given)}; make one.")
     for name, value in described.items():
         if value is not defaults[name] and not (isinstance(value, Real) and value == defaults[name]):
             raise ValueError(
                 f"Expected attacker alone, or {named([*described])}, got attacker and {name}={shown(value)};"
                 f" leave {name} out, or say it to the attacker."
             )
-    if not attacker.can_move:
+    if not given.can_move:
         raise ValueError(
-            f"Expected an attacker who can move rows, got {attacker!r}; without one, {without} is the better choice."
+            f"Expected an attacker who can move rows, got {given!r}; without one, {without} is the better choice."
         )
-    can = {"groups": attacker.groups, "categories": attacker.categories or None, "missing": attacker.missing}
+    can = {"groups": given.groups, "categories": given.categories or None, "missing": given.missing}
     unknown = [name for name, value in can.items() if value is not None]
-    if unknown and attacker.has_norm:
+    if unknown and given.has_norm:
         raise ValueError(
             f"Expected an attacker by {named([*described])}, or by rules, which trainers know, got {named(unknown)};"
             " leave that out of the one to train for, and certify against yours."
         )
+    return given
 
 
 def check_finite(X: NDArray[np.float64], takes_missing: bool) -> None:

@@ -23,13 +23,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import check_attacked
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import (
-    check_attacker,
-    check_finite,
-    check_given_attacker,
-    check_learnable,
-    combine_weights,
-)
+from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
 from certiforest.training.rule_reach import RuleReach
 
 DESCRIPTION = ("norm", "eps", "scale", "frozen", "direction")  # what trainers know of an attacker who has no rules
@@ -48,7 +42,51 @@ class GivenRows(NamedTuple):
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the trainers. A trainer has the parameters named below and implements `_check_params` and `_train`."""
+    """What all trainers share. One has these parameters and more, and implements `_check_params` and `_train`.
+
+    Parameters
+    ----------
+    norm : int, float or str
+        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. Large spread is the same condition for
+        all norms but 0, for which every tree gets features of its own.
+    eps : float
+        Budget of the attacker, > 0; the number of features for norm 0.
+    scale : float or array-like of shape (n_features,), or a pair of these, optional
+        Unit of each feature, see `Attacker`.
+    frozen : iterable of int, or boolean mask of shape (n_features,), optional
+        Features that the attacker cannot change. Trees share them freely.
+    direction : "up", "down", "both" or dict of columns, optional
+        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
+    attacker : Attacker or RuleAttacker, optional
+        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
+        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
+        their reach within the budget, as if every column could go all the way at once.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
+    class_weight : "balanced", dict or None, default=None
+        As in `sklearn.ensemble.RandomForestClassifier`.
+    random_state : int, RandomState or None, default=None
+        Source of all randomness; an int makes ``fit`` repeatable.
+    verbose : int, default=0
+        If positive, progress is logged at level INFO by the logger of the trainer's module.
+    callback : callable, optional
+        Called as ``callback(n_done, n_wanted)`` after each tree, round of trees, or pass over the rows.
+
+    Attributes
+    ----------
+    ensemble_ : TreeEnsemble
+        The trees. Scores, if trees add up, are whole multiples of 2**-32, so that their sums are exact.
+    attacker_ : Attacker
+        The attacker it was trained for. Trainers of large spread promise it for this one, if it has a norm.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during ``fit``, if all are strings.
+    """
 
     WITHOUT_ATTACKER: ClassVar[str]  # what to use when there is none
     PROMISES_SPREAD: ClassVar[bool] = True
@@ -98,7 +136,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, y_index = np.unique(y, return_inverse=True)
         reach = None if attacker.has_norm else RuleReach.of(X, attacker)
         if reach is None:
-            seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
+            seen, known = X, attacker
+            if self.attacker is not None:  # it may be held back by more
+                known = Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
         else:
             seen, known = reach.stretch(X), reach.attacker
         check_learnable(seen, self.classes_, known, self.WITHOUT_ATTACKER)
@@ -128,12 +168,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     def _described(self) -> Attacker:
         """Return the attacker that is given, or that the parameters describe."""
         described = {name: getattr(self, name) for name in DESCRIPTION}
-        if self.attacker is None:
-            return check_attacker(**described, without=self.WITHOUT_ATTACKER)
         of_class = inspect.signature(type(self)).parameters
         defaults = {name: of_class[name].default for name in DESCRIPTION}
-        check_given_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
-        return self.attacker
+        return check_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
 
     @property
     def _budget(self) -> str:

@@ -50,23 +50,8 @@ class LargeSpreadForestClassifier(RobustClassifier):
         Number of trees.
     max_depth : int or None, default=6
         Largest number of splits on a path.
-    norm : int, float or str, default=inf
-        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`. Large spread is the same
-        condition for all norms but 0, where every tree gets features of its own.
-    eps : float, default=0.01
-        Budget of the attacker, > 0; the number of features for norm 0.
-    scale : float or array-like of shape (n_features,), optional
-        Unit of each feature, see `Attacker`.
-    frozen : iterable of int, or boolean mask of shape (n_features,), optional
-        Features that the attacker cannot change. Trees share them freely.
-    direction : "up", "down", "both" or dict of columns, optional
-        Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
-    attacker : Attacker or RuleAttacker, optional
-        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
-        their reach within the budget, as if every column could go all the way at once.
-    attacked : list of labels, optional
-        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
+    norm, eps, scale, frozen, direction, attacker, attacked
+        Who attacks, see `RobustClassifier`.
     method : {"grow", "prune"}, default="grow"
         ``"grow"``: grow all trees under the constraint, each split chosen for what the attacker leaves of it.
         ``"prune"``: train a random forest, keep the trees that can be made to have large spread by moving
@@ -103,31 +88,17 @@ class LargeSpreadForestClassifier(RobustClassifier):
     on_shortfall : {"raise", "keep"}, default="raise"
         What to do when fewer than ``n_estimators`` trees could be fitted in: raise a `ShortfallError`, or
         keep the smaller ensemble with a `ShortfallWarning`.
-    random_state : int, RandomState or None, default=None
-        Source of all randomness; an int makes ``fit`` repeatable.
     n_jobs : int or None, default=None
         Threads for training; the result does not depend on it.
-    verbose : int, default=0
-        If positive, progress is logged at level INFO by the logger ``certiforest.training.forest``.
-    callback : callable, optional
-        Called as ``callback(n_kept, n_estimators)`` whenever training has come further.
+    random_state, verbose, callback
+        See `RobustClassifier`.
 
     Attributes
     ----------
-    ensemble_ : TreeEnsemble
-        The trees.
-    attacker_ : Attacker
-        The attacker it was trained for; for norms, the ensemble has large spread for it.
-    attacked_ : ndarray or None
-        Labels of the classes that are attacked, if not all are.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
+    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
+        See `RobustClassifier`.
     n_iter_ : int
         Prune: most rounds that a kept tree took, at least 1; if it is near ``max_iter``, more may help.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen during ``fit``, if all are strings.
 
     Examples
     --------

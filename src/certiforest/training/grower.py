@@ -85,12 +85,10 @@ class GrowthData(NamedTuple):
         n_features = X.shape[1]
         reach = as_box(attacker).eps * attacker.scales(n_features)
         reach[~attacker.may_move(n_features)] = 0.0
-        if not closes:
-            attacker = Attacker(frozen=np.ones(n_features, bool))
         bins = bin_features(X)
         if cells_per_reach is not None:
             bins.merge(reach.max(axis=0) / cells_per_reach)
-        return cls(bins, reach, ThresholdLedger(attacker, n_features), closes, bins.uncommon())
+        return cls(bins, reach, ThresholdLedger(attacker if closes else None, n_features), closes, bins.uncommon())
 
     def take(self, rows: NDArray) -> GrowthData:
         """Return some rows side by side, with the same ledger: far apart they would be slow to read again and again."""

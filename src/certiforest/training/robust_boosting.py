@@ -31,25 +31,8 @@ class RobustBoostingClassifier(BoostingClassifier):
         folds of the training rows.
     learning_rate : float, default=0.05
         Share of each tree's fitted leaf values that is kept, in (0, 1].
-    norm : int, float or str, default=inf
-        Norm of the attacker: 0, 1, 2, ... or inf, or its name as in `Attacker`.
-    eps : float, default=0.01
-        Budget of the attacker, > 0; the number of features for norm 0.
-    scale : float or array-like of shape (n_features,), optional
-        Unit of each feature, see `Attacker`.
-    frozen : iterable of int, or boolean mask of shape (n_features,), optional
-        Features that the attacker cannot change.
-    direction : "up", "down", "both" or dict of columns, optional
-        Which way the attacker can move features, see `Attacker`.
-    attacker : Attacker or RuleAttacker, optional
-        Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
-        their reach within the budget, as if every column could go all the way at once.
-    attacked : list of labels, optional
-        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
-    loss : {"log_loss", "exponential"}, default="log_loss"
-        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
-        class.
+    norm, eps, scale, frozen, direction, attacker, attacked
+        Who attacks, see `RobustClassifier`.
     forgiveness : float, default=0.0
         If q > 0, a row's loss l counts as ``(1 - exp(-q * l)) / q``: rows that are lost anyway pull less at the trees.
     max_features : "auto", int, float or None, default="auto"
@@ -66,51 +49,23 @@ class RobustBoostingClassifier(BoostingClassifier):
         Number of models that are boosted on their own and averaged. One model levels off when it has won or given up
         every row; the mean of a few goes on, because chance decides which rows each gives up. Trees of bags fit closer:
         a row near a threshold grows both sides of it.
-    l2_regularization : "auto" or float, default="auto"
-        Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
-        sum of all weights, over 20 and over the number of rival classes.
-    class_weight : "balanced", dict or None, default=None
-        As in `sklearn.ensemble.HistGradientBoostingClassifier`.
-    validation_fraction : int or float, default=0.1
-        Number, or share, of rows put aside for early stopping; without effect if ``n_iter_no_change`` is None.
-    n_iter_no_change : int or None, default=None
-        Stop when the worst-case loss of the rows put aside has not fallen for so many rounds, and drop the trees after
-        the best. None: no early stopping, all rows train.
-    tol : float, default=0.0
-        By how much the loss must fall to count.
-    random_state : int, RandomState or None, default=None
-        Source of all randomness; an int makes ``fit`` repeatable.
-    n_jobs : int or None, default=None
-        Threads for training; the result does not depend on it.
-    verbose : int, default=0
-        If positive, progress is logged at level INFO by the logger ``certiforest.training.robust_boosting``.
-    callback : callable, optional
-        Called as ``callback(n_rounds, n_wanted)`` after each round, over all bags.
+    loss, l2_regularization, validation_fraction, n_iter_no_change, tol, n_jobs
+        See `BoostingClassifier`.
+    class_weight, random_state, verbose, callback
+        See `RobustClassifier`.
 
     Attributes
     ----------
-    ensemble_ : TreeEnsemble
-        The trees. Scores are whole multiples of 2**-32, so that their sums are exact.
-    attacker_ : Attacker
-        The attacker it was trained for.
-    attacked_ : ndarray or None
-        Labels of the classes that are attacked, if not all are.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
+    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
+        See `RobustClassifier`.
+    learning_rate_, feature_importances_
+        See `BoostingClassifier`.
     n_estimators_ : int
         Number of trees of all classes and bags.
-    learning_rate_ : float
-        Share of fitted values that was kept.
     train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
         Mean worst-case loss without trees and after each round, one bag after the other; ``validation_loss_`` is empty
         without early stopping. For norms other than inf, of an attacker who spends an eighth of the budget on each
         feature, as training thinks of it: no bound of the worst case.
-    feature_importances_ : ndarray of float64, shape (n_features,)
-        Share of each feature in the worst-case gains of all splits.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen during ``fit``, if all are strings.
 
     Examples
     --------

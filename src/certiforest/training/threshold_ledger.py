@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import closing_distances
+from certiforest.attack.spread import Distances, closing_distances
 from certiforest.training import threshold_ledger_kernels as kernels
 
 FIRST_CAPACITY = 4
@@ -25,7 +25,8 @@ class ThresholdLedger:
 
     Parameters
     ----------
-    attacker : Attacker
+    attacker : Attacker or None
+        None if no threshold closes any other: trees share features freely.
     n_features : int
 
     Examples
@@ -39,8 +40,10 @@ class ThresholdLedger:
     True
     """
 
-    def __init__(self, attacker: Attacker, n_features: int) -> None:
-        distances = closing_distances(attacker, n_features)
+    def __init__(self, attacker: Attacker | None, n_features: int) -> None:
+        distances = Distances(np.full(n_features, -1.0), np.zeros(n_features))
+        if attacker is not None:
+            distances = closing_distances(attacker, n_features)
         self.claims = kernels.Claims(
             np.empty((n_features, FIRST_CAPACITY)),
             np.empty((n_features, FIRST_CAPACITY), np.int32),

@@ -110,10 +110,7 @@ def as_box(attacker: Attacker) -> Attacker:
     moves: every threshold is in reach of every row, a score that counts rows in reach would find all splits worthless,
     and what protects a forest is only that each feature belongs to one tree.
     """
-    if attacker.norm == 0:
-        eps = 0.0
-    elif attacker.norm == math.inf:
-        eps = attacker.eps
-    else:
-        eps = attacker.eps * SHARE_OF_BUDGET ** (1 / attacker.norm)
+    if attacker.norm == math.inf:
+        return attacker
+    eps = 0.0 if attacker.norm == 0 else attacker.eps * SHARE_OF_BUDGET ** (1 / attacker.norm)
     return attacker.replace(norm=math.inf, eps=eps)
