@@ -87,6 +87,8 @@ def test_nothing_is_done_before_it_is_asked_for(case, monkeypatch):
     certified = Certifier.certify
     monkeypatch.setattr(Certifier, "certify", lambda self, X, y=None: asked.append(len(X)) or certified(self, X, y))
     found = certify(case.model, da.from_array(case.X, chunks=(20, 4)), case.y, ATTACKER)
+    assert repr(found).startswith("Certificates of rows in 3 partitions, not made yet")
+    assert "%" not in repr(found)
     assert set(asked) <= {0}
     with dask.config.set(scheduler="synchronous"):
         found.stable.blocks[1].compute()

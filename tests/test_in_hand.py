@@ -52,6 +52,13 @@ def test_six_lines_say_what_was_found(c):
     assert "60 composed" in method
 
 
+def test_the_attacker_is_shown_with_names_and_no_rows_without_shares():
+    attacker = Attacker(1, 0.1, direction={"links": "up"}, frozen=["length"])
+    found = certify(VOTERS, [[0.2, 0.3]], ["ham"], attacker)
+    assert "norm=1, eps=0.1, frozen=['length'], direction={'links': 'up'}" in repr(found)
+    assert repr(found[:0]).splitlines() == ["Certificates of 0 rows", repr(found).splitlines()[1]]
+
+
 def test_what_is_not_decided_shows_as_an_interval(c):
     stable = c.stable.copy()
     stable[np.flatnonzero(c.correct)[:6]] = -1

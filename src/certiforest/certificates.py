@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.report import gather, write
+from certiforest.report.attackers import attacker_with_names
 from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
@@ -108,8 +109,10 @@ class Certificates(CertifiedRows):
     @property
     def _summary(self) -> list[tuple[str, str]]:
         """What they say in all: attacker, shares, verdicts and methods, each as a pair of texts."""
-        attacker = repr(self.attacker)
-        facts = [("attacker", attacker[attacker.find("(") + 1 : -1] if attacker.endswith(")") else attacker)]
+        attacker = "not known" if self.attacker is None else attacker_with_names(self.attacker, self.feature_names)
+        facts = [("attacker", attacker)]
+        if not len(self):
+            return facts
         if self.label is None:
             facts.append(("stability", _with_counts(self.tally.stability)))
         else:

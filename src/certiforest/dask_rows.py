@@ -99,7 +99,7 @@ def workers(address: str | None, n_workers: int | None) -> Iterator[tuple[Callab
         yield submit, 2 * n_threads
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LazyCertificates(Tallied):
     """What will be proved about rows of dask: the attributes of `Certificates`, as dask collections.
 
@@ -114,6 +114,10 @@ class LazyCertificates(Tallied):
     found: Any
     _tally: Tally
     _empty: Certificates
+
+    def __repr__(self) -> str:
+        of_none = repr(self._empty).partition("\n")[2]
+        return f"Certificates of rows in {self.found.npartitions} partitions, not made yet: call compute()\n{of_none}"
 
     def __getattr__(self, name: str) -> Any:
         """Return one fact about each row: prediction, stable, method, label, radius, radius_upper, radius_is_exact."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.rules import read_attacker
 from certiforest.words import named, norm_name
 
 #: What the options of an attacker are called in tables.
@@ -101,6 +103,13 @@ def attacker_name(attacker: dict[str, Any]) -> str:
     options = [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
     start = f"L{attacker['norm']}, eps {attacker['eps']:g}"
     return start + (f", with {named(options)}" if options else "")
+
+
+def attacker_with_names(attacker: Attacker, names: Sequence[str] | None) -> str:
+    """Return an attacker as it was given, with columns by name."""
+    document = describe_attacker(attacker, names)
+    given = read_attacker({key: value for key, value in document.items() if value != []})
+    return repr(given).partition("(")[2].removesuffix(")")
 
 
 def _short(value: Any) -> str:

@@ -220,7 +220,7 @@ def spread_plot(findings: dict[str, Any]) -> Thresholds:
             f"Framed: the closest pair of two trees ({first} and {second}), {closest['distance']:.6g} apart"
             f" on {closest['feature']}."
         )
-        if "norm" in findings["attacker"]:
+        if findings["attacker"].get("norm", "0") != "0":  # no distance is enough for norm 0, or tells for rules
             words.append(f"More than 2 eps = {2 * findings['attacker']['eps']:.6g} makes every verdict exact, fast.")
     return Thresholds(features, closest, on_one_axis, " ".join(words))
 
