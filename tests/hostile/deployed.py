@@ -169,7 +169,7 @@ class Deployed:
         if self.kind == "catboost":
             cells[:, -1] = column
             return cells
-        return pd.DataFrame({f"f{f}": values for f, values in enumerate([*rows.T[:-1], column])})
+        return pd.DataFrame({f"f{f}": values for f, values in enumerate([*rows.T[:-1], np.array(column, object)])})
 
     def cuts(self, f):
         """Return the thresholds of a column of numbers."""
@@ -230,13 +230,11 @@ def draw_case(rng, model, rows):
         case = replace(case, groups=model.groups)
     else:
         frozen += [f for group in model.groups for f in group]
-    if rng.random() < 0.15 and not np.isnan(rows).any() and own.blanks is None and not names:
+    if rng.random() < 0.15 and not np.isnan(rows).any() and own.blanks is None:
         rules = {f: cases._rules(rng, [*model.cuts(f), x[f]], [1, 2, 3]) for f in plain if rng.random() < 0.8}
-        for key, values in (
-            *((-1 - g, range(len(group))) for g, group in enumerate(case.groups or [])),
-            *(codes or {}).items(),
-        ):
-            rules[key] = [(False, rng.sample([*map(float, values)], 2), float(rng.choice(values)), rng.choice([1, 2]))]
+        for g, group in enumerate(case.groups or []):
+            places = [*map(float, range(len(group)))]
+            rules[-1 - g] = [(False, rng.sample(places, 2), rng.choice(places), rng.choice([1, 2]))]
         if rules:
             return replace(case, **told, norm=1, rules=rules, eps=float(rng.choice([0, 1, 2, 3, 5])))
     case = replace(case, frozen=frozen or None)
