@@ -69,10 +69,15 @@ def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
+def has(document: Any, name: str) -> bool:
+    """Tell whether an optional entry is there; versions of libraries differ in which they write."""
+    return isinstance(document, dict) and name in document
+
+
 def entry(document: Any, *path: str) -> Any:
     """Return the entry at a path of names."""
     for depth, name in enumerate(path):
-        if not isinstance(document, dict) or name not in document:
+        if not has(document, name):
             raise ModelError(f"Expected an entry {'/'.join(path[: depth + 1])!r}, got none.")
         document = document[name]
     return document

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.category_hashes import HASHES, text_of
-from certiforest.ensemble.documents import entries, entry, integer, integers, numbers, read_json, sound, string
+from certiforest.ensemble.documents import entries, entry, has, integer, integers, numbers, read_json, sound, string
 from certiforest.formats.float32_rows import deployed_thresholds, singles
 from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds, unfitted
 from certiforest.formats.score_table import ScoreTable
@@ -31,12 +30,6 @@ CATBOOST_BINARY = b"CBM1"
 LOSSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
 REGRESSION = ("RMSE", "MAE")  # the sum is the prediction
 LABEL_TYPES = {"Integer": (int,), "Float": (float, int), "String": (str,), "Boolean": (bool,)}  # it writes 1 for 1.0
-
-
-def is_catboost_model(model: Any) -> bool:
-    """Tell whether a model is one of CatBoost's."""
-    catboost = sys.modules.get("catboost")
-    return catboost is not None and isinstance(model, catboost.CatBoost)
 
 
 def content_of_catboost(model: Any) -> bytes:
@@ -130,9 +123,9 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
         raise ModelError(f"Expected a bias for each of {n_outputs} outputs, got {len(base)}.")
     columns, names = _read_features(document)
     table = ScoreTable(n_outputs)
-    if _has(document, "oblivious_trees") == _has(document, "trees"):
+    if has(document, "oblivious_trees") == has(document, "trees"):
         raise ModelError("Expected trees or oblivious_trees, got neither or both.")
-    if _has(document, "trees"):
+    if has(document, "trees"):
         trees = [_read_nested(i, t, columns, table) for i, t in enumerate(entries(document, "trees"))]
     else:
         trees = [_read_symmetric(i, t, columns, table) for i, t in enumerate(entries(document, "oblivious_trees"))]
@@ -158,10 +151,6 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
     )
 
 
-def _has(document: Any, name: str) -> bool:
-    return isinstance(document, dict) and name in document
-
-
 def _read_labels(parameters: Any) -> list:
     labels = entries(parameters, "class_names")
     kind = string(parameters, "class_label_type")
@@ -170,7 +159,7 @@ def _read_labels(parameters: Any) -> list:
         raise ModelError(f"Expected class_names of the class_label_type {shown(kind)}, got {shown(labels)}.")
     if integers(parameters, "class_to_label").tolist() != list(range(len(labels))):
         raise ModelError("Expected class_to_label to number the classes in order, got another order.")
-    if _has(parameters, "classes_count") and integer(parameters, "classes_count") not in (0, len(labels)):
+    if has(parameters, "classes_count") and integer(parameters, "classes_count") not in (0, len(labels)):
         raise ModelError(f"Expected classes_count to be 0 or {len(labels)}, the number of class_names, got another.")
     return [types[0](label) for label in labels]
 
@@ -213,17 +202,17 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
                 " CatBoost makes of other rows; fit with one_hot_max_size of at least the number of categories."
             )
     features, categorical = (
-        entries(info, kind) if _has(info, kind) else [] for kind in ("float_features", "categorical_features")
+        entries(info, kind) if has(info, kind) else [] for kind in ("float_features", "categorical_features")
     )
     place, of_categories = _places(features), _places(categorical)
     if not len(features) + len(categorical) or set(place) & set(of_categories):
         raise ModelError("Expected features, each with a flat_feature_index of its own, got none or one twice.")
     borders = [
-        singles(feature, "borders") if _has(feature, "borders") else np.empty(0, np.float32) for feature in features
+        singles(feature, "borders") if has(feature, "borders") else np.empty(0, np.float32) for feature in features
     ]
     if not all(np.isfinite(own).all() and (np.diff(own) > 0).all() for own in borders):
         raise ModelError("Expected the borders of each feature to be finite and to rise, got others.")
-    values = [integers(feature, "values") if _has(feature, "values") else np.empty(0, int) for feature in categorical]
+    values = [integers(feature, "values") if has(feature, "values") else np.empty(0, int) for feature in categorical]
     if not all(len({*own.tolist()}) == len(own) and ((own >= -(2**31)) & (own < 2**31)).all() for own in values):
         raise ModelError("Expected the values of each category to be hashes of 32 bits, each once, got others.")
     treatment = [string(feature, "nan_value_treatment") for feature in features]
@@ -283,7 +272,7 @@ def _read_split(index: int, split: Any, columns: _Columns) -> _Split:
 
 
 def _read_symmetric(index: int, tree: Any, columns: _Columns, table: ScoreTable) -> Nodes:
-    written = [] if _has(tree, "splits") and tree["splits"] is None else entries(tree, "splits")
+    written = [] if has(tree, "splits") and tree["splits"] is None else entries(tree, "splits")
     splits = [_read_split(index, split, columns) for split in written]
     depth = len(splits)
     value = numbers(tree, "leaf_values")
@@ -324,7 +313,7 @@ def _read_nested(index: int, tree: Any, columns: _Columns, table: ScoreTable) ->
         node, children, parent = waiting.pop()
         if children is not None:
             children[parent] = len(left)
-        if _has(node, "split"):
+        if has(node, "split"):
             splits.append(_read_split(index, entry(node, "split"), columns))
             waiting += [(entry(node, "right"), right, len(left)), (entry(node, "left"), left, len(left))]
             leaf.append(-1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +21,13 @@ from certiforest.formats.catboost_models import (
     CATBOOST_BINARY,
     CATBOOST_KEYS,
     content_of_catboost,
-    is_catboost_model,
     open_catboost,
     parse_catboost,
 )
-from certiforest.formats.library_code import library_class, refuse_other_code
+from certiforest.formats.library_code import is_of, refuse_other_code
 from certiforest.formats.lightgbm_models import (
     LIGHTGBM_HEADER,
     content_of_lightgbm,
-    is_lightgbm_model,
     open_lightgbm,
     parse_lightgbm,
 )
@@ -40,12 +37,16 @@ from certiforest.formats.xgboost_models import (
     UBJSON_OBJECT,
     XGBOOST_KEY,
     content_of_xgboost,
-    is_xgboost_model,
     open_xgboost,
     parse_xgboost,
 )
 
 PLAIN = (bool, int, float, str, np.generic, type(None))
+BOOSTED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Opened]]] = {
+    "xgboost": (content_of_xgboost, open_xgboost),
+    "lightgbm": (content_of_lightgbm, open_lightgbm),
+    "catboost": (content_of_catboost, open_catboost),
+}
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
 # Files by their first bytes that hold no model which can be read as data.
@@ -134,13 +135,10 @@ def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsem
 
 def _content_of(model: Any) -> Any:
     """Return all that decides what a fitted model predicts, None if there is no way to tell."""
-    if is_xgboost_model(model):
-        return content_of_xgboost(model)
-    if is_lightgbm_model(model):
-        return content_of_lightgbm(model)
-    if is_catboost_model(model):
-        return content_of_catboost(model)
-    if "sklearn" in sys.modules:  # else the model cannot be one of its own, and importing it takes a second
+    for library, (content_of, _) in BOOSTED.items():
+        if is_of(library, model):
+            return content_of(model)
+    if is_of("sklearn", model):  # importing it takes a second
         from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model
         from certiforest.formats.wrappers import has_parts, parts_of
 
@@ -154,8 +152,7 @@ def _content_of(model: Any) -> Any:
 
 def _own_ensemble(model: Any) -> TreeEnsemble | None:
     """Return what an estimator of this library predicts by; others may keep one that they do not predict by."""
-    is_ours = library_class(type(model)).__module__.startswith("certiforest.")
-    own = getattr(model, "ensemble_", None) if is_ours else None
+    own = getattr(model, "ensemble_", None) if is_of("certiforest", model) else None
     return own if isinstance(own, TreeEnsemble) else None
 
 
@@ -164,13 +161,10 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
     if isinstance(model, TreeEnsemble):
         return Opened(model, "a TreeEnsemble")
     content = _content_of(model) if content is None else content
-    if is_xgboost_model(model):
-        return open_xgboost(model, content)
-    if is_lightgbm_model(model):
-        return open_lightgbm(model, content)
-    if is_catboost_model(model):
-        return open_catboost(model, content)
-    if "sklearn" in sys.modules:
+    for library, (_, open_model) in BOOSTED.items():
+        if is_of(library, model):
+            return open_model(model, content)
+    if is_of("sklearn", model):
         from certiforest.formats.sklearn_models import is_sklearn_model, open_sklearn
         from certiforest.formats.wrappers import is_wrapper, open_wrapper
 

@@ -54,11 +54,16 @@ def refuse_other_code(model: Any) -> None:
             state = getattr(item, "__dict__", {})
             if not known.isdisjoint(state):
                 what = f"an instance with {min(known.intersection(state))} of its own"
-                raise _refusal(library_class(kind), type(model), what)
+                raise _refusal(_library_class(kind), type(model), what)
             waiting += state.values()
 
 
-def library_class(kind: type) -> type:
+def is_of(library: str, model: Any) -> bool:
+    """Tell whether an object is of a class of a library, which need not be imported for that."""
+    return any(cls.__module__.partition(".")[0] == library for cls in type(model).__mro__)
+
+
+def _library_class(kind: type) -> type:
     """Return the first class of a library that a class is made of, `object` if there is none."""
     return next((cls for cls in kind.__mro__ if _is_of_library(cls.__module__)), object)
 
@@ -72,7 +77,7 @@ def _check_class(kind: type, model: type) -> frozenset[str] | None:
 
     Refused is a class in which anything but a library's class has a say in what a library's class defines.
     """
-    own = library_class(kind)
+    own = _library_class(kind)
     if not any(hasattr(own, name) for name in PREDICTS):
         return None
     first: dict[str, type] = {}  # by name, the class that has the say
@@ -109,7 +114,7 @@ def _is_method(kind: type, name: str) -> bool:
 
 
 def _refusal(own: type, model: type, what: str) -> ModelError:
-    whole = library_class(model).__name__
+    whole = _library_class(model).__name__
     inside = "" if whole == own.__name__ else f" inside a {whole}"
     return ModelError(
         f"Expected a {own.__name__}{inside} that predicts by its library's own code, got {what}, which may change what"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,12 +37,6 @@ WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
 LARGEST_SIGMOID_SUM = 24.0
 PROBABILITY_SLACK = {"binary": LOGISTIC_SLACK, "multiclass": LOGISTIC_SLACK, "multiclassova": 2.0**-16}
-
-
-def is_lightgbm_model(model: Any) -> bool:
-    """Tell whether a model is one of LightGBM's."""
-    lightgbm = sys.modules.get("lightgbm")
-    return lightgbm is not None and isinstance(model, (lightgbm.Booster, lightgbm.LGBMModel))
 
 
 def content_of_lightgbm(model: Any) -> str:

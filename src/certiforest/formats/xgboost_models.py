@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import entries, entry, integer, integers, read_json, sound, string, strings
+from certiforest.ensemble.documents import entries, entry, has, integer, integers, read_json, sound, string, strings
 from certiforest.ensemble.numbers import NUMBER, is_number
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
 from certiforest.formats.opened import Opened, check_fitted, log_odds, of_one_kind
@@ -37,12 +36,6 @@ MODEL_KEYS = {"gbtree_model_param", "trees", "tree_info", "iteration_indptr", "c
 
 # Probabilities in float32 may be equal where sums are not: exp, an addition and a division, a few units of 2**-24.
 PROBABILITY_SLACK = 2.0**-21
-
-
-def is_xgboost_model(model: Any) -> bool:
-    """Tell whether a model is one of XGBoost's."""
-    xgboost = sys.modules.get("xgboost")
-    return xgboost is not None and isinstance(model, (xgboost.Booster, xgboost.XGBModel))
 
 
 def content_of_xgboost(model: Any) -> bytes:
@@ -108,7 +101,7 @@ def parse_xgboost(content: bytes, *, source: str = "the content") -> Opened:
 def _best_round(document: Any) -> int | None:
     """Return the number of rounds up to the best one, None if no round is called the best."""
     learner = entry(document, "learner")
-    if not _has(learner, "attributes") or not _has(learner["attributes"], "best_iteration"):
+    if not has(learner, "attributes") or not has(learner["attributes"], "best_iteration"):
         return None
     return integer(learner, "attributes", "best_iteration") + 1
 
@@ -166,7 +159,7 @@ def _read_categories(learner: Any) -> dict[int, list] | None:
     categories: dict[int, list] = {}
     for feature, encoded in enumerate(found):
         values = integers(encoded, "values").tolist()
-        if _has(encoded, "offsets"):
+        if has(encoded, "offsets"):
             ends = integers(encoded, "offsets").tolist()
             texts = [bytes(v % 256 for v in values[a:b]) for a, b in pairwise(ends)]
             values = [text.decode(errors="replace") for text in texts]
@@ -179,7 +172,7 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
     """Return the number of classes and of sums."""
     objective = string(learner, "objective", "name")
     parameters = entry(learner, "learner_model_param")
-    if _has(parameters, "num_target") and integer(parameters, "num_target") != 1:
+    if has(parameters, "num_target") and integer(parameters, "num_target") != 1:
         raise ModelError("Expected one label per row, got a model of several targets.")
     if objective in TWO_CLASSES + REGRESSION:
         n_classes, n_outputs, written = 2, 1, [0, 1]
@@ -239,7 +232,7 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
             " it predicts; please report it."
         )
     held = booster if kind == "dart" else model  # from version 3.4 on, weights of dropped trees are in the model
-    has_weights = kind == "dart" or _has(model, "weight_drop")
+    has_weights = kind == "dart" or has(model, "weight_drop")
     weight = singles(held, "weight_drop", size=len(trees)) if has_weights else np.ones(len(trees), np.float32)
     if not np.isfinite(weight).all():
         raise ModelError("Expected finite weights of trees, got others.")
@@ -248,7 +241,7 @@ def _read_booster(booster: Any, n_outputs: int) -> tuple[list, NDArray[np.int64]
 
 def _read_rounds(model: Any, n_outputs: int, n_trees: int) -> list[int]:
     """Return the number of trees up to each round, zero first."""
-    if _has(model, "iteration_indptr"):
+    if has(model, "iteration_indptr"):
         ends = integers(model, "iteration_indptr").tolist()
     else:  # before version 2
         step = n_outputs * integer(model, "gbtree_model_param", "num_parallel_tree")
@@ -276,7 +269,7 @@ def _translate_tree(
     if not np.isfinite(value[kept] if n_values <= 1 else value[kept[~is_leaf]]).all():
         raise ModelError(f"Expected finite thresholds and leaves, got others in tree {index}.")
     if n_values > 1:  # one vector per leaf, whose place stands where other nodes have their right child
-        if n_values != n_outputs or not _has(tree, "leaf_weights"):
+        if n_values != n_outputs or not has(tree, "leaf_weights"):
             raise ModelError(
                 f"Expected {n_outputs} scores in each leaf of tree {index}, in leaf_weights, got {n_values} elsewhere:"
                 " older versions of XGBoost write vector leaves in another way; save the model with a newer one."
@@ -306,13 +299,13 @@ def _translate_tree(
 def _read_sets(index: int, tree: Any, left: NDArray[np.int64], subsets: list[list[int]]) -> NDArray[np.int64]:
     """Return for each node the number of the set that it tests for, -1 if it does not; sets are added to a list."""
     subset = np.full(len(left), -1)
-    if not _has(tree, "split_type"):  # not before version 1.3
+    if not has(tree, "split_type"):  # not before version 1.3
         return subset
     kind = integers(tree, "split_type", size=len(left))
     if not np.isin(kind, (0, 1)).all():
         raise ModelError(f"Expected split_type 0 (numbers) or 1 (categories) in tree {index}, got {kind.max()}.")
     is_set = (kind == 1) & (left != -1)
-    node = integers(tree, "categories_nodes") if _has(tree, "categories_nodes") else np.empty(0, np.int64)
+    node = integers(tree, "categories_nodes") if has(tree, "categories_nodes") else np.empty(0, np.int64)
     if sorted(node.tolist()) != np.flatnonzero(is_set).tolist():
         raise ModelError(f"Expected categories_nodes of tree {index} to be its categorical splits, got others.")
     if not len(node):
@@ -329,19 +322,14 @@ def _read_sets(index: int, tree: Any, left: NDArray[np.int64], subsets: list[lis
     return subset
 
 
-def _has(document: Any, name: str) -> bool:
-    """Tell whether an optional entry is there; versions differ in which they write."""
-    return isinstance(document, dict) and name in document
-
-
 def _leaf_size(tree: Any) -> int:
     parameters = entry(tree, "tree_param")
-    size = integer(parameters, "size_leaf_vector") if _has(parameters, "size_leaf_vector") else 1
+    size = integer(parameters, "size_leaf_vector") if has(parameters, "size_leaf_vector") else 1
     return max(size, 1)  # older versions write 0 for single numbers
 
 
 def _check_sizes(index: int, tree: Any, n_nodes: int, n_features: int) -> None:
-    if _has(tree, "id") and integer(tree, "id") != index:
+    if has(tree, "id") and integer(tree, "id") != index:
         raise ModelError(f"Expected tree {index} to have the id {index}, got {integer(tree, 'id')}.")
     for name, size in (("num_nodes", n_nodes), ("num_feature", n_features)):
         if integer(tree, "tree_param", name) != size:
