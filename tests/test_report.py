@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
-from certiforest.report import SpreadFacts, as_html, as_text
-from certiforest.report.spread_facts import map_spread
+from certiforest.report import as_html, as_text
+from certiforest.report.spread_facts import map_spread, spread_facts
 
 SPITEFUL = "<script>alert('x')</script>"
 
@@ -97,7 +97,7 @@ def test_the_closest_pair_counts_twice_where_moves_go_one_way():
     stumps = TreeEnsemble([0, -1, -1] * 2, [0.5, 0, 0, 0.75, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0, 1])
     attacker = Attacker("linf", 0.2, direction="up")
     assert map_spread(stumps, attacker, ["a"], 1)["closest_pair"]["distance"] == 0.5
-    assert SpreadFacts.of(stumps, attacker).width == 0.5
+    assert spread_facts(stumps, attacker)["spread"] == 0.5
 
 
 def test_the_closest_pair_is_the_spread(findings):

@@ -83,7 +83,7 @@ def certify(
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
     from certiforest.cli.certifying import Asked, ask_stream
     from certiforest.cli.summaries import show_summary, summarise
-    from certiforest.report import SpreadFacts, render
+    from certiforest.report import render, spread_facts
 
     question = ask_stream(model, data, options, streaming)
     labels = question.ensemble.classes.tolist()
@@ -93,7 +93,7 @@ def certify(
     start = time.perf_counter()
     run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
     seconds = time.perf_counter() - start
-    spread = SpreadFacts.of(question.ensemble, question.attacker)
+    spread = spread_facts(question.ensemble, question.attacker)
     summary = summarise(run, spread, seconds)
     if proof is not None and not run.is_interrupted:
         run.save_proofs(proof, replace_file=output.force)

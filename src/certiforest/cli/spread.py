@@ -34,7 +34,7 @@ def spread(
     from certiforest.attack.spread import overlaps
     from certiforest.cli.summaries import describe_model
     from certiforest.ensemble.tree_kernels import LARGEST
-    from certiforest.report import SpreadFacts
+    from certiforest.report import spread_facts
     from certiforest.words import feature_name, named, norm_name
 
     if eps is not None and LARGEST / 2 < eps < np.inf:
@@ -46,31 +46,35 @@ def spread(
         raise InputError("Expected an attacker with a norm, got rules, for whom trees that share a column always meet.")
     if attacker_file is not None:
         eps = attacker.eps
-    facts = SpreadFacts.of(ensemble, attacker)
+    facts = spread_facts(ensemble, attacker)
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(model)),
         "norm": norm_name(attacker.norm),
-        "spread": facts.spread,
-        "shares_features": facts.is_shared,
-        "largest_eps": facts.largest_eps,
+        "spread": facts["spread"],
+        "shares_features": facts["spread"] is not None,
+        "largest_eps": facts["largest_eps"],
     }
     if eps is not None:
         pairs = overlaps(ensemble, attacker)
         summary["eps"] = eps
-        summary["has_large_spread"] = facts.is_large
+        summary["has_large_spread"] = facts["has_large_spread"]
         summary["n_overlaps"] = len(pairs.feature)
         summary["overlapping_features"] = [feature_name(names, int(f)) for f in np.unique(pairs.feature)]
     if as_json:
         console.say_json(summary)
         return
+    spread, largest = "no two trees share a feature", "any eps"
+    if summary["shares_features"]:
+        spread = repr(facts["spread"])
+        largest = "no eps" if facts["largest_eps"] is None else f"eps up to {facts['largest_eps']!r}"
     rows = [
         ("Trees, nodes, features", f"{ensemble.n_trees}, {ensemble.n_nodes}, {ensemble.n_features}"),
-        (f"Spread (L{summary['norm']})", facts.spread_in_words),
-        ("Every verdict is exact for", facts.largest_eps_in_words),
+        (f"Spread (L{summary['norm']})", spread),
+        ("Every verdict is exact for", largest),
     ]
     if eps is not None:
         too_close = f"no: {summary['n_overlaps']} pairs of thresholds are too close"
-        rows.append((f"Large spread for eps {eps}", "yes" if facts.is_large else too_close))
+        rows.append((f"Large spread for eps {eps}", "yes" if facts["has_large_spread"] else too_close))
         if summary["overlapping_features"]:
             rows.append(("On the features", named(summary["overlapping_features"])))
     console.show_facts(f"Spread of {model}", rows)

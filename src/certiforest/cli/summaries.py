@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.cli import console
 from certiforest.report.attackers import attacker_name, describe_attacker
-from certiforest.report.findings import SpreadFacts
 from certiforest.verdicts import Verdict
 from certiforest.verification.tally import Tally
 from certiforest.words import cut, finite_or_none, interval, listed
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 10  # that a table shows
 
 
-def summarise(run: StreamRun, spread: SpreadFacts, seconds: float) -> dict[str, Any]:
+def summarise(run: StreamRun, spread: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return what a certification found, for JSON and for a table."""
     rows, certifier, tally, draw = run.stream.first, run.certifier, run.tally, run.draw
     radius = None if draw.found is None else draw.found.radius
@@ -44,8 +43,8 @@ def summarise(run: StreamRun, spread: SpreadFacts, seconds: float) -> dict[str, 
         },
         "attacker": describe_attacker(certifier.attacker),
         "attacked": None if certifier.attacked is None else certifier.attacked.tolist(),
-        "has_large_spread": spread.is_large,
-        "largest_eps": spread.largest_eps,
+        "has_large_spread": spread["has_large_spread"],
+        "largest_eps": spread["largest_eps"],
         **verdicts,
         "origin": run.about,
         "seconds": round(seconds, 4),

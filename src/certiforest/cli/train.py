@@ -118,7 +118,7 @@ def train(
     from certiforest.data.sources import Sample
     from certiforest.data.split import TrainingRecord, check_part, rows_of_part
     from certiforest.ensemble.scaling import Scaling
-    from certiforest.report import SpreadFacts
+    from certiforest.report import spread_facts
     from certiforest.report.attackers import describe_attacker
     from certiforest.training.estimator import DESCRIPTION
 
@@ -164,7 +164,7 @@ def train(
         },
         "attacker": describe_attacker(attacker, table.feature_names),
         "attacked": None if estimator.attacked_ is None else estimator.attacked_.tolist(),
-        "spread": SpreadFacts.of(ensemble, attacker).spread,
+        "spread": spread_facts(ensemble, attacker)["spread"],
         "seconds": round(seconds, 3),
     }
     if part == "train":

@@ -26,7 +26,7 @@ from certiforest.data.parts import PartColumns, Parts
 from certiforest.data.sources import Sample, Stream
 from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
-from certiforest.report import SpreadFacts, gather
+from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.verdicts import Method
 from certiforest.verification.certificate_file import lines_of, save_lines
@@ -259,7 +259,7 @@ class StreamRun:
         """How and from what it was made; files are read through for it."""
         return {**about_now(self.certifier.time_limit, self._seconds), **self.stream.first.origin(self.model)}
 
-    def findings(self, spread: SpreadFacts) -> dict[str, Any]:
+    def findings(self, spread: dict[str, Any]) -> dict[str, Any]:
         """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
         rows, found, tally = self.draw.rows, self.draw.found, self.tally
         assert tally is not None

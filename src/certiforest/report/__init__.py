@@ -12,9 +12,9 @@ from certiforest.files import write_atomically
 from certiforest.report import html, text
 from certiforest.report.findings import gather
 from certiforest.report.report import report_page
-from certiforest.report.spread_facts import SpreadFacts
+from certiforest.report.spread_facts import spread_facts
 
-__all__ = ["RENDERERS", "SpreadFacts", "as_html", "as_text", "gather", "render", "write"]
+__all__ = ["RENDERERS", "as_html", "as_text", "gather", "render", "spread_facts", "write"]
 
 
 def as_html(findings: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.report.attackers import describe_attacker
-from certiforest.report.spread_facts import SpreadFacts, map_spread
+from certiforest.report.spread_facts import map_spread, spread_facts
 from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
 from certiforest.verdicts import UNSTABLE
 from certiforest.verification.certified_rows import CertifiedRows
@@ -38,7 +38,7 @@ def gather(
     row_numbers: NDArray[np.int64] | None = None,
     scaling: Scaling | None = None,
     image_shape: tuple[int, int] | None = None,
-    spread: SpreadFacts | None = None,
+    spread: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Gather the findings about rows that were certified.
 
@@ -56,8 +56,8 @@ def gather(
         Shows changed features in the units of the data as well; that of the model if not given.
     image_shape : pair of int, optional
         Rows are pictures of this many rows and columns of pixels.
-    spread : SpreadFacts, optional
-        What is known about the spread of the ensemble already.
+    spread : dict, optional
+        What `spread_facts` returns, if it is known already.
 
     Returns
     -------
@@ -72,7 +72,6 @@ def gather(
         )
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
-    spread = SpreadFacts.of(ensemble, attacker) if spread is None else spread
     numbers = np.arange(len(found)) if row_numbers is None else row_numbers
     has_radius, has_witness = found.radius is not None, found.witness is not None and found.rows is not None
     return {
@@ -82,9 +81,7 @@ def gather(
             "n_nodes": ensemble.n_nodes,
             "n_features": ensemble.n_features,
             "classes": [str(label) for label in ensemble.classes.tolist()],
-            "spread": spread.spread,
-            "largest_eps": spread.largest_eps,
-            "has_large_spread": spread.is_large,
+            **(spread or spread_facts(ensemble, attacker)),
             "sha256": ensemble.sha256,
         },
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},

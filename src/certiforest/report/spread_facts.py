@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,60 +13,18 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.words import finite_or_none
 
 
-@dataclass(frozen=True)
-class SpreadFacts:
-    """The spread of an ensemble against an attacker.
+def spread_facts(ensemble: TreeEnsemble, attacker: Attacker) -> dict[str, Any]:
+    """Return how far apart thresholds of two trees are, for JSON.
 
-    Attributes
-    ----------
-    width : float
-        Distance of the closest thresholds of two trees, inf if no two trees share a feature that can be attacked.
-    largest : float
-        The largest budget for which the ensemble has large spread, -1 if there is none.
-    eps : float
-        The attacker's budget.
+    ``spread`` is null if no two trees share a feature that can be attacked, ``largest_eps``, up to which that is large
+    spread, is null for any budget and for none, and ``has_large_spread`` is about the attacker's own budget.
     """
-
-    width: float
-    largest: float
-    eps: float
-
-    @classmethod
-    def of(cls, ensemble: TreeEnsemble, attacker: Attacker) -> SpreadFacts:
-        """Measure the spread of an ensemble."""
-        return cls(spread_against(ensemble, attacker), largest_certifiable_eps(ensemble, attacker), attacker.eps)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether two trees share a feature that can be attacked."""
-        return math.isfinite(self.width)
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the ensemble has large spread for the attacker."""
-        return self.eps <= self.largest
-
-    @property
-    def spread(self) -> float | None:
-        """The width for JSON: null for infinity."""
-        return finite_or_none(self.width)
-
-    @property
-    def largest_eps(self) -> float | None:
-        """The largest budget for JSON: null for any, and for none."""
-        return None if self.largest < 0 else finite_or_none(self.largest)
-
-    @property
-    def spread_in_words(self) -> str:
-        """The width for people."""
-        return repr(self.width) if self.is_shared else "no two trees share a feature"
-
-    @property
-    def largest_eps_in_words(self) -> str:
-        """For which budgets every verdict is exact."""
-        if not self.is_shared:
-            return "any eps"
-        return f"eps up to {self.largest!r}" if self.largest >= 0 else "no eps"
+    largest = largest_certifiable_eps(ensemble, attacker)
+    return {
+        "spread": finite_or_none(spread_against(ensemble, attacker)),
+        "largest_eps": None if largest < 0 else finite_or_none(largest),
+        "has_large_spread": attacker.eps <= largest,
+    }
 
 
 def map_spread(ensemble: TreeEnsemble, attacker: Attacker, names: list[str], n_shown: int) -> dict[str, Any]:
