@@ -194,6 +194,27 @@ def test_parts_of_models():
         is_refused(model, f"{name} of its own")
 
 
+def test_what_only_passes_for_a_model():
+    class Proxy:
+        def __init__(self, model):
+            self.model = model
+
+        @property
+        def __class__(self):
+            return type(self.model)
+
+        def __getattr__(self, name):
+            return getattr(self.model, name)
+
+        def transform(self, rows):
+            return -self.model.transform(rows)
+
+    is_refused(Proxy(forest().fit(X, Y)), "a Proxy that passes for one")
+    pipeline = make_pipeline(StandardScaler(), forest()).fit(X, Y)
+    pipeline.steps[0] = ("scaler", Proxy(pipeline[0]))
+    is_refused(pipeline, "a StandardScaler inside a Pipeline", "Proxy")
+
+
 def test_code_of_training_is_nobodys_business():
     class Stop(pytest.importorskip("xgboost").callback.TrainingCallback):
         def after_iteration(self, model, epoch, evals_log):

@@ -21,7 +21,7 @@ from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.category_hashes import HASHES, text_of
 from certiforest.ensemble.documents import entries, entry, has, integer, integers, numbers, read_json, sound, string
 from certiforest.formats.float32_rows import deployed_thresholds, singles
-from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, log_odds, unfitted
+from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, check_fitted, log_odds
 from certiforest.formats.score_table import ScoreTable
 from certiforest.words import shown
 
@@ -36,11 +36,7 @@ def content_of_catboost(model: Any) -> bytes:
     """Return all that decides what a fitted ``CatBoostClassifier`` predicts, as JSON."""
     import catboost
 
-    name = type(model).__name__
-    if not isinstance(model, (catboost.CatBoostClassifier, catboost.CatBoostRegressor)):
-        raise ModelError(f"Expected a CatBoostClassifier or CatBoostRegressor, got {name}.")
-    if not model.is_fitted():
-        raise unfitted(model)
+    check_fitted(model, catboost.CatBoostClassifier, catboost.CatBoostRegressor)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         try:

@@ -50,7 +50,10 @@ def refuse_other_code(model: Any) -> None:
             waiting += item.ravel().tolist()
         if kind not in methods:
             methods[kind] = _check_class(kind, type(model))
-        if (known := methods[kind]) is not None:
+        known, told = methods[kind], getattr(item, "__class__", kind)
+        if told is not kind and isinstance(told, type) and _library_class(told) is not object:
+            raise _refusal(_library_class(told), type(model), f"a {kind.__name__} that passes for one")
+        if known is not None:
             state = getattr(item, "__dict__", {})
             if not known.isdisjoint(state):
                 what = f"an instance with {min(known.intersection(state))} of its own"

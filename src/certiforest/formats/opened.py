@@ -32,7 +32,7 @@ def check_fitted(model: Any, *kinds: Any) -> None:
     """Refuse an estimator that is none of some kinds, or not fitted."""
     if not isinstance(model, kinds):
         raise ModelError(f"Expected a classifier or a regressor, got {type(model).__name__}.")
-    if not model.__sklearn_is_fitted__():
+    if not (model.is_fitted if hasattr(model, "is_fitted") else model.__sklearn_is_fitted__)():
         raise unfitted(model)
 
 
