@@ -23,7 +23,7 @@ BASES: tuple[Any, ...] = (object, ABC, Generic)  # what classes of libraries are
 # What a class or an instance may have of its own: no prediction looks at it, or every class has it.
 HARMLESS = re.compile(
     r"(partial_)?fit(_predict|_transform)?|score|feature_importances_|(get|set)_params|(save|load)_model|set_\w+_request"
-    r"|_run_search|_validate_(estimator|y_class_weight)|_make_estimator|_set_oob_score\w*|get_feature_names_out"
+    r"|_run_search|_validate_(estimator|y_class_weight)|_make_estimator|_\w*oob\w*|get_feature_names_out"
     r"|get_metadata_routing|_parameter_constraints|_estimator_type|_get_param_names|_more_tags|_get_tags|_abc_impl"
     r"|_repr_\w+|_doc_link_\w+|__(init|new|doc|module|qualname|repr|str|format|dir|sizeof|dict|weakref|slots|slotnames"
     r"|annotations|annotate_func|annotations_cache|abstractmethods|orig_bases|parameters|type_params|reduce|reduce_ex"
