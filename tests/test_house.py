@@ -31,7 +31,6 @@ LIBRARIES = {
     "onnxruntime": ["formats/"],
     "matplotlib": ["certificates.py", "report/plots.py"],
     "pandas": ["data/", "formats/", "verification/"],
-    "polars": ["data/"],
     "pyarrow": ["data/"],
     "dask": ["dask_rows.py"],
     "distributed": ["dask_rows.py"],
@@ -116,7 +115,7 @@ def test_what_is_imported_is_declared():
     optional = [line for name, lines in PROJECT["optional-dependencies"].items() for line in lines if name != "test"]
     declared = {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"] + optional}
     names = {"sklearn": "scikit-learn"}
-    frames = {"pandas", "polars", "pyarrow", "distributed"}  # whoever hands over such a thing has it
+    frames = {"pandas", "pyarrow", "distributed"}  # whoever hands over such a thing has it
     assert {names.get(library, library) for library in LIBRARIES} - frames <= declared
 
 

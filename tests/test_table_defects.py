@@ -215,14 +215,9 @@ class TestParquet:
             read_table(write(a=[1, 2], y=["x", None]), "y")
 
     def test_without_pyarrow(self, write, monkeypatch):
-        pytest.importorskip("polars")
         path = write(a=[1.5, 2], y=["x", "z"])
         monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-        table = read_table(path, "y")
-        assert table.X.tolist() == [[1.5], [2]]
-        assert table.y.tolist() == ["x", "z"]
-        path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(TableError, match="Parquet file"):
+        with pytest.raises(TableError, match="got none: pip install pyarrow, or save it as CSV or npz"):
             read_table(path, "y")
 
 

@@ -1,4 +1,4 @@
-"""Parquet, read by pyarrow, or by polars where that is not installed: row groups are cut into blocks.
+"""Parquet, read by pyarrow: row groups are cut into blocks.
 
 A block that spans row groups is put together from them, so that blocks do not depend on how a writer cut its file.
 """
@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_floats, check_shape, choose_columns
+from certiforest.data.tables import (
+    Columns,
+    ReadBlock,
+    Request,
+    Table,
+    TableError,
+    as_floats,
+    check_shape,
+    choose_columns,
+)
 from certiforest.data.text_columns import code_of
 from certiforest.ensemble.categories import Codes
 from certiforest.words import reason, setting
@@ -25,8 +34,9 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        yield from _blocks_by_polars(request)
-        return
+        raise TableError(
+            f"Expected a reader for {request.path}, got none: pip install pyarrow, or save it as CSV or npz."
+        ) from None
     # An open file, not its path: readers take a path with brackets for a pattern.
     with open(request.path, "rb") as handle:
         try:
@@ -35,11 +45,12 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             names, n_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
         except Exception as error:  # readers raise errors of their own kinds
             raise _no_parquet(request, error) from None
-        check_shape(request, n_rows, choose_columns(request, names, len(names)))
+        wanted = choose_columns(request, names, len(names))
+        check_shape(request, n_rows, wanted)
         rows = _Rows(file, request)
         try:
             for start in range(0, max(n_rows, 1), request.n_rows):
-                yield partial(rows.read, names, start, min(request.n_rows, n_rows - start))
+                yield partial(_read, rows, start, min(request.n_rows, n_rows - start), wanted, request)
         finally:
             rows.close()
 
@@ -62,62 +73,54 @@ class _Rows:
 
     def __init__(self, file: Any, request: Request) -> None:
         self._file, self._request = file, request
-        self._place = 0
+        self._place = -1
         self._batches: Iterator[Any] = iter(())
         self._left: Any = None  # what of a batch was not asked for yet
 
-    def read(self, names: tuple[str, ...], start: int, n_rows: int) -> Table:
-        """Return some rows."""
-        try:
-            if start != self._place or self._left is None:
-                self._seek(start)
-            parts: list[Any] = []
-            while n_rows > 0:
-                while self._left is None or self._left.num_rows == 0:
-                    self._left = next(self._batches)
-                part = self._left.slice(0, n_rows)
-                self._left = self._left.slice(part.num_rows)
-                n_rows -= part.num_rows
-                self._place += part.num_rows
-                parts.append(part)
-            import pyarrow
+    def read(self, start: int, n_rows: int) -> Any:
+        """Return some rows as a table of Arrow."""
+        import pyarrow
 
-            table = pyarrow.Table.from_batches(parts, schema=self._file.schema_arrow)
-        except Exception as error:
-            raise _no_parquet(self._request, error) from None
-        return _as_table(names, list(table.columns), self._request)
+        if start != self._place:
+            self._batches, self._left, self._place = self._from(start), None, start
+        parts: list[Any] = []
+        while n_rows > 0:
+            while self._left is None or self._left.num_rows == 0:
+                self._left = next(self._batches)
+            part = self._left.slice(0, n_rows)
+            self._left = self._left.slice(part.num_rows)
+            n_rows -= part.num_rows
+            self._place += part.num_rows
+            parts.append(part)
+        return pyarrow.Table.from_batches(parts, schema=self._file.schema_arrow)
 
     def close(self) -> None:
         """Let go of what was read: it refers to this reader, and would stay until the next search for cycles."""
         self._batches, self._left = iter(()), None
 
-    def _seek(self, start: int) -> None:
-        """Go to the row group of a row, and forward to the row."""
-        metadata = self._file.metadata
-        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        first = int(np.searchsorted(ends, start, side="right"))
-        self._batches = self._read_groups(first, len(sizes))
-        ahead = start - (int(ends[first - 1]) if first else 0)
-        self._place, self._left = start, None
-        while ahead > 0:
-            batch = next(self._batches)
-            self._left, ahead = batch.slice(min(ahead, batch.num_rows)), ahead - batch.num_rows
-
-    def _read_groups(self, first: int, end: int) -> Iterator[Any]:
+    def _from(self, start: int) -> Iterator[Any]:
         """Yield batches of one row group after the other: a reader of all of them keeps what it has read."""
-        for group in range(first, end):
-            yield from self._file.iter_batches(batch_size=self._request.n_rows, row_groups=[group], use_threads=False)
+        metadata = self._file.metadata
+        for group in range(metadata.num_row_groups):
+            if start >= metadata.row_group(group).num_rows:
+                start -= metadata.row_group(group).num_rows
+                continue
+            for batch in self._file.iter_batches(self._request.n_rows, row_groups=[group], use_threads=False):
+                yield batch.slice(min(start, batch.num_rows))  # empty if all of it comes before
+                start = max(start - batch.num_rows, 0)
 
 
-def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> Table:
-    wanted = choose_columns(request, names, len(names))
+def _read(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Request) -> Table:
+    try:
+        columns = rows.read(start, n_rows).columns
+    except Exception as error:
+        raise _no_parquet(request, error) from None
     X = np.empty((len(columns[0]), len(wanted.features)))
     coded = {} if request.texts is None else request.texts.places(wanted.names_of_features)
     texts: dict[int, NDArray] = {}
     for place, index in enumerate(wanted.features):
         if place in coded and _is_text(columns[index], coded[place]):
-            cells = columns[index].to_pylist() if hasattr(columns[index], "to_pylist") else columns[index].to_list()
+            cells = columns[index].to_pylist()
             where = f"{wanted.shown(index)} of {request.path}"
             X[:, place] = [code_of(cell, coded[place], where, missing=request.missing) for cell in cells]
             texts[place] = np.array(["" if cell is None else str(cell) for cell in cells], object)
@@ -125,7 +128,7 @@ def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> T
         column = _as_array(columns[index], request)
         if column.dtype.kind not in "biuf":
             raise TableError(
-                f"Expected numbers, got {_type_of(columns[index])} in {wanted.shown(index)} of {request.path}. Encode"
+                f"Expected numbers, got {columns[index].type} in {wanted.shown(index)} of {request.path}. Encode"
                 f" it as numbers, or leave it out by {setting('drop', wanted.typed(index))}."
             )
         X[:, place] = as_floats(column, f"{wanted.shown(index)} of {request.path}")
@@ -135,29 +138,10 @@ def _as_table(names: tuple[str, ...], columns: list[Any], request: Request) -> T
 
 def _is_text(column: Any, codes: Codes) -> bool:
     """Tell whether a column holds categories, not numbers that stand for them."""
-    kind = _type_of(column).lower()
-    return kind.startswith(("string", "large_string", "dictionary", "categorical", "enum", "null")) or (
+    kind = str(column.type)
+    return kind.startswith(("string", "large_string", "dictionary", "null")) or (
         codes.unseen == "hashed" and "int" in kind
     )
-
-
-def _blocks_by_polars(request: Request) -> Iterator[ReadBlock]:
-    try:
-        import polars
-    except ImportError:
-        raise TableError(
-            f"Expected a reader for {request.path}, got none: pip install pyarrow, or save it as CSV or npz."
-        ) from None
-    try:
-        with open(request.path, "rb") as file:
-            frame = polars.read_parquet(file)  # whole: polars has no reader that goes forward block by block
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a reader in Rust may panic, which is no Exception
-        raise _no_parquet(request, error) from None
-    names = tuple(map(str, frame.columns))
-    for start in range(0, max(len(frame), 1), request.n_rows):
-        yield partial(_as_table, names, frame.slice(start, request.n_rows).get_columns(), request)
 
 
 def _as_array(column: Any, request: Request) -> NDArray:
@@ -165,10 +149,6 @@ def _as_array(column: Any, request: Request) -> NDArray:
         return column.to_numpy()
     except Exception as error:
         raise _no_parquet(request, error) from None
-
-
-def _type_of(column: Any) -> str:
-    return str(getattr(column, "type", None) or column.dtype)
 
 
 def _no_parquet(request: Request, error: BaseException) -> TableError:
