@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.report import gather, write
 from certiforest.report.attackers import attacker_with_names
+from certiforest.report.certified import curve_plot, feature_bars, radius_plot, share_word, spread_plot
 from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
-from certiforest.report.report import curve_plot, feature_bars, radius_plot, share_word, spread_plot
 from certiforest.report.sections import Curve, Figure, Plot
 from certiforest.verification import certificate_file
 from certiforest.verification.certified_rows import CertifiedRows

@@ -30,9 +30,9 @@ from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
 from certiforest.verification.certified_rows import about_now
 from certiforest.verification.clock import Clock
-from certiforest.verification.findings import Findings
 from certiforest.verification.first_look import FirstLook
 from certiforest.verification.radius import Known, bound_radii, find_radius
+from certiforest.verification.results import Results
 from certiforest.verification.roads import Roads
 from certiforest.verification.sums import Sums
 from certiforest.verification.verifier import Verifier
@@ -206,7 +206,7 @@ class _Work:
         self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
         self.verifier = certifier.verifier
         has_witness = certifier.witness or certifier.proof
-        self.out = Findings(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
+        self.out = Results(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
         self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
@@ -258,7 +258,7 @@ class _Work:
             yield 1
 
     def prove_without_tables(
-        self, x: NDArray[np.float64], order: VisitOrder, found: Findings, is_open: NDArray[np.bool_]
+        self, x: NDArray[np.float64], order: VisitOrder, found: Results, is_open: NDArray[np.bool_]
     ) -> int:
         """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
         boxed, n_classes = self.verifier.boxed, self.certifier.ensemble.n_classes
@@ -273,7 +273,7 @@ class _Work:
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
         return int((stable == STABLE).sum())
 
-    def look_first(self, x: NDArray[np.float64], found: Findings, is_open: NDArray[np.bool_]) -> Iterator[int]:
+    def look_first(self, x: NDArray[np.float64], found: Results, is_open: NDArray[np.bool_]) -> Iterator[int]:
         """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
         places = np.flatnonzero(is_open)
         if not len(places):

@@ -132,7 +132,7 @@ def explain(
         "radius": _bounds(found) if questions.attacker.has_norm else None,
         "alone": alone,
         "alone_is_complete": is_complete,
-        **_contest(ensemble, x, questions.attacker, witness),
+        **_lead_by_trees(ensemble, x, questions.attacker, witness),
         "changes": [] if witness is None else list_changes(x, witness, names, scaling, ensemble.categories),
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
@@ -254,7 +254,7 @@ def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tup
 def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:
     """Return a set of features that meets all attacks: a smallest one, or one made greedily if that is large."""
     for size in range(1, LARGEST_SET + 1):
-        found = _meet_with(attacks, frozenset(), size)
+        found = _meet_by(attacks, size)
         if found is not None:
             return found, True
     chosen: set[int] = set()
@@ -264,19 +264,19 @@ def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:
     return frozenset(chosen), False
 
 
-def _meet_with(attacks: list[frozenset[int]], chosen: frozenset[int], size: int) -> frozenset[int] | None:
-    """Return a set of ``size`` more features that meets the attacks that ``chosen`` does not; None if there is none."""
-    rest = [attack for attack in attacks if not attack & chosen]
-    if not rest:
-        return chosen
-    if size == 0:
-        return None
-    smallest: frozenset[int] = min(rest, key=len)
-    branches = (_meet_with(rest, chosen | {f}, size - 1) for f in sorted(smallest))
-    return next((found for found in branches if found is not None), None)
+def _meet_by(attacks: list[frozenset[int]], size: int) -> frozenset[int] | None:
+    """Return up to ``size`` features that meet all attacks; None if there are none."""
+    if not attacks or not size:
+        return None if attacks else frozenset()
+    smallest: frozenset[int] = min(attacks, key=len)
+    for feature in sorted(smallest):
+        others = _meet_by([attack for attack in attacks if feature not in attack], size - 1)
+        if others is not None:
+            return others | {feature}
+    return None
 
 
-def _contest(
+def _lead_by_trees(
     ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, witness: NDArray[np.float64] | None
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
@@ -290,12 +290,12 @@ def _contest(
     def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
         return leaf[[find_leaf(verifier.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
 
-    own, first = leaves_of(x), local.leaves.first
+    leaves_now, first = leaves_of(x), local.leaves.first
     rivals = [c for c in range(ensemble.n_classes) if c != y]
-    rival = max(rivals, key=lambda c: worths.total(own, y, c))
+    rival = max(rivals, key=lambda c: worths.total(leaves_now, y, c))
     if witness is not None:
         rival = verifier.predict(witness)
-    now = [add(value, rival) for value in own.tolist()]
+    now = [add(value, rival) for value in leaves_now.tolist()]
     worst = list(now)
     for t, tree in enumerate(local.leaves.tree.tolist()):
         values = set(leaf[local.leaves.node[first[t] : first[t + 1]]].tolist())
@@ -306,7 +306,7 @@ def _contest(
     def score(worth: int) -> float:
         return float(worth * unit)
 
-    contest: dict[str, Any] = {
+    said: dict[str, Any] = {
         "rival": str(ensemble.classes[rival]),
         "votes": ensemble.combine == "vote",
         "lead": -score(sum(now) + base),
@@ -319,8 +319,8 @@ def _contest(
         ],
     }
     if witness is not None:
-        contest["n_turned"] = int((leaves_of(witness) != own).sum())
-    return contest
+        said["n_turned"] = int((leaves_of(witness) != leaves_now).sum())
+    return said
 
 
 def _size_of_proof(found: Certificates) -> dict[str, int] | None:

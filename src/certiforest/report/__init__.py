@@ -10,8 +10,8 @@ from typing import Any
 
 from certiforest.files import write_atomically
 from certiforest.report import html, text
+from certiforest.report.certified import report_page
 from certiforest.report.findings import gather
-from certiforest.report.report import report_page
 from certiforest.report.spread_facts import spread_facts
 
 __all__ = ["RENDERERS", "as_html", "as_text", "gather", "render", "spread_facts", "write"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
+from certiforest.report.certified import share_word
 from certiforest.report.in_words import origin_facts
-from certiforest.report.report import share_word
 from certiforest.report.sections import Curve, Facts, Page, Plot, Section, Table, Tiles, Words
 from certiforest.words import interval, named
 

@@ -1,4 +1,4 @@
-"""Findings: what is found out about rows, filled in block by block while work goes on."""
+"""Results: what is found out about rows, filled in block by block while work goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from certiforest.verdicts import UNKNOWN, Method
 
 
-class Findings:
+class Results:
     """What is found out about rows, column by column; a slice of it is a view."""
 
     def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
@@ -23,8 +23,8 @@ class Findings:
         nothing = np.full(n_rows, None) if proof else None
         self.proof, self.radius_proof, self.radius_witness = nothing, copy(nothing), copy(nothing)
 
-    def __getitem__(self, block: slice) -> Findings:
-        part = object.__new__(Findings)
+    def __getitem__(self, block: slice) -> Results:
+        part = object.__new__(Results)
         for name, column in vars(self).items():
             setattr(part, name, None if column is None else column[block])
         return part
