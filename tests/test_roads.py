@@ -11,6 +11,7 @@ import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, certify
+from certiforest.ensemble import score_kernels
 from certiforest.verification import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.verification.cells import Local
 from certiforest.verification.clock import Clock, OutOfTime
@@ -51,8 +52,8 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 def test_attacks_of_a_block_are_predicted_in_one_call(monkeypatch, norm):
     """A call for each row, after which threads wait for each other, made two threads fifteen times slower than one."""
-    calls, index_of = [], TreeEnsemble.index_of
-    monkeypatch.setattr(TreeEnsemble, "index_of", lambda self, X: calls.append(len(X)) or index_of(self, X))
+    calls, find_winners = [], score_kernels.find_winners
+    monkeypatch.setattr(score_kernels, "find_winners", lambda *rows: calls.append(rows) or find_winners(*rows))
     feature = np.array([[f, -1, -1] for f in range(4) for _ in range(3)])
     stumps = TreeEnsemble(
         feature.ravel(),
@@ -65,6 +66,29 @@ def test_attacks_of_a_block_are_predicted_in_one_call(monkeypatch, norm):
     X = np.random.default_rng(0).random((320, 4))
     found = certify(stumps, X, None, Attacker(norm, 0.2))
     assert (found.stable == 0).sum() > 3 * len(calls)
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_the_clock_is_read_between_sweeps(monkeypatch, norm):
+    """One call of up to 400 sweeps, seconds each for large models, went on when time was up."""
+    readings, check = [], Clock.check
+    monkeypatch.setattr(search, "MOST_STEPS", 0)
+    monkeypatch.setattr(Clock, "check", lambda clock: readings.append(clock) or check(clock))
+    rng = random.Random(f"pauses {norm}")
+    for _ in range(60):
+        case = random_case(rng, norm=norm, apart=False, combine="sum")
+        assert judge(case) == [], case
+    assert len(readings) > 5
+
+
+def test_nothing_is_begun_when_time_is_up_for_all_rows(monkeypatch):
+    rng = random.Random(4)
+    monkeypatch.setattr(search_kernels, "examine_box", None)
+    for _ in range(20):
+        case = random_case(rng, apart=False)
+        c = certify(ensemble_of(case), [case.x], None, attacker_of(case), total_time_limit=0, radius=True, witness=True)
+        assert c.stable.tolist() == [-1]
+        assert c.prediction.tolist() == [oracle.predict(case, case.x)]
 
 
 def test_time_runs_out_honestly(monkeypatch):

@@ -41,6 +41,8 @@ from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
+# A block of rows has no more rows than so many nodes of trees, visited once for each row.
+MOST_VISITS = 2**25
 TWO_VERDICTS = "Two roads lead to two verdicts: please report this as a defect."
 
 
@@ -210,7 +212,13 @@ class _Work:
         self.stop = threading.Event()
         self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
-        self.blocks = list(rows.blocks())
+        # The clock is asked before each block: those of large models are small.
+        most = max(1, MOST_VISITS // certifier.ensemble.n_nodes)
+        self.blocks = [
+            slice(first, min(first + most, block.stop))
+            for block in rows.blocks()
+            for first in range(block.start, block.stop, most)
+        ]
         self.adds_witness = False
 
     def spared(self, block: slice) -> NDArray[np.bool_]:
@@ -226,7 +234,10 @@ class _Work:
         keep_proof, verifier = self.certifier.proof, self.verifier
         x, found = self.rows[block], self.out[block]
         verifier.moves.check_rows(x, block.start)
-        spent = verifier.made(_screen).decide(x, order, self.clock, found.prediction, found.stable)
+        if self.clock.is_up:
+            found.prediction[:], found.stable[:], spent = verifier.ensemble.index_of(x), UNKNOWN, np.zeros(len(x))
+        else:
+            spent = verifier.made(_screen).decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNKNOWN
         found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)
@@ -241,7 +252,7 @@ class _Work:
         yield int(found.is_decided.sum())
         if keep_proof:
             yield self.prove_without_tables(x, order, found, is_open)
-        if self.certifier.margin == 0 and not keep_proof:  # whose tables are gone when it has looked
+        if self.certifier.margin == 0 and not keep_proof and not self.clock.is_up:  # a look keeps no tables
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
@@ -297,7 +308,8 @@ class _Work:
         x, found = self.rows[block], self.out[block]
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
-        bound_radii(verifier.made(_screen), verifier, x, lower, upper)
+        if not self.clock.is_up:
+            bound_radii(verifier.made(_screen), verifier, x, lower, upper)
         spared = self.spared(block)
         lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]

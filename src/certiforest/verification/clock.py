@@ -62,6 +62,11 @@ class Clock:
         """Whether time is up."""
         return self.left == 0.0 or self._is_stopped()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether time is up for all questions."""
+        return time.monotonic() >= self._end or self._is_stopped()
+
     def check(self) -> None:
         """Raise `OutOfTime` if time is up."""
         if self.is_up:

@@ -16,8 +16,8 @@ from certiforest.verification.clock import Clock
 from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
 from certiforest.verification.verifier import Verifier
 
-# Rows are looked at in blocks of this size, with so many sweeps for each at most.
-N_ROWS, LOOK_SWEEPS = 32, 32
+# Rows are looked at in blocks of this size, fewer where trees have more nodes, with so many sweeps for each at most.
+N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
 
 
 class FirstLook:
@@ -39,14 +39,16 @@ class FirstLook:
             return
         for run, trees, _ in self._verifier.runs(X):
             start, stop, _ = run.indices(len(X))
-            for first in range(start, stop, N_ROWS):
+            size = max(1, min(N_ROWS, MOST_NODES // self._verifier.ensemble.n_nodes))
+            for first in range(start, stop, size):
                 if clock.is_up:
                     return
-                block = slice(first, min(first + N_ROWS, stop))
+                block = slice(first, min(first + size, stop))
                 x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
                 attack = np.full(x.shape, np.nan)
-                look_at_rows(trees, x, y, self._setting, min(LOOK_SWEEPS, search.MOST_SWEEPS), status, attack)
-                is_open = (status == statuses.OPEN) | (status == statuses.ATTACKED)
+                most = min(LOOK_SWEEPS, search.MOST_SWEEPS), search.MOST_STEPS
+                look_at_rows(trees, x, y, self._setting, *most, status, attack)
+                is_open = np.isin(status, (statuses.OPEN, statuses.PAUSED, statuses.ATTACKED))
                 stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
                 found = np.flatnonzero(status == statuses.ATTACKED)
                 # One call for all: threads that go in and out of kernels wait for each other.

@@ -32,7 +32,7 @@ class LookSetting(NamedTuple):
 
 
 @kernel
-def look_at_rows(trees, X, prediction, setting, most_sweeps, out_status, out_row):
+def look_at_rows(trees, X, prediction, setting, most_sweeps, most_steps, out_status, out_row):
     """Write what `examine_box` says about all cells of each row, and the row that it suggests as an attack."""
     (budgets, unit, norm, limit, slack), ranks = setting.allowance, setting.ranks
     room, variable_of = new_room(trees), np.empty(X.shape[1], np.int64)
@@ -47,7 +47,7 @@ def look_at_rows(trees, X, prediction, setting, most_sweeps, out_status, out_row
         leaves = list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of)
         contest = Contest(worth[trees.leaf[leaves.node]], need, setting.budget)
         tables = new_tables(cells, leaves)
-        out_status[row] = examine_box(cells, leaves, contest, tables, most_sweeps, True)
+        out_status[row] = examine_box(cells, leaves, contest, tables, most_sweeps, most_steps, True)
         if out_status[row] == ATTACKED:
             out_row[row] = x
             for v in range(cells.feature.shape[0]):

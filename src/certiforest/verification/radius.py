@@ -140,6 +140,7 @@ class RadiusSearch:
         """
         if self.lower == self.upper:
             return
+        self._clock.check()
         if self.upper == math.inf:
             crossings = self._crossings()
             self._widen(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))

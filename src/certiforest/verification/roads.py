@@ -52,7 +52,9 @@ class Roads:
             self._margin = math.floor(Fraction(margin) / verifier.worths.unit)
 
     def decide(self, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Answer:
-        """Find out whether a row is stable."""
+        """Find out whether a row is stable; nothing is begun when time is up for all rows."""
+        if clock.is_over:
+            return Answer(UNKNOWN, Method.SOLVED)
         local = Local(self.verifier, x)
         if self._margin is None:
             return self.decide_on(local, clock, keep_proof=keep_proof)
@@ -90,8 +92,12 @@ class Roads:
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:
         """Find out whether leaves can be worth so much to some rival (None: enough to be predicted)."""
         y = self.verifier.predict(local.x)
-        searches, is_open, n_boxes = {}, False, 0
+        searches: dict[int, Search] = {}
+        is_open, n_boxes = False, 0
         for rival in self._rivals(local.x, y):
+            if searches and clock.is_up:
+                is_open = True
+                break
             contest, unit, is_attack = self._contest(local, y, rival, need)
             search = searches[rival] = Search(local, contest, unit, is_attack, keep_proof=keep_proof)
             try:

@@ -21,6 +21,8 @@ from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, co
 
 # A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
 MOST_SWEEPS, GLANCE_SWEEPS = 400, 4
+# Sweeps pause for a look at the clock after so many steps, a fifth of a second.
+MOST_STEPS = 2**23
 
 
 class CellBox(NamedTuple):
@@ -82,7 +84,7 @@ class Search:
         Raises
         ------
         OutOfTime
-            Not before one box is examined.
+            Not before one box is examined, if that takes no longer than a moment.
         """
         tables = self._tables
         root = CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), self._proof)
@@ -113,7 +115,9 @@ class Search:
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.lambda_[:] = box.start
-            status = kernels.examine_box(cells, leaves, self._contest, tables, MOST_SWEEPS, box.may_enumerate)
+            given = cells, leaves, self._contest, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate
+            while (status := kernels.examine_box(*given)) == kernels.PAUSED:
+                clock.check()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._proved.append(box._replace(start=_start_from(tables)))
@@ -242,9 +246,9 @@ class Glance:
         cells, tables = self.local.cells, self._tables
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
-        contest = self._contest._replace(budget=budget)
-        status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, True)
-        self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED)
+        contest, tables.pace[0] = self._contest._replace(budget=budget), 0.0
+        status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, MOST_STEPS, True)
+        self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED, kernels.PAUSED)
         if status != kernels.ATTACKED:
             return None
         z = self.local.row(tables.choice)

@@ -22,7 +22,7 @@ from certiforest.verification.tables_kernels import (
     whole_bound,
 )
 
-PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED, BOUNDED = 1, 0, -1, 2, 3, 4
+PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
 # Less than any leaf is worth.
 NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
@@ -32,12 +32,13 @@ PATIENT_SWEEPS, PATIENCE = 4, 0.05
 
 
 @kernel
-def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
+def examine_box(cells, leaves, contest, tables, most_sweeps, most_steps, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), ATTACKED
     (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
-    budget, and none is an attack; if it may) or OPEN.
+    budget, and none is an attack; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves and
+    conditions, and the next call goes on.
 
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
@@ -46,7 +47,10 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     total = least_prices(cells, tables, contest.budget, least)
     if total > contest.budget:
         return UNREACHABLE
-    is_enumerated = may_enumerate and fits_one_move(cells, contest, tables, least, total)
+    pace = tables.pace
+    n_before, momentum, last, lowest, mark, next_climb = pace[0], pace[1], pace[2], pace[3], pace[4], pace[5]
+    pace[0] = 0.0
+    is_enumerated = n_before == 0.0 and may_enumerate and fits_one_move(cells, contest, tables, least, total)
     if is_enumerated and best_move(cells, leaves, contest, tables, least, total) >= contest.need:
         return ATTACKED
     leaves, worth = narrow(cells, leaves, contest, tables)
@@ -66,13 +70,16 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
     if is_enumerated:
         return ENUMERATED
     contest = Contest(worth, contest.need, contest.budget)
-    room, before = new_sweep_room(leaves, tables), tables.table.copy()
+    room, before = new_sweep_room(leaves, tables), tables.before
     add_up(cells, leaves, tables)
     if contest.budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
         set_lambda(cells, tables, 0.1 * gain / contest.budget)
-    momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1
-    for n_sweeps in range(1, most_sweeps + 1):
+    if n_before == 0.0:
+        momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
+        before[:] = tables.table
+    n_steps = 0
+    for n_sweeps in range(int(n_before) + 1, most_sweeps + 1):
         if momentum > 1.0:
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
@@ -84,7 +91,7 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
         if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables) < contest.need:
             return PROVED
         if n_sweeps == next_climb:
-            next_climb *= 4
+            next_climb *= 4.0
             if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
                 return ATTACKED
         momentum = momentum + 1.0 if bound <= last else 1.0
@@ -93,6 +100,10 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, may_enumerate):
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - contest.need):
                 break
             mark = lowest
+        n_steps += leaves.node.shape[0] + leaves.place.shape[0]
+        if n_steps > most_steps and n_sweeps < most_sweeps:
+            pace[0], pace[1], pace[2], pace[3], pace[4], pace[5] = n_sweeps, momentum, last, lowest, mark, next_climb
+            return PAUSED
     return ATTACKED if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need else OPEN
 
 

@@ -47,7 +47,8 @@ class Tables(NamedTuple):
     (n_segments,) are the tables, in floats and rounded; ``lambda_`` (2,) is lambda, in floats and rounded. ``theta``
     (n_cells,) is, within the box, the sum of the tables over trees, less lambda times the price, ``sum`` the same of
     rounded ones; ``choice`` (n_variables,) a cell of each variable; ``loss`` (n_cells,) how much the rounded bound
-    falls if a variable is held in a cell.
+    falls if a variable is held in a cell. ``before`` (n_segments,) and ``pace`` (6,) are where sweeps paused, to go on
+    from there: the tables a sweep earlier; how many there were (0: none is waiting), momentum, bounds, the next climb.
     """
 
     table: ndarray
@@ -59,6 +60,8 @@ class Tables(NamedTuple):
     choice: ndarray
     loss: ndarray
     lambda_: ndarray
+    before: ndarray
+    pace: ndarray
 
 
 @kernel
@@ -68,7 +71,7 @@ def new_tables(cells, leaves):
     return Tables(
         np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells), np.zeros(n_cells, np.int64),
         cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(),
-        np.zeros(n_cells, np.int64), np.zeros(2),
+        np.zeros(n_cells, np.int64), np.zeros(2), np.zeros(n_segments), np.zeros(6),
     )  # fmt: skip
 
 
