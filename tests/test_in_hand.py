@@ -193,6 +193,7 @@ def test_rows_are_owned(rows):
 def test_figures_in_matplotlib(c, rows):
     pytest.importorskip("matplotlib").use("Agg")
     assert c.plot_curve().get_xlabel() == "eps"
+    assert c.plot_curve().lines[0].get_ydata().tolist() == c.curve()["low"].tolist()
     ax = c.plot_radii()
     assert c.plot_radii(ax) is ax
     assert [text.get_text() for text in c.plot_features().get_yticklabels()]

@@ -147,6 +147,17 @@ def test_the_page_is_whole_and_fetches_nothing(findings):
     assert "nan" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", page).lower().replace("ordinance", "")
 
 
+def test_text_has_the_sections_of_the_page_but_for_pictures(findings):
+    headings = re.findall(r"<h2>(.*?)</h2>", as_html(findings))
+    assert {"Certified curve", "Radii"} < set(headings)
+    text = as_text(findings)
+    assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == [
+        h for h in headings if h not in ("Certified curve", "Radii")
+    ]
+    for row in findings["fragile_rows"]:
+        assert f"row {row['row']}: {row['prediction']} becomes {row['changed_prediction']}" in text
+
+
 def test_names_are_escaped(ensemble, rows):
     names = [SPITEFUL, "b&b", "c", "d"]
     page = as_html(findings_of(ensemble, rows, model=SPITEFUL, data=SPITEFUL, feature_names=names))

@@ -94,7 +94,8 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
             model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
         )
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
-        lines += map(fragile_line, closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN])
+        rows = closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]
+        lines += [f"  {fragile_line(row)}" for row in rows]
     return "\n".join(lines)
 
 

@@ -31,14 +31,12 @@ def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict
         return document
     document["norm"] = norm_name(attacker.norm)
     if names is not None:
-        for option in ("frozen", "integer", "groups", "direction"):
+        for option in ("integer", "groups", "direction"):
             if document.get(option) is not None:
                 document[option] = _named(document[option], names)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
         if attacker.categories is not None:
-            document["categories"] = {
-                names[f] if isinstance(f, int) else f: cost for f, cost in attacker.categories.items()
-            }
+            document["categories"] = {_named(f, names): cost for f, cost in attacker.categories.items()}
     return document
 
 
@@ -53,11 +51,12 @@ def _named(entry: Any, names: Sequence[str]) -> Any:
 
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
     """Return every option of a described attacker as a pair of texts for a table."""
-    return [
-        (OPTIONS.get(name, name.capitalize()), _short(value))
-        for name, value in attacker.items()
-        if name not in ("norm", "eps") and value not in (None, [])
-    ]
+    return [(OPTIONS.get(name, name.capitalize()), _short(attacker[name])) for name in _options(attacker)]
+
+
+def _options(attacker: dict[str, Any]) -> list[str]:
+    """Return which options a described attacker was given."""
+    return [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
 
 
 def budget_of(attacker: dict[str, Any]) -> float:
@@ -72,8 +71,7 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
         eps += " of its scale"
     if "norm" not in attacker:
         return f"a row by rules, while a budget of {budget_of(attacker):g} lasts"
-    told = ("scale", "categories", "missing")
-    limits = [name for name in OPTIONS if name not in told and attacker.get(name) not in (None, [])]
+    limits = [name for name in _options(attacker) if name not in ("scale", "categories", "missing")]
     within = f", within limits of {named(limits)}" if limits else ""
     move = "one feature" if attacker["norm"] == "0" else "a move of {:g}"
     if attacker.get("categories"):
@@ -100,9 +98,8 @@ def attacker_name(attacker: dict[str, Any]) -> str:
     """Return an attacker in a few words: norm, budget, and which options there are."""
     if "norm" not in attacker:
         return f"rules, budget {attacker['budget']:g}"
-    options = [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
-    start = f"L{attacker['norm']}, eps {attacker['eps']:g}"
-    return start + (f", with {named(options)}" if options else "")
+    options = _options(attacker)
+    return f"L{attacker['norm']}, eps {attacker['eps']:g}" + (f", with {named(options)}" if options else "")
 
 
 def attacker_with_names(attacker: Attacker, names: Sequence[str] | None) -> str:

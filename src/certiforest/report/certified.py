@@ -182,7 +182,7 @@ def _card(row: dict[str, Any]) -> Card:
         at = "" if row["radius_is_exact"] else "at most the attacker's eps, at least "
         radius = f"radius {at}{row['radius']:.6g}; "
     note = f"{radius}{counted(row['n_changed'], 'feature')} changed"
-    part: Table | Pictures = Table((), [(change["feature"], moved(change, " -> ")) for change in changes])
+    part: Table | Pictures = Table((), [(change["feature"], moved(change)) for change in changes])
     if "original" in row:
         part = Pictures(row["original"], row["witness"])
     elif row["n_changed"] > len(changes):

@@ -36,7 +36,7 @@ def explanation_page(row: dict[str, Any]) -> Page:
 
 
 def _changes(row: dict[str, Any]) -> list[Part]:
-    return [Table(("Feature", "From and to"), [(c["feature"], moved(c, " -> ")) for c in row["changes"]], n_left=2)]
+    return [Table(("Feature", "From and to"), [(c["feature"], moved(c)) for c in row["changes"]], n_left=2)]
 
 
 def _alone(row: dict[str, Any]) -> list[Part]:

@@ -22,10 +22,10 @@ N_CHANGES_SHOWN = 3
 
 def fragile_line(row: dict[str, Any]) -> str:
     """Write a fragile row of the findings in a line: what becomes of it, and by which changes."""
-    changes = ", ".join(f"{change['feature']} {moved(change, ' -> ')}" for change in row["changes"][:N_CHANGES_SHOWN])
+    changes = ", ".join(f"{change['feature']} {moved(change)}" for change in row["changes"][:N_CHANGES_SHOWN])
     more = f" and {row['n_changed'] - N_CHANGES_SHOWN} more" if row["n_changed"] > N_CHANGES_SHOWN else ""
     at = "" if row["radius"] is None else f" from eps {row['radius']:.6g} on, for instance"
-    return f"  row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
+    return f"row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
 
 
 def prediction_change(row: dict[str, Any]) -> str:
@@ -34,15 +34,15 @@ def prediction_change(row: dict[str, Any]) -> str:
     return " becomes ".join(names)
 
 
-def moved(change: dict[str, Any], arrow: str) -> str:
+def moved(change: dict[str, Any]) -> str:
     """Write a change in the units of the data where these are known, with the digits that show it."""
     pair = ("from_in_data", "to_in_data") if "from_in_data" in change else ("from", "to")
     before, after = change[pair[0]], change[pair[1]]
     if not isinstance(before, float) or not isinstance(after, float):  # missing, or a category by name
         values = ["missing" if value is None else value for value in (before, after)]
-        return arrow.join(_plain(value, 6) if isinstance(value, float) else cut(str(value), 60) for value in values)
+        return " -> ".join(_plain(value, 6) if isinstance(value, float) else cut(str(value), 60) for value in values)
     digits = next((d for d in range(4, 16) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
-    return f"{_plain(before, digits)}{arrow}{_plain(after, digits)}"
+    return f"{_plain(before, digits)} -> {_plain(after, digits)}"
 
 
 def _plain(value: float, digits: int) -> str:
