@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.report import gather, write
 from certiforest.report.attackers import attacker_with_names
-from certiforest.report.certified import curve_plot, feature_bars, radius_plot, share_word, spread_plot
+from certiforest.report.certified import certified_curves, curve_plot, feature_bars, radius_plot, spread_plot
 from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
-from certiforest.report.sections import Curve, Figure, Plot
+from certiforest.report.sections import Curve, Figure
 from certiforest.verification import certificate_file
 from certiforest.verification.certified_rows import CertifiedRows
 from certiforest.words import counted, interval
@@ -129,9 +129,11 @@ class Certificates(CertifiedRows):
         rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in self._summary)
         picture = ""
         if self.radius is not None and self.attacker is not None and len(self):
-            what, level = share_word(self.label is not None), None if self.label is None else self.accuracy
-            curve = Curve(curve_of(self), "ROBUST", "proved")
-            picture = as_svg(Plot("eps", what, (0.0, 1.0), "", [curve], budgets=[self.attacker.eps], level=level))
+            level = None if self.label is None else self.accuracy
+            curves = [Curve(curve_of(self), "ROBUST", "proved")]
+            picture = as_svg(
+                certified_curves(curves, [self.attacker.eps], has_labels=self.label is not None, level=level)
+            )
         colours = "".join(f"--{name}:{colour};" for name, colour in COLOURS.items())
         return (
             f'<div class="certiforest" style="{colours}--soft:currentColor"><style>{STYLE}</style>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,28 +111,26 @@ def _classes(findings: dict[str, Any]) -> Table:
     return Table(("Class", "Rows", "Accuracy", "Robust accuracy"), rows)
 
 
-def share_word(has_labels: bool) -> str:
-    """Return what curves show."""
-    return "robust accuracy" if has_labels else "share of stable rows"
+def certified_curves(
+    curves: Sequence[Curve], budgets: Sequence[float], *, has_labels: bool, level: float | None = None, source: str = ""
+) -> Plot:
+    """Return certified curves in one picture; ``source`` says what they are read off."""
+    what = "robust accuracy" if has_labels else "share of stable rows"
+    note = " The grey band is what radii known only as lower bounds leave open." if curves[0].is_open else ""
+    caption = f"At each eps, the {what} that is proved{source}.{note}"
+    return Plot("eps", what, (0.0, 1.0), caption, curves, budgets=budgets, level=level)
 
 
 def curve_plot(findings: dict[str, Any]) -> Plot | None:
     """Return the certified curve; None without radii."""
-    curve = findings["certified_curve"]
-    if curve is None:
+    if findings["certified_curve"] is None:
         return None
-    what = share_word(findings["verdicts"] is not None)
-    note = (
-        " The grey band is what radii known only as lower bounds leave open." if curve["low"] != curve["high"] else ""
-    )
-    return Plot(
-        "eps",
-        what,
-        (0.0, 1.0),
-        f"At each eps, the {what} that is proved, read off the radii of all rows.{note}",
-        [Curve(curve, "ROBUST", "proved")],
-        budgets=[budget_of(findings["attacker"])],
+    return certified_curves(
+        [Curve(findings["certified_curve"], "ROBUST", "proved")],
+        [budget_of(findings["attacker"])],
+        has_labels=findings["verdicts"] is not None,
         level=findings["accuracy"],
+        source=", read off the radii of all rows",
     )
 
 

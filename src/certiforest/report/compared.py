@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
-from certiforest.report.certified import share_word
+from certiforest.report.certified import certified_curves
 from certiforest.report.in_words import origin_facts
 from certiforest.report.sections import Curve, Facts, Page, Plot, Section, Table, Tiles, Words
 from certiforest.words import interval, named
@@ -82,8 +82,7 @@ def _curves(comparison: dict[str, Any]) -> list[Plot]:
         return []
     curves = [Curve(side["curve"], colour, side["name"]) for side, colour in zip(sides, COLOURS, strict=True)]
     eps = [budget_of(side["attacker"]) for side in sides]
-    what = share_word(comparison["labelled"])
-    return [Plot("eps", what, (0.0, 1.0), f"At each eps, the {what} that is proved.", curves, budgets=eps)]
+    return [certified_curves(curves, eps, has_labels=comparison["labelled"])]
 
 
 def _setting(side: dict[str, Any]) -> list[tuple[str, str]]:

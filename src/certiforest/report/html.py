@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 
 import numpy as np
@@ -33,7 +33,7 @@ WIDTH = 560  # of a phone's screen to that of a page, texts stay readable
 
 def as_html(page: Page) -> str:
     """Return one self-contained page."""
-    template = Template(files("certiforest.report").joinpath("template.html").read_text(encoding="utf-8"))
+    template = Template(Path(__file__).with_name("template.html").read_text(encoding="utf-8"))
     body = [f"<h1>{_breakable(page.title)}</h1>", *map(_part, page.parts)]
     return template.substitute(title=escape(page.title), body="\n".join(filter(None, body)))
 
