@@ -57,6 +57,24 @@ def test_the_page_that_binds_shows_whole_signatures():
     assert shown == {"Attacker", "RuleAttacker", "certify"}
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_files_that_pages_name_are_there(page):
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in ROOT.rglob("*.py")]
+    for name in re.findall(r"`([\w./]+\.py)`", page.read_text(encoding="utf-8")):
+        assert any(file.endswith(f"/{name}") for file in files), name
+
+
+def test_the_way_from_the_paper_to_the_code_is_right():
+    table = (ROOT / "docs" / "how_it_works.md").read_text().split("## From the paper to the code")[1].split("##")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[2:4] for line in table.splitlines() if ".py" in line]
+    assert len(rows) >= 10
+    for names, files in rows:
+        paths = [path for name in re.findall(r"`([\w/]+\.py)`", files) for path in ROOT.glob(f"src/**/{name}")]
+        text = "".join(path.read_text(encoding="utf-8") for path in paths)
+        for name in re.findall(r"`[\w.]*?(\w+)(?:\(.*?\))?`", names):
+            assert re.search(rf"\b{name}\b", text), f"{name} in {files}"
+
+
 def test_there_are_examples_to_run():
     finder = doctest.DocTestFinder()
     examples = [t for m in MODULES for t in finder.find(importlib.import_module(m)) if t.examples]

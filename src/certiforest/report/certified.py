@@ -116,7 +116,11 @@ def certified_curves(
 ) -> Plot:
     """Return certified curves in one picture; ``source`` says what they are read off."""
     what = "robust accuracy" if has_labels else "share of stable rows"
-    note = " The grey band is what radii known only as lower bounds leave open." if any(curve.is_open for curve in curves) else ""
+    note = (
+        " The grey band is what radii known only as lower bounds leave open."
+        if any(curve.is_open for curve in curves)
+        else ""
+    )
     caption = f"At each eps, the {what} that is proved{source}.{note}"
     return Plot("eps", what, (0.0, 1.0), caption, curves, budgets=budgets, level=level)
 
