@@ -166,7 +166,7 @@ def test_thresholds_through_wrappers():
     fixed = FixedThresholdClassifier(forest(), threshold=0.3).fit(X, Y)
     with pytest.raises(ModelError, match="which has a threshold of its own"):
         as_ensemble(fixed, threshold=0.2)
-    regressor = make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=3)).fit(X, Y)
+    regressor = make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=3, random_state=0)).fit(X, Y)
     assert (as_ensemble(regressor, threshold=0.5).predict(X) == (regressor.predict(X) >= 0.5)).all()
 
 

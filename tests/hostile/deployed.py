@@ -164,7 +164,7 @@ class Deployed:
         if self.kind not in ("catboost", "encoded") or self.category is None:
             return rows
         text, cells = dict(zip(self.codes, [*WORDS, "unseen"], strict=False)), rows.astype(object)
-        other = text_of if self.kind == "catboost" else lambda _: math.nan
+        other = (lambda number: text_of(int(number))) if self.kind == "catboost" else (lambda _: math.nan)
         column = [text.get(number) or other(number) for number in rows[:, -1].tolist()]
         if self.kind == "catboost":
             cells[:, -1] = column
@@ -340,7 +340,11 @@ def trial(n_cases, seed, judge=None):
     """Judge models until ``n_cases`` rows were judged."""
     judge, kinds, n_ties = judge or Judge(), Counter(), 0
     for number in judge.cases(-(-n_cases // N_ROWS)):
-        kind, n = judge_model(random.Random(f"deployed {seed}-{number}"), number, judge)
+        try:
+            kind, n = judge_model(random.Random(f"deployed {seed}-{number}"), number, judge)
+        except Exception as error:
+            judge.find(number, "traceback", repr(error))
+            continue
         kinds[kind] += 1
         n_ties += n
     models = ", ".join(f"{kind} {n:,}" for kind, n in sorted(kinds.items()))
