@@ -7,9 +7,11 @@ import pytest
 import sklearn.datasets
 from sklearn.model_selection import train_test_split
 
+from certiforest.data import dataset_files
 from certiforest.data.catalogue import DATASETS, DatasetError, dataset_info, is_dataset
 from certiforest.data.datasets import load_dataset
-from certiforest.data.split import SplitError, split_rows
+from certiforest.data.split import SplitError, TrainingRecord, digest, split_rows
+from certiforest.data.tables import Table
 from shared_data import needs_shared, paper_split, shared
 
 
@@ -178,8 +180,41 @@ def test_original_idx_files(tmp_path):
         load_dataset("mnist26", data_dir=tmp_path)
 
 
+def test_no_more_of_an_idx_file_is_unpacked_than_can_be_right(tmp_path):
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(10**6)))
+    assert len(dataset_files._read_bytes(tmp_path / "train-labels-idx1-ubyte.gz", 1000)) == 1001
+
+
 @needs_shared
 def test_spambase():
     dataset = load_dataset("spambase", data_dir=shared() / "data")
     assert dataset.table.X.shape == (4601, 57)
     assert dataset.table.y.sum() == 1813
+
+
+def test_the_digest_of_a_table_tells_rows_labels_and_order_apart():
+    table = Table(np.array([[1.0, -0.0], [2.0, 3.0]]), np.array([0, 1]), None, "here")
+    same = Table(np.array([[1, 0], [2, 3]], float, order="F"), np.array([0, 1]), ("a", "b"), "there")
+    assert digest(table) == digest(same)
+    for X, y in [
+        ([[2, 3], [1, 0]], [1, 0]),
+        ([[1, 0], [2, 3]], [1, 0]),
+        ([[1, 0], [2, 3.5]], [0, 1]),
+        ([[1, 0, 2, 3]], [0]),
+    ]:
+        assert digest(Table(np.array(X, float), np.array(y), None, "elsewhere")) != digest(table)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"part": "train"},
+        {"part": "some", "n_rows": 1, "sha256": "", "first_index": None},
+        {"part": "all", "n_rows": True, "sha256": "", "first_index": None},
+        {"part": "all", "n_rows": 1, "sha256": "", "first_index": 2},
+    ],
+)
+def test_a_record_of_training_that_is_none(entry):
+    with pytest.raises(SplitError, match="training"):
+        TrainingRecord.read(entry)

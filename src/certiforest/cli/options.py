@@ -216,7 +216,7 @@ class CertifyingOptions(AttackerOptions):
             raise InputError(
                 "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
             )
-        table, _ = replace(data, data=str(self.scale_from)).source().open_for(ensemble)
+        table, _ = replace(data, data=str(self.scale_from)).source().open(ensemble)
         return Scaling.of(table.X).range
 
     def inputs(self, *files: str | Path) -> list[str | Path]:

@@ -123,7 +123,7 @@ def train(
     from certiforest.training.estimator import DESCRIPTION
 
     check_part(part)
-    table, scaling = data.source().open(missing=True)
+    table, scaling = data.source().open()
     if table.y is None:
         raise InputError(f"Expected labels to learn, got none in {data.data}: name the label column by --target.")
     chosen = rows_of_part(table, part)

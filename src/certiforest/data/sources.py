@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from certiforest.data.catalogue import dataset_info, is_dataset
 from certiforest.data.datasets import load_dataset
-from certiforest.data.readers import SUFFIXES, read_block, read_blocks, read_table
-from certiforest.data.readers.parquet_files import count_rows
+from certiforest.data.readers import count_rows, read_block, read_blocks, read_table
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
 from certiforest.data.tables import ReadBlock, Table
 from certiforest.data.text_columns import TextColumns
@@ -139,42 +138,39 @@ class Source:
         """Whether this is the name of a dataset; a file of that name comes first."""
         return not os.path.lexists(self.data) and is_dataset(self.data)
 
-    def open(
-        self,
-        n_features: int | None = None,
-        first_index: int | None = None,
-        *,
-        missing: bool = False,
-        texts: TextColumns | None = None,
-        feature_names: tuple[str, ...] | None = None,
-    ) -> tuple[Table, Scaling | None]:
-        """Return the whole table, and the scaling that a named dataset has of its own."""
+    def open(self, ensemble: TreeEnsemble | None = None) -> tuple[Table, Scaling | None]:
+        """Return the whole table, as a model takes it if there is one, and the scaling that a named dataset has."""
         if self.is_named:
             dataset = load_dataset(self.data, data_dir=self.data_dir, download=self.download)
-            return dataset.table, dataset.scaling
+            table = dataset.table
+            if ensemble is not None:
+                table = table.with_features(ensemble.feature_names, ensemble.n_features)
+            return table, dataset.scaling
         path, *others = self.files
         if others:
             raise SourceError(f"Expected one file, got {len(others) + 1} that match {shown(self.data)}.")
-        return read_table(
-            path,
-            self.target,
-            drop=self.drop,
-            kind=self.kind,
-            header=self.header,
-            n_features=n_features,
-            first_index=self._first_index(first_index),
-            missing=missing,
-            texts=texts,
-            feature_names=feature_names,
-        ), None
+        return read_table(path, self.target, **self._reading(ensemble)), None
 
-    def _first_index(self, learned: int | None) -> int | None:
-        if None not in (self.first_index, learned) and self.first_index != learned:
+    def _reading(self, ensemble: TreeEnsemble | None) -> dict[str, Any]:
+        """Return how to read files, for a model or to learn from them."""
+        how = {"drop": tuple(self.drop), "kind": self.kind, "header": self.header}
+        if ensemble is None:
+            return {**how, "first_index": self.first_index, "missing": True}
+        record, first_index = TrainingRecord.read(ensemble.training), self.first_index
+        learned = None if record is None else record.first_index
+        if None not in (first_index, learned) and first_index != learned:
             raise SourceError(
                 f"Expected {setting('first_index')} to be {learned}, as in the file that the model learned, got"
-                f" {self.first_index}."
+                f" {first_index}."
             )
-        return learned if self.first_index is None else self.first_index
+        return {
+            **how,
+            "first_index": learned if first_index is None else first_index,
+            "n_features": ensemble.n_features,
+            "feature_names": ensemble.feature_names,
+            "missing": ensemble.missing_left is not None,
+            "texts": TextColumns.of(ensemble),
+        }
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -203,51 +199,23 @@ class Source:
             if len(files) > 1:
                 raise SourceError(f"Expected one file with {setting('part')}, got {len(files)} files.")
             return whole(self.load(ensemble, part))
-        record = TrainingRecord.read(ensemble.training)
-        first_index = self._first_index(None if record is None else record.first_index)
-        missing, texts = ensemble.missing_left is not None, TextColumns.of(ensemble)
+        reading = self._reading(ensemble)
 
         def blocks() -> Iterator[Block]:
             for path in files:
-                for read in read_blocks(
-                    path,
-                    self.target,
-                    drop=self.drop,
-                    kind=self.kind,
-                    header=self.header,
-                    n_features=ensemble.n_features,
-                    first_index=first_index,
-                    missing=missing,
-                    texts=texts,
-                    feature_names=ensemble.feature_names,
-                ):
+                for read in read_blocks(path, self.target, **reading):
                     yield Block(path, partial(read_sample, read))
 
         def read_sample(read: ReadBlock, start: int, start_in_file: int) -> Sample:
-            table = read_block(read, start_in_file, ensemble.classes, missing=missing)
+            table = read_block(read, start_in_file, ensemble.classes, missing=reading["missing"])
             X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
             numbers = np.arange(start, start + len(table))
             names = ensemble.feature_names or table.feature_names
             return Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None, texts=table.texts)
 
-        sizes = [count_rows(path) if self._kind_of(path) == "parquet" else None for path in files]
+        sizes = [count_rows(path, self.kind) for path in files]
         n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
         return Stream.of(files, n_rows, blocks())
-
-    def _kind_of(self, path: str) -> str | None:
-        return self.kind or SUFFIXES.get(Path(path).suffix.lower())
-
-    def open_for(self, ensemble: TreeEnsemble) -> tuple[Table, Scaling | None]:
-        """Return the whole table, with the columns that a model takes, and the scaling of a named dataset."""
-        record = TrainingRecord.read(ensemble.training)
-        table, scaling = self.open(
-            ensemble.n_features,
-            None if record is None else record.first_index,
-            missing=ensemble.missing_left is not None,
-            texts=TextColumns.of(ensemble),
-            feature_names=ensemble.feature_names,
-        )
-        return table.with_features(ensemble.feature_names, ensemble.n_features), scaling
 
     def load(self, ensemble: TreeEnsemble, part: str | None) -> Sample:
         """Return the rows that a model is to be certified on, in its units.
@@ -260,7 +228,7 @@ class Source:
         if part is not None:
             check_part(part)
         part = part or ("test" if self.is_named else "all")
-        table, own_scaling = self.open_for(ensemble)
+        table, own_scaling = self.open(ensemble)
         record = TrainingRecord.read(ensemble.training)
         if part != "all" and record is not None:
             record.check(table, part)

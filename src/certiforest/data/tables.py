@@ -113,19 +113,46 @@ class Table:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a file; see `read_blocks`."""
+    """What is asked of a file.
+
+    Attributes
+    ----------
+    path : str or path
+    target : str or int, optional
+        Label column: its name, or its index (-1 is the last). For npz files the name of the label array,
+        ``"y"`` if not given. LIBSVM files hold their labels and take none.
+    n_rows : int
+        Of a block.
+    drop : sequence of str or int
+        Columns to leave out.
+    header : bool, optional
+        Whether the first line of a CSV file holds names. If not given, it does iff no cell of it is a number.
+    n_features : int, optional
+        Number of features, which has to be that of the file; rows of LIBSVM files leave out zeros.
+    feature_names : tuple of str, optional
+        Names of the features, which come in this order; the file may have them in another.
+    first_index : {0, 1}, optional
+        Which number the first column has in a LIBSVM file. If not given, it is 0 where that number occurs, else 1,
+        unless ``n_features`` leaves both possible, which is refused.
+    missing : bool
+        Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
+    texts : TextColumns, optional
+        Columns that may be text, in CSV and Parquet files: the categories of a model.
+    is_whole : bool
+        Whether all blocks are to be in memory at once.
+    """
 
     path: str | os.PathLike[str]
     target: str | int | None
-    drop: tuple[str | int, ...]
-    header: bool | None
-    n_features: int | None
-    first_index: int | None
-    n_rows: int  # in a block
+    n_rows: int
+    drop: Sequence[str | int] = ()
+    header: bool | None = None
+    n_features: int | None = None
+    feature_names: tuple[str, ...] | None = None
+    first_index: int | None = None
     missing: bool = False
     texts: TextColumns | None = None
-    feature_names: tuple[str, ...] | None = None
-    is_whole: bool = False  # all blocks are to be in memory at once
+    is_whole: bool = False
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.

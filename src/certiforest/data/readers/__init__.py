@@ -6,7 +6,7 @@ A table is its blocks put together, and a file that is larger than memory is rea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.data.readers import parquet_files
 from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, check_finite
-from certiforest.data.text_columns import TextColumns
 from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting
@@ -69,18 +69,7 @@ def read_block(read: ReadBlock, start: int, classes: NDArray, *, missing: bool =
 
 
 def read_blocks(
-    path: str | os.PathLike[str],
-    target: str | int | None = None,
-    *,
-    drop: Sequence[str | int] = (),
-    kind: str | None = None,
-    header: bool | None = None,
-    n_features: int | None = None,
-    first_index: int | None = None,
-    missing: bool = False,
-    texts: TextColumns | None = None,
-    feature_names: tuple[str, ...] | None = None,
-    is_whole: bool = False,
+    path: str | os.PathLike[str], target: str | int | None = None, *, kind: str | None = None, **options: Any
 ) -> Iterator[ReadBlock]:
     """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
 
@@ -88,30 +77,10 @@ def read_blocks(
 
     Parameters
     ----------
-    path : str or path
-        The file.
-    target : str or int, optional
-        Label column: its name, or its index (-1 is the last). For npz files the name of the label array,
-        ``"y"`` if not given. LIBSVM files hold their labels and take none.
-    drop : sequence of str or int
-        Columns to leave out.
+    path, target, **options
+        What is asked of the file; see `Request`.
     kind : {"csv", "parquet", "npz", "libsvm"}, optional
         Told by the file's suffix if not given.
-    header : bool, optional
-        Whether the first line of a CSV file holds names. If not given, it does iff no cell of it is a number.
-    n_features : int, optional
-        Number of features, which has to be that of the file; rows of LIBSVM files leave out zeros.
-    first_index : {0, 1}, optional
-        Which number the first column has in a LIBSVM file. If not given, it is 0 where that number occurs, else 1,
-        unless ``n_features`` leaves both possible, which is refused.
-    missing : bool, default=False
-        Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
-    texts : TextColumns, optional
-        Columns that may be text, in CSV and Parquet files: the categories of a model.
-    feature_names : tuple of str, optional
-        Names of the features, which come in this order; the file may have them in another.
-    is_whole : bool, default=False
-        Whether all blocks are to be in memory at once.
 
     Raises
     ------
@@ -123,28 +92,16 @@ def read_blocks(
         check_readable(path, "data file")
         if path.stat().st_size == 0:
             raise TableError(f"Expected rows, got the empty file {path}.")
-    kind = kind or SUFFIXES.get(path.suffix.lower())
+    kind = _kind_of(path, kind)
     if kind not in KINDS:
         raise TableError(
             f"Expected a file that ends in {', '.join(SUFFIXES)}, got {path}."
             f" Say what it holds by {setting('kind', None, '--format')}: {', '.join(KINDS)}."
         )
-    if first_index not in (None, 0, 1):
-        raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {first_index!r}.")
+    request = Request(path, target, block_rows(options.get("n_features")), **options)
+    if request.first_index not in (None, 0, 1):
+        raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {request.first_index!r}.")
     blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
-    request = Request(
-        path,
-        target,
-        tuple(drop),
-        header,
-        n_features,
-        first_index,
-        block_rows(n_features),
-        missing,
-        texts,
-        feature_names,
-        is_whole,
-    )
     remaining = blocks(request)
     while True:
         with _errors_of(path):
@@ -162,6 +119,15 @@ def _guarded(read: ReadBlock, request: Request) -> ReadBlock:
             return table if n_features is None else table.with_features(request.feature_names, n_features)
 
     return guarded
+
+
+def count_rows(path: str | os.PathLike[str], kind: str | None = None) -> int | None:
+    """Return how many rows a file has, None if that takes reading it."""
+    return parquet_files.count_rows(path) if _kind_of(Path(path), kind) == "parquet" else None
+
+
+def _kind_of(path: Path, kind: str | None) -> str | None:
+    return kind or SUFFIXES.get(path.suffix.lower())
 
 
 @contextmanager
