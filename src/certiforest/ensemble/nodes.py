@@ -183,13 +183,12 @@ def cut_to_box(
     right, tree_start = link(feature)
     size = len(feature)
     # Bounds of the tested features only: a small file may claim any number of features.
-    tested, place = np.unique(np.append(feature[feature >= 0], 0), return_inverse=True)
+    tested = np.unique(np.append(feature[feature >= 0], 0))
     low, high, may_miss = (
         np.full(len(tested), bound) if np.ndim(bound) == 0 else np.asarray(bound)[tested]
         for bound in (low, high, may_miss)
     )
-    place_of_node = np.full(size, -1, np.int32)
-    place_of_node[feature >= 0] = place[:-1]
+    place_of_node = np.where(feature >= 0, np.searchsorted(tested, feature), -1).astype(np.int32)
     out = kernels.NodeColumns(
         np.empty(size, np.int32),
         np.empty(size),

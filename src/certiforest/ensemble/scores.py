@@ -45,23 +45,25 @@ def digits_of(value: NDArray[np.float64]) -> NDArray[np.int64]:
     ndarray of int64, shape (*value.shape, n_digits)
         Every digit has the sign of its value; there are as many as the values need.
     """
-    fraction, exponent = np.frexp(value)
-    whole = np.abs(fraction * 2.0**53).astype(np.int64)
-    exponent = exponent.astype(np.int64) - 53
-    used = whole != 0
+    used = value != 0  # where trees speak for one class each, few are
     if not used.any():
         return np.zeros((*value.shape, 1), np.int64)
+    fraction, exponent = np.frexp(value[used])
+    whole = np.abs(fraction * 2.0**53).astype(np.int64)
+    exponent = exponent.astype(np.int64) - 53
     n_trailing = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # zeros at the end of each whole number
-    unit = (exponent + n_trailing)[used].min()
-    n_digits = int(-((unit - 53 - exponent[used].max()) // DIGIT_BITS))
-    shift = np.where(used, exponent - unit, 0)
+    unit = (exponent + n_trailing).min()
+    n_digits = int(-((unit - 53 - exponent.max()) // DIGIT_BITS))
+    shift = exponent - unit
     whole >>= np.clip(-shift, 0, 63)  # zeros only
     place, shift = np.divmod(np.maximum(shift, 0), DIGIT_BITS)
     low, high = (whole & DIGIT_MASK) << shift, (whole >> DIGIT_BITS) << shift
     middle = (low >> DIGIT_BITS) + (high & DIGIT_MASK)
     parts = low & DIGIT_MASK, middle & DIGIT_MASK, (high >> DIGIT_BITS) + (middle >> DIGIT_BITS)
-    digits = np.zeros((*value.shape, n_digits + 2), np.int64)
-    sign = np.where(value < 0, -1, 1)
+    of_used = np.zeros((len(whole), n_digits + 2), np.int64)
+    sign = np.where(value[used] < 0, -1, 1)
     for offset, part in enumerate(parts):
-        np.put_along_axis(digits, (place + offset)[..., None], (sign * part)[..., None], axis=-1)
-    return np.ascontiguousarray(digits[..., :n_digits])
+        np.put_along_axis(of_used, (place + offset)[:, None], (sign * part)[:, None], axis=1)
+    digits = np.zeros((*value.shape, n_digits), np.int64)
+    digits[used] = of_used[:, :n_digits]
+    return digits

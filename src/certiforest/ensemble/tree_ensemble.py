@@ -278,11 +278,8 @@ class TreeEnsemble(Immutable):
     def without_idle_splits(self) -> TreeEnsemble:
         """The ensemble that says the same and has no split below which all leaves agree."""
         agreed = np.empty(self.n_nodes, np.int32)
-        leaf = self.leaf
-        if self.scores is not None:  # rows of equal scores agree: take the first of them
-            _, first, group = np.unique(self.scores, axis=0, return_index=True, return_inverse=True)
-            leaf = np.where(leaf >= 0, first[group.ravel()][leaf], -1).astype(np.int32)
-        kernels.mark_agreement(self.feature, self.right, leaf, agreed)
+        worth = np.arange(float(self.n_classes))[:, None] if self.scores is None else self.scores
+        kernels.mark_agreement(self.feature, self.right, self.leaf, worth, agreed)
         split = np.flatnonzero(self.feature >= 0)
         parent = np.full(self.n_nodes, -1)
         parent[split + 1] = parent[self.right[split]] = split

@@ -192,13 +192,14 @@ def mark_depth(feature, right, out):
 
 
 @kernel
-def mark_agreement(feature, right, leaf, out):
-    """Write the class on which all leaves below each node agree, or -1."""
+def mark_agreement(feature, right, leaf, worth, out):
+    """Write a value of leaves that is worth what those of all leaves below each node are, or -1 if they differ."""
     for node in range(feature.shape[0] - 1, -1, -1):  # backwards: children come before their parent
         if feature[node] < 0:
             out[node] = leaf[node]
         else:
-            out[node] = out[node + 1] if out[node + 1] == out[right[node]] else -1
+            a, b = out[node + 1], out[right[node]]
+            out[node] = a if a == b or (min(a, b) >= 0 and (worth[a] == worth[b]).all()) else -1
 
 
 @kernel
