@@ -64,6 +64,18 @@ def test_files_that_pages_name_are_there(page):
         assert any(file.endswith(f"/{name}") for file in files), name
 
 
+@pytest.mark.parametrize(
+    "page", [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("studies/**/*.md")], ids=lambda page: page.stem
+)
+def test_links_lead_somewhere(page):
+    for file, _, heading in re.findall(r"\]\((?!http)([^)\s#]*)(#?)([^)\s]*)\)", page.read_text(encoding="utf-8")):
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles}, heading
+
+
 def test_the_way_from_the_paper_to_the_code_is_right():
     table = (ROOT / "docs" / "how_it_works.md").read_text().split("## From the paper to the code")[1].split("##")[0]
     rows = [re.split(r"(?<!\\)\|", line)[2:4] for line in table.splitlines() if ".py" in line]

@@ -3,7 +3,7 @@
 An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on one feature never come within
 ``2 * eps`` of each other have *large spread*; for them a verdict on every row is exact in polynomial time.
 
-The house, from the front door down (imports go down only)::
+The package, from the top down (imports go down only)::
 
     cli/               what people type, and what they see of it
     explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust

@@ -159,9 +159,8 @@ def _proved(found: Certificates) -> NDArray[np.bool_]:
 
 
 def _side(name: str, found: Certificates, budgets: NDArray[np.float64] | None) -> dict[str, Any]:
-    names = feature_names_of(None, 0, None)
-    if found.ensemble is not None:
-        names = feature_names_of(found.ensemble.feature_names, found.ensemble.n_features, None)
+    ensemble = found.ensemble
+    names = None if ensemble is None else feature_names_of(ensemble.feature_names, ensemble.n_features, None)
     return {
         "name": name,
         "attacker": None if found.attacker is None else describe_attacker(found.attacker, names),
@@ -170,8 +169,8 @@ def _side(name: str, found: Certificates, budgets: NDArray[np.float64] | None) -
         "n_undecided": found.tally.stability["unknown"],
         "curve": None if found.radius is None else curve_of(found, budgets),
         "by_class": None if found.label is None else found.by_class,
-        "scaled": found.ensemble is not None and found.ensemble.scaling is not None,
-        "model": {"sha256": None if found.ensemble is None else found.ensemble.sha256},
+        "scaled": ensemble is not None and ensemble.scaling is not None,
+        "model": {"sha256": None if ensemble is None else ensemble.sha256},
         "data": {"rows_sha256": digest(found.rows)},
         "origin": dict(found.about or {}),
     }
