@@ -65,7 +65,7 @@ def test_files_that_pages_name_are_there(page):
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("studies/**/*.md")], ids=lambda page: page.stem
+    "page", sorted({*PAGES, *ROOT.glob("*.md"), *ROOT.glob("studies/**/*.md")}), ids=lambda page: page.stem
 )
 def test_links_lead_somewhere(page):
     for file, _, heading in re.findall(r"\]\((?!http)([^)\s#]*)(#?)([^)\s]*)\)", page.read_text(encoding="utf-8")):

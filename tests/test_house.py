@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 from importlinter import cli
 
@@ -60,6 +61,24 @@ def imports_of(path):
 def test_imports_go_down_only(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert cli.lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+# Within a room: methods that load what they need when they are called, types, and the package of all commands.
+ROUND = {
+    ("ensemble.tree_ensemble", "ensemble.model_file"),
+    ("ensemble.tree_ensemble", "ensemble.trees_for_rows"),
+    ("data.tables", "data.text_columns"),
+    ("cli", "cli.app"),
+}
+
+
+def test_no_imports_go_round():
+    """Types count, too: whoever names a class knows it."""
+    graph = grimp.build_graph("certiforest", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    for importer, imported in ROUND:
+        imports[f"certiforest.{importer}"].remove(f"certiforest.{imported}")
+    tuple(graphlib.TopologicalSorter(imports).static_order())  # raises where they go round
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=place)
