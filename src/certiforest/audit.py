@@ -1,17 +1,17 @@
 """The auditor: checks every statement of a certificate file against a model file, exactly, and alone.
 
-It is one file, longer than others here, since it is to be copied, read and run as a whole:
-
     python -I audit.py MODEL CERTIFICATE
 
 It needs Python's standard library only, shares no code with the programs that make certificates, and believes no number
-that it can compute. The files and the bound are described in docs/file_format.md, docs/certificate_format.md and
-docs/proofs.md. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
+that it can compute. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
+What can be stated stands in one table, `STATEMENTS`, with a function for each kind that refuses what does not hold. The
+files and the bound are described in docs/certificate_format.md, docs/file_format.md and docs/proofs.md; certificates to
+check by hand are in docs/tiny_certificates.
 
-Whatever an attacker may do, a feature has a few values that matter, each with a cost: see `Reach`. All that decides is
-arithmetic on whole numbers and fractions of these. Values are float64 numbers; inf, above all of them, stands for a
-value that is missing. A group of one-hot columns is one more feature, number n_features + g for group g, whose value is
-the place of the column that is set: 0 for the first one. Its columns themselves then count for nothing.
+Whatever an attacker may do, a feature has a few values that matter, each with a cost: see `Reach`. What decides is
+arithmetic on whole numbers. Values are float64 numbers; inf, above all of them, stands for a value that is missing. A
+group of one-hot columns is one more feature, number n_features + g for group g, whose value is the place of the column
+that is set: 0 for the first one. Its columns themselves then count for nothing.
 """
 
 from __future__ import annotations
@@ -23,31 +23,25 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
-from math import ceil, inf, isfinite, nextafter
-from operator import add, lt
-from typing import Any, BinaryIO, NamedTuple
+from itertools import compress
+from math import ceil, inf, isfinite, lcm, nextafter
+from operator import add, lt, not_
+from typing import Any, BinaryIO, NamedTuple, NewType
 
 LARGEST = sys.float_info.max
 LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 200 more for every feature
-MOST_STEPS = 10**8  # nodes visited and numbers read for one proof: a minute or two
-NOWHERE = inf, inf  # a range without numbers
-MOST_WAYS = 5 * 10**5  # by rules, to values of one feature
-ONE = 2**128  # costs are whole numbers of 1 / ONE of the budget, rounded down, unless that leaves a question open
+MOST_STEPS = 10**8  # for all that is said about a row, each about a microsecond: a minute or two
+MOST_WAYS = 2 * 10**5  # by rules, to values of all features of a row
+MOST_CODES = 10**5  # in sets of values, counted for each feature that has them; and one for every 8 bytes of the model
+DIGITS = 128  # costs are in 2**-DIGITS of the budget, rounded down, unless that leaves a question open
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
-
-class Size(float):
-    """As a form: a finite number of at least 0."""
-
-
-class Price(Size):
-    """As a form: a finite number above 0, so that nothing can be changed for nothing."""
-
-
 # Forms, as `read` takes them: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
 # in which a key with a question mark may be missing or null; float is a finite number, None the same or null, a range
-# a whole number in it, text itself, object anything.
+# a whole number in it, text itself, object anything. Those of statements stand in `STATEMENTS`.
+Size = NewType("Size", float)  # as a form: at least 0
+Price = NewType("Price", float)  # above 0, so that nothing can be changed for nothing
 MODEL = {
     "format": "certiforest", "version": range(1, 3), "combine": str, "classes": [object], "feature": [int],
     "n_features": range(1, 2**24 + 1), "threshold": [None], "leaf": [int], "scores?": [[float]], "base?": [float],
@@ -68,9 +62,6 @@ COLUMNS = {  # what columns of the attacker are; those that are not named are nu
 }
 ADD = {"add": float, "low?": float, "high?": float, "cost": Price}
 BECOME = {"become": float, "values": [float], "cost": Price}
-ROW = {"row": [None], "prediction": object, "stable": range(-1, 2), "method": str, "label?": object,
-       "witness?": [None], "proof?": object}  # fmt: skip
-RADIUS = {"radius?": object, "radius_upper?": object, "radius_witness?": [None], "radius_proof?": object}
 PROOF = {"cuts": [(int, [float])], "rivals": [dict]}
 BOUND = {"unit?": (int, int), "lambda?": (int, int), "tables?": [(int, int, [int])]}
 SPLIT = {"split": (int, float), "low": object, "high": object}
@@ -96,58 +87,54 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def is_among(label: Any, labels: Iterable[Any]) -> bool:
-    """Tell whether a label is one of several; true is not 1."""
-    return any(type(label) is type(known) and label == known for known in labels)
+def is_number(value: Any) -> bool:
+    """Tell whether something is a finite number that float64 has: larger whole numbers would be rounded."""
+    return abs(value) <= 2**53 if type(value) is int else type(value) is float and isfinite(value)
 
 
 def read(value: Any, form: Any, name: str) -> Any:
     """Return a value if it has this form, optional keys as None where they are missing, and refuse it otherwise."""
     if type(form) is dict:
         expect(type(value) is dict, f"{name} to be an object")
-        entries = {}
-        for key, part in form.items():
-            plain = key.rstrip("?")
-            is_absent = plain != key and value.get(plain) is None
-            entries[plain] = None if is_absent else read(value.get(plain), part, f"{plain} of {name}")
-        for key in value:
-            is_known = key in entries or form is MODEL  # models may say more
-            expect(is_known, f"known keys in {name}, not {shown(key)}: is it of a newer format")
-        return entries
+        known = {key.rstrip("?"): key for key in form}
+        newer = next((shown(key) for key in value if key not in known and form is not MODEL), None)  # models say more
+        expect(newer is None, f"known keys in {name}, not {newer}: is it of a newer format")
+        given = ((plain, key, value.get(plain)) for plain, key in known.items())
+        return {k: None if v is None and k != key else read(v, form[key], f"{k} of {name}") for k, key, v in given}
     if type(form) in (list, tuple):
         expect(type(value) is list, f"{name} to be a list")
-        kinds = set(map(type, value))
-        if form == [int] and kinds <= {int}:
-            return value
-        if form in ([float], [None]) and kinds <= {float} and all(map(isfinite, value)):
-            return value
         forms = form * len(value) if type(form) is list else form
         expect(len(value) == len(forms), f"{name} to be a list of {len(forms)}")
+        kinds = set(map(type, value))  # long lists are taken as they are
+        if form == [object] or (form == [int] and kinds <= {int}):
+            return value
+        if form in ([float], [None]) and all(map(isfinite if kinds <= {float} else is_number, value)):
+            return value
         return [read(entry, part, name) for entry, part in zip(value, forms, strict=True)]
     if form in (float, Size, Price) or (form is None and value is not None):
-        is_exact = type(value) is int and abs(value) <= 2**53  # a larger one would be rounded
-        expect(is_exact or (type(value) is float and isfinite(value)), f"{name} to be a finite number")
+        expect(is_number(value), f"{name} to be a finite number")
         expect(form is not Size or value >= 0, f"{name} >= 0")
         expect(form is not Price or value > 0, f"{name} > 0")
         return float(value)
-    if type(form) is str:
-        expect(value == form, f"{name} to be {form}")
-    elif type(form) is range:
+    if type(form) is range:
         expect(type(value) is int and value in form, f"{name} to be a whole number from {form[0]} to {form[-1]}")
+    elif type(form) is str:
+        expect(value == form, f"{name} to be {form}")
     elif form not in (object, None):
         expect(type(value) is form, f"{name} to be of type {form.__name__}")
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    expect(len(dict(pairs)) == len(pairs), "every key of an object once")
-    return dict(pairs)
-
-
 def parse(text: bytes, name: str) -> Any:
     """Read JSON text. Python refuses whole numbers of more than 4,300 digits, and `read` NaN and infinity."""
+
+    def entries(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        expect(len(found) == len(pairs), "every key of an object once")
+        return found
+
     try:
-        return json.loads(text.decode(), object_pairs_hook=_object)
+        return json.loads(text.decode(), object_pairs_hook=entries)
     except (ValueError, RecursionError) as error:
         what = "some that nests too deep" if isinstance(error, RecursionError) else f"something else ({error})"
         raise Refusal(f"Expected {name} to be JSON text, got {what}.") from None
@@ -159,76 +146,80 @@ def parse(text: bytes, name: str) -> Any:
 class Model:
     """The trees of a model file, flat and in preorder: the left child of node i is i + 1, the right one right[i].
 
-    A leaf's value is a class to vote for, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. A split
-    has a threshold, or None and a set of values that go left.
+    A leaf's value is a class to vote for, or a row of ``scores``: whole numbers of ``1 / unit``, one per class. The
+    test of a split is a threshold, or a set: values up to the one, or in the other, go left.
     """
 
     def __init__(self, document: Any) -> None:
-        model = read(document, MODEL, "the model")
+        said = read(document, MODEL, "the model")
         try:
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (ValueError, RecursionError):
             raise Refusal("Expected a flat model of finite numbers, got something else.") from None
-        self.sha256 = hashlib.sha256(text.encode()).hexdigest()
-        expect(model["combine"] in ("vote", "sum"), 'combine of the model to be "vote" or "sum"')
-        self.n_features, self.classes, self.is_vote = model["n_features"], model["classes"], model["combine"] == "vote"
+        self.sha256, self.size = hashlib.sha256(text.encode()).hexdigest(), len(text)
+        expect(said["combine"] in ("vote", "sum"), 'combine of the model to be "vote" or "sum"')
+        self.n_features, self.classes, self.is_vote = said["n_features"], said["classes"], said["combine"] == "vote"
         kinds = set(map(type, self.classes))
         expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
-        expect(len(set(self.classes)) == len(self.classes), "every class of the model once")
-        self.unit, self.base = 1, [0] * len(self.classes)
-        self.scores: list[list[int]] = []
+        self.labels, n = set(self.classes), len(self.classes)
+        expect(len(self.labels) == n, "every class of the model once")
+        self.unit, self.base, self.scores, self.widest = 1, [0] * n, list[list[int]](), 2  # bits of what leaves add
         if not self.is_vote:
-            self._read_scores([model["base"] or [], *(model["scores"] or [])])
-        self._read_nodes(model)
-        self._read_columns(model)
+            table = [said["base"] or [], *(said["scores"] or [])]
+            width, numbers = len(table[0]), {v for row in table for v in row}
+            expect(width == n or (width, n) == (1, 2), "base to be one number per class, or a single one for two")
+            expect(all(len(row) == width for row in table), "rows of scores as long as base")
+            # Denominators of floats are powers of two: the largest serves all. A single score is of the second class.
+            self.unit = max(v.as_integer_ratio()[1] for v in numbers)
+            whole = {v: int(Fraction(v) * self.unit) for v in numbers}
+            self.widest += max(map(int.bit_length, whole.values()))
+            self.base, *self.scores = [[0] * (n - width) + [whole[v] for v in row] for row in table]
+        self._read_nodes(said)
+        self._read_columns(said)
 
-    def _read_scores(self, table: list[list[float]]) -> None:
-        """Turn the base, where sums begin, and the scores of leaves into whole numbers."""
-        n, width = len(self.classes), len(table[0])
-        expect(width == n or (width, n) == (1, 2), "base to be one number per class, or a single one for two")
-        expect(all(len(row) == width for row in table), "rows of scores as long as base")
-        # Denominators of floats are powers of two: the largest serves all. A single score is that of the second class.
-        self.unit = max(v.as_integer_ratio()[1] for row in table for v in row)
-        self.base, *self.scores = [[0] * (n - width) + [int(Fraction(v) * self.unit) for v in row] for row in table]
-
-    def _read_nodes(self, model: dict[str, Any]) -> None:
-        n, n_values = len(model["feature"]), len(self.classes if self.is_vote else self.scores)
-        sets = [*map(frozenset, model["subsets"] or []), frozenset()]  # the last one, at -1, for splits without
-        self.takes_missing = model["missing_left"] is not None
-        self.feature, self.threshold, self.leaf = model["feature"], model["threshold"], model["leaf"]
-        self.missing_left, subset = model["missing_left"] or [0] * n, model["subset"] or [-1] * n
-        columns = self.feature, self.leaf, self.threshold, self.missing_left, subset
+    def _read_nodes(self, said: dict[str, Any]) -> None:
+        n, n_values, subsets = (
+            len(said["feature"]),
+            len(self.base if self.is_vote else self.scores),
+            said["subsets"] or [],
+        )
+        self.feature, self.leaf, thresholds = said["feature"], said["leaf"], said["threshold"]
+        self.takes_missing = said["missing_left"] is not None
+        self.missing_left, numbers = said["missing_left"] or [0] * n, said["subset"] or [-1] * n
+        columns = self.feature, self.leaf, thresholds, self.missing_left, numbers
         expect({*map(len, columns)} == {n} != {0}, "feature, threshold, leaf, missing_left, subset of one length")
-        # After a leaf comes the right child of the last split that has none yet, or another tree.
-        self.right, self.roots, self.sets = [-1] * n, [], [sets[-1]] * n
-        waiting: list[int] = []
+        self.right, self.roots, waiting = [-1] * n, list[int](), list[int]()
         self.cuts: dict[int, Any] = {}  # feature -> its thresholds, in order
-        self.codes: dict[int, Any] = {}  # feature -> its values in sets
-        is_start = True
+        self.codes: dict[int, set[float]] = {}  # feature -> its values in sets
+        sets, seen, n_codes = {-1: frozenset[float]()}, set[tuple[int, int]](), 0
+        # After a leaf comes the right child of the last split that has none yet, or another tree.
         for node, (f, leaf, v, m, s) in enumerate(zip(*columns, strict=True)):
-            if is_start:
-                self.roots.append(node)
-            elif self.feature[node - 1] < 0:
-                self.right[waiting.pop()] = node
-            if f >= 0:
-                waiting.append(node)
-                is_sound = f < self.n_features and m in (0, 1) and -1 <= s < len(sets) - 1
-                expect(is_sound and (v is None or s == -1), "splits on features, with a threshold or a set of values")
-                self.sets[node] = sets[s]
-                if v is not None:
-                    self.cuts.setdefault(f, set()).add(v)
-                elif s >= 0:
-                    self.codes.setdefault(f, set()).update(sets[s])
-            expect(f >= 0 or (f == -1 and 0 <= leaf < n_values), "leaves with a class or a row of scores")
-            is_start = f < 0 and not waiting
-        expect(not waiting, "whole trees, not a last tree that is cut short")
-        expect(len(self.roots) * len(self.classes) <= MOST_STEPS, f"trees times classes to be up to {MOST_STEPS}")
-        self.categories, self.numbers = set(self.codes), set(self.cuts)
-        expect(self.categories.isdisjoint(self.numbers), "thresholds or sets of values for a feature, not both")
+            if node == 0 or self.feature[node - 1] < 0:
+                if waiting:
+                    self.right[waiting.pop()] = node
+                else:
+                    self.roots.append(node)
+            if f < 0:
+                expect(f == -1 and 0 <= leaf < n_values, "leaves with a class or a row of scores")
+                continue
+            waiting.append(node)
+            is_sound = f < self.n_features and m in (0, 1) and -1 <= s < len(subsets)
+            expect(is_sound and (v is None or s == -1), "splits on features, with a threshold or a set of values")
+            if v is not None:
+                self.cuts.setdefault(f, set()).add(v)
+            elif s >= 0 and (f, s) not in seen:
+                seen.add((f, s))
+                sets[s] = sets.get(s) or frozenset(subsets[s])
+                n_codes += len(sets[s])
+                expect(n_codes <= MOST_CODES + self.size // 8, "sets of values that fewer features share")
+                self.codes.setdefault(f, set()).update(sets[s])
+        expect(not waiting and self.feature[-1] < 0, "whole trees, not a last tree that is cut short")
+        self.test: list[Any] = [sets.get(s) if v is None else v for v, s in zip(thresholds, numbers, strict=True)]
+        expect(self.codes.keys().isdisjoint(self.cuts), "thresholds or sets of values for a feature, not both")
 
-    def _read_columns(self, model: dict[str, Any]) -> None:
+    def _read_columns(self, said: dict[str, Any]) -> None:
         """Find out which columns are never missing, which numbers count as missing, and what categories there are."""
-        self.required, blanks = set(model["required"] or ()), model["blanks"] or []
+        self.required, blanks, self.numbers = set(said["required"] or ()), said["blanks"] or [], {*self.cuts}
         self.blanks = {f: (low, high) for f, low, high in blanks}
         is_sound = all(0 <= f < self.n_features for f in {*self.required, *self.blanks})
         expect(is_sound and len(self.blanks) == len(blanks), "columns that there are in required and blanks, each once")
@@ -238,21 +229,19 @@ class Model:
             self.cuts.setdefault(f, set()).update([nextafter(low, -inf), high])
         self.cuts = {f: sorted(cuts) for f, cuts in self.cuts.items()}
         # Categories are the whole numbers in sets, unless they are listed: as floats, or counted.
-        self.codes = {f: {v for v in used if v % 1 == 0} for f, used in self.codes.items()}
-        self.listed = set()
-        lists = [read(entry[:2], (int, [object]), "categories of the model") for entry in model["categories"] or []]
+        self.in_sets, self.codes = {*self.codes}, {f: {v for v in v_s if v % 1 == 0} for f, v_s in self.codes.items()}
+        lists = [read(entry[:2], (int, [object]), "categories of the model") for entry in said["categories"] or []]
+        self.listed = {f for f, values in lists if values}
         expect(len({f for f, _ in lists}) == len(lists), "categories of each column once in the model")
         for f, values in lists:
             if values:
-                self.listed.add(f)
                 listed = values if type(values[0]) is float else [*range(len(values))]
                 self.codes[f] = set(read(listed, [float], "categories of the model"))
 
     def is_left(self, node: int, x: float) -> bool:
         """Tell whether a split sends a value left."""
-        if x == inf:
-            return bool(self.missing_left[node])
-        return x in self.sets[node] if self.threshold[node] is None else x <= self.threshold[node]
+        test = self.test[node]
+        return self.missing_left[node] == 1 if x == inf else x in test if type(test) is frozenset else x <= test
 
     def totals(self, row: list[float]) -> list[int]:
         """Return the votes, or the sums in units, of all classes."""
@@ -268,9 +257,7 @@ class Model:
 
     def lead(self, leaf: int, rival: int, own: int) -> int:
         """Return what a leaf of some value adds to the rival's lead over the own class."""
-        if self.is_vote:
-            return (leaf == rival) - (leaf == own)
-        return self.scores[leaf][rival] - self.scores[leaf][own]
+        return (leaf == rival) - (leaf == own) if self.is_vote else self.scores[leaf][rival] - self.scores[leaf][own]
 
 
 # ---- Who attacks -----------------------------------------------------------------------------------------------------
@@ -282,7 +269,7 @@ class Column(NamedTuple):
     low: float = -LARGEST
     high: float = LARGEST
     integer: bool = False
-    hole: tuple[float, float] = NOWHERE  # numbers that count as missing: nobody goes there
+    hole: tuple[float, float] = (inf, inf)  # numbers that count as missing: nobody goes there
     down: float = 1.0  # the unit of moves down, 0 if there are none
     up: float = 1.0
     values: Collection[float] | None = None  # if it is one of these, ...
@@ -293,36 +280,34 @@ class Column(NamedTuple):
 
     def allows(self, x: float) -> bool:
         """Tell whether a number may be here."""
-        is_clear = not self.hole[0] <= x <= self.hole[1]
-        return self.low <= x <= self.high and is_clear and not (self.integer and x % 1)
+        return self.low <= x <= self.high and not (self.hole[0] <= x <= self.hole[1] or (self.integer and x % 1))
 
 
 class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
-    def __init__(self, entries: Any, model: Model) -> None:
-        entries = read(entries, ATTACKER, "the attacker")
-        norm, self.eps, self.model = entries["norm"], entries["eps"], model
+    def __init__(self, said: Any, model: Model) -> None:
+        said = read(said, ATTACKER, "the attacker")
+        norm, self.eps, self.model = said["norm"], said["eps"], model
         expect(norm == "inf" or (type(norm) is int and 0 <= norm <= 100), 'a whole number up to 100 or "inf" as norm')
         expect(norm != 0 or self.eps < 1 or self.eps % 1 == 0, "eps to be whole for norm 0")
         self.norm: Any = inf if norm == "inf" else norm
-        may_blank = model.takes_missing and entries["missing"] is not None
-        self.missing = Fraction(entries["missing"]) if may_blank else None
+        may_blank = model.takes_missing and said["missing"] is not None
+        self.missing = Fraction(said["missing"]) if may_blank else None
         self.groups: list[list[int]] = []
         self.place_in: dict[int, tuple[int, int]] = {}  # column of a group -> the group's feature, and its value there
         self.columns: dict[int, Column] = {}  # by feature; others are numbers as usual
         self.usual, self.words, named = Column(blank=self.missing), {"missing"} if may_blank else set(), []
-        for said in entries["columns"] or []:
-            kind = next((kind for kind in COLUMNS if kind in said), "")
+        for entry in said["columns"] or []:
+            kind = next((kind for kind in COLUMNS if kind in entry), "")
             expect(kind, f"columns that are {', '.join(COLUMNS)}; are they of a newer format")
-            options = {k: v for k, v in read(said, COLUMNS[kind], "columns").items() if v is not None}
+            options = {k: v for k, v in read(entry, COLUMNS[kind], "columns").items() if v is not None}
             self.words |= options.keys()
-            columns = options.pop(kind)
-            named += columns
-            self._add(kind, columns, options)
+            named += options[kind]
+            self._add(kind, options.pop(kind), options)
         is_sound = all(0 <= f < model.n_features for f in named) and len(set(named)) == len(named)
         expect(is_sound, "columns that there are, each once, in the attacker")
-        self._add("numbers", [*{*model.categories, *model.required, *model.blanks}.difference(named)], {})
+        self._add("numbers", [*{*model.in_sets, *model.required, *model.blanks}.difference(named)], {})
 
     def _add(self, kind: str, columns: list[int], options: dict[str, Any]) -> None:
         """Put together what header and model say about some columns."""
@@ -345,12 +330,15 @@ class Attacker:
         if kind == "categories":
             expect(model.numbers.isdisjoint(columns), "categories of columns that the model takes for categories")
             options["change"] = Fraction(options.pop("cost"))
+        usual = Column(blank=self.missing, **options)
         for f in columns:
-            is_held = kind == "frozen" or (kind == "numbers" and f in model.categories)
-            blank = None if f in model.required else self.missing
-            column = Column(hole=model.blanks.get(f, NOWHERE), blank=blank, **options)
+            column = usual
+            if f in model.required or f in model.blanks:
+                blank = None if f in model.required else self.missing
+                column = column._replace(blank=blank, hole=model.blanks.get(f, column.hole))
             if kind == "categories":
                 column = column._replace(values=self._categories(f, column), is_open=f not in model.listed)
+            is_held = kind == "frozen" or (kind == "numbers" and f in model.in_sets)
             self.columns[f] = column._replace(rules=[]) if is_held else column
 
     def _categories(self, f: int, column: Column) -> set[float]:
@@ -359,21 +347,17 @@ class Attacker:
         If there is any, then the first is the smallest number, or comes right after one in a set, or after the hole.
         """
         known = self.model.codes.get(f, set())
-        if f in self.model.listed:
-            return known
-        after = {
-            max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, column.hole[1])
-        }  # beyond 2**53, + 1 is lost
-        others = sorted(filter(column.allows, {*after, float(ceil(column.low))} - known))
-        return known | {*others[-1:]}
+        # Beyond 2**53, + 1 is lost.
+        after = {max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, column.hole[1])} | {float(ceil(column.low))}
+        return known if f in self.model.listed else known | {*sorted(filter(column.allows, after - known))[-1:]}
 
     def values(self, row: list[float | None], name: str) -> list[float]:
         """Return the values of a row's features, groups last, inf for what is missing; refuse a row that cannot be."""
         model = self.model
         expect(len(row) == model.n_features, f"{model.n_features} features in {name}")
-        if None in row:
-            never = {*model.required, *self.place_in} if model.takes_missing else range(len(row))
-            expect(all(row[f] is not None for f in never), f"no value to be missing in {name} where none may be")
+        never = {*model.required, *self.place_in} if model.takes_missing else range(len(row))
+        is_sound = None not in row or all(row[f] is not None for f in never)
+        expect(is_sound, f"no value to be missing in {name} where none may be")
         values = [inf if x is None else x for x in row]
         numbers = (column.allows(values[f]) for f, column in self.columns.items() if f < len(row) and values[f] < inf)
         expect(all(numbers), f"{name} inside the domain, whole where it must be, and null for blanks")
@@ -387,42 +371,28 @@ class Attacker:
 # ---- What the attacker can do at a row -------------------------------------------------------------------------------
 
 Region = tuple[float, ...]  # values of a feature, in order
-Box = dict[int, Region]  # by feature; a feature that is not there may take every value in its reach
-Cost = tuple[int, Fraction]  # share of the budget: in 1 / ONE, rounded down; and exact, before the power of the norm
-FREE: Cost = 0, Fraction(0)
 
 
-class Reach(dict):
+class Reach(dict[int, Region]):
     """What the attacker can do at a row: feature -> the values that it can take alone, found when asked for.
 
     Thresholds cut numbers into pieces on which no tree changes, and of each piece the number nearest to the row's will
     do: nobody gets more, or gets it for less, with another one. Features pay from one budget: p-th powers for norm p.
-    There is no such budget for L-inf, nor for an eps of inf.
+    There is no such budget for L-inf. A cost is less than ``slack`` below the truth.
     """
 
-    def __init__(self, attacker: Attacker, row: list[float], eps: float) -> None:
-        self.attacker, self.row, self.norm, self.eps, self.steps = attacker, row, attacker.norm, eps, 0
-        self.has_budget, self.power = self.norm < inf and eps < inf, 1 if self.norm in (0, inf) else self.norm
-        self.budget = Fraction(eps) ** self.power if self.has_budget else Fraction(0)
-        self.costs: dict[int, dict[float, Cost]] = {}
+    def __init__(self, attacker: Attacker, row: list[float], eps: float, charge: Callable[[int], None]) -> None:
+        self.attacker, self.row, self.eps, self.charge = attacker, row, eps.as_integer_ratio(), charge
+        self.has_budget, self.power = attacker.norm < inf, attacker.norm if 0 < attacker.norm < inf else 1
+        self.slack, self.costs = self.power + 1, dict[int, dict[float, int]]()  # costs by feature and value
+        self.ruled: dict[int, tuple[dict[float, int], int]] = {}  # the least prices by rules, and their denominator
 
     def __missing__(self, f: int) -> Region:
-        x, column = self.row[f], self._column(f)
-        costs = {} if column.rules is None else self._by_rules(x, column.rules)
-        for way in self._ways(f, x, column) if column.rules is None else []:
-            for z in way:
-                if (cost := self.cost(f, z)) is None:
-                    break  # what follows costs no less
-                costs[z] = cost
-        self.costs[f] = costs | {x: FREE}
-        self[f] = tuple(sorted(self.costs[f]))
-        self.charge(len(self[f]))
-        return self[f]
-
-    def _ways(self, f: int, x: float, column: Column) -> list[Iterable[float]]:
-        """Return the values that matter, way by way, from cheap to dear."""
-        ways: list[Iterable[float]] = [column.values or ()]
-        if column.values is None:
+        x, column = self.row[f], self.attacker.columns.get(f, self.attacker.usual)
+        ways: list[Iterable[float]] = [column.values or ()]  # values that matter, from cheap to dear
+        if column.rules is not None:
+            ways = [self._by_rules(f, column.rules)[0]]
+        elif column.values is None:
             cuts, high = self.attacker.model.cuts.get(f, []), column.high
             place = bisect_left(cuts, x)
             ways = [reversed(cuts[:place]), (nextafter(v, inf) for v in cuts[place:])]
@@ -430,96 +400,130 @@ class Reach(dict):
                 ways = [(min(v, high) for v in (*cuts, high)), ()]
             if column.integer:  # the last whole number below, the first one above
                 ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
-        return [*(filter(column.allows, way) for way in ways), () if column.blank is None else (inf,)]
+        return self.take(f, [*(filter(column.allows, way) for way in ways), () if column.blank is None else (inf,)])
 
-    def cost(self, f: int, z: float) -> Cost | None:
-        """Return what it costs to bring a feature to a value that it may have; None if nobody can."""
-        x, column = self.row[f], self._column(f)
+    def take(self, f: int, ways: list[Iterable[float]]) -> Region:
+        """Let a feature take values that it may have, of each way up to the first that nobody can pay for."""
+        costs = self.costs[f] = {self.row[f]: 0}
+        for way in ways:
+            for z in way:
+                if (share := self.share(f, z)) is None:
+                    break
+                n, d = share
+                costs[z] = ((n << DIGITS) // d) ** self.power >> DIGITS * (self.power - 1) if self.has_budget else 0
+        self.charge(len(costs) * (1 + self.power // 8))
+        self[f] = tuple(sorted(costs))
+        return self[f]
+
+    def share(self, f: int, z: float) -> tuple[int, int] | None:
+        """Return what share of eps it takes to bring a feature to a value; None if nobody can."""
+        x, column = self.row[f], self.attacker.columns.get(f, self.attacker.usual)
         if z == x:
-            return FREE
+            return 0, 1
         if column.rules is not None:
-            return self.costs[f].get(z) if z in self[f] else None
-        if column.values is not None or inf in (x, z):
+            prices, d = self._by_rules(f, column.rules)
+            n, d = (prices[z], d) if z in prices else (1, 0)
+        elif column.values is not None or inf in (x, z):
             told = column.blank if inf in (x, z) else column.change
             is_known = z == inf or column.values is None or z in column.values or (column.is_open and z % 1 == 0)
-            return self._share(told.numerator, told.denominator) if is_known and told is not None else None
-        scale = column.up if x < z else column.down
-        (a, b), (c, d), (m, n) = x.as_integer_ratio(), z.as_integer_ratio(), scale.as_integer_ratio()
-        return self._share(abs(a * d - c * b) * n, b * d * m) if scale else None
+            n, d = told.as_integer_ratio() if is_known and told is not None else (1, 0)
+        else:
+            (a, b), (c, d), (s, t) = (v.as_integer_ratio() for v in (x, z, column.up if x < z else column.down))
+            n, d = abs(a * d - c * b) * t, b * d * s
+        if self.attacker.norm == 0:
+            n, d = 1, min(d, 1)
+        n, d = n * self.eps[1], d * self.eps[0]
+        return (n, d) if n <= d else None
 
-    def _share(self, n: int, d: int) -> Cost | None:
-        """Return what a move of n / d costs; None if the attacker cannot pay for it alone."""
-        if self.norm == 0:
-            n = d = 1
-        if n == 0 or self.eps == inf:
-            return FREE
-        a, b = self.eps.as_integer_ratio()
-        n, d = n * b, d * a
-        if n > d or self.norm == inf:
-            return None if n > d else FREE
-        share = Fraction(n, d)
-        self.charge(self.power * d.bit_length() >> 8)
-        return share.numerator**self.power * ONE // share.denominator**self.power, share
-
-    def _by_rules(self, x: float, rules: list[dict[str, Any]]) -> dict[float, Cost]:
-        """Return the values that rules lead to, and the least cost of each."""
-        found: dict[float, Cost] = {}
-        waiting, steps = [(Fraction(0), x)], 400 + sum(1 + len(rule.get("values", ())) for rule in rules)
+    def _by_rules(self, f: int, rules: list[dict[str, Any]]) -> tuple[dict[float, int], int]:
+        """Return the values that rules lead to and the least price of each, and what prices are whole numbers of."""
+        if f in self.ruled:
+            return self.ruled[f]
+        unit = max((rule["cost"].as_integer_ratio()[1] for rule in rules), default=1)
+        prices, most = [int(Fraction(rule["cost"]) * unit) for rule in rules], unit * self.eps[0] // self.eps[1]
+        found, waiting, n_ways = (
+            {self.row[f]: 0},
+            [(0, self.row[f])],
+            sum(len(known) for known, _ in self.ruled.values()),
+        )
+        steps = 10 + sum(5 + len(rule.get("values", ())) // 16 for rule in rules)
         while waiting:
-            cost, value = heapq.heappop(waiting)
-            share = self._share(cost.numerator, cost.denominator)
-            if value in found or share is None:
-                continue
-            found[value] = share
+            paid, value = heapq.heappop(waiting)
             self.charge(steps)
-            for rule in rules:
+            for rule, price in zip(rules, prices, strict=True) if paid == found[value] else ():
                 if "add" in rule:
-                    low, high = (end if v is None else v for v, end in ((rule["low"], -inf), (rule["high"], LARGEST)))
+                    low, high = (end if v is None else v for v, end in ((rule["low"], -inf), (rule["high"], inf)))
                     applies, new = low <= value <= high, value + rule["add"]
                 else:
                     applies, new = value in rule["values"], rule["become"]
-                more = cost + Fraction(rule["cost"])
-                if applies and new not in found and more <= self.eps:
+                if applies and paid + price <= most and paid + price < found.get(new, inf):
                     expect(isfinite(new), "finite values by rules")
-                    heapq.heappush(waiting, (more, new))
-            expect(len(found) + len(waiting) <= MOST_WAYS, f"up to {MOST_WAYS} ways by rules")
-        return found
+                    found[new] = paid + price
+                    heapq.heappush(waiting, (paid + price, new))
+            expect(n_ways + len(found) + len(waiting) <= MOST_WAYS, f"up to {MOST_WAYS} ways by rules")
+        self.ruled[f] = found, unit
+        return self.ruled[f]
 
-    def affords(self, box: Box) -> bool:
-        """Tell whether the attacker can pay for a value in each of the regions."""
-        if not self.has_budget:
-            return True
-        self.charge(len(box))
-        return self.pays([cost for f, region in box.items() if (cost := self._cheapest(f, region)) is not FREE])
+    def exactly(self, places: list[tuple[int, float]]) -> tuple[list[int], int]:
+        """Return what it costs to bring features to values, exactly: whole numbers of 1 / the last number."""
+        shares, one = [self.share(f, z) or (0, 1) for f, z in places], 1
+        for _, d in shares:
+            self.charge(1 + (one.bit_length() * d.bit_length() >> 20))
+            one = lcm(one, d)
+        self.charge(len(shares) * (1 + ((self.power * one.bit_length()) ** 2 >> 20)))
+        return [(n * (one // d)) ** self.power for n, d in shares], one**self.power
 
-    def _cheapest(self, f: int, region: Region) -> Cost:
-        """Return the least cost of a region's values."""
-        x, costs = self.row[f], self.costs[f]
-        place = bisect_left(region, x)
-        if place < len(region) and region[place] == x:
-            return FREE
-        if not self._column(f).rules:  # then it is a neighbour of the row's value, or to go missing, which comes last
-            region = (*region[max(place - 1, 0) : place + 1], region[-1])
-        self.charge(len(region))
-        return min(map(costs.__getitem__, region))
 
-    def _column(self, f: int) -> Column:
-        return self.attacker.columns.get(f, self.attacker.usual)
+class Box:
+    """Features held to regions of their values, one change at a time, and what it costs to get there.
 
-    def pays(self, costs: list[Cost]) -> bool:
-        """Tell whether costs are within the budget together."""
-        at_least = sum(cost for cost, _ in costs)
-        if not at_least <= ONE < at_least + len(costs):
-            return at_least <= ONE
-        bits = self.power * sum(share.denominator.bit_length() for _, share in costs)
-        self.charge(len(costs) * (1 + (bits * bits >> 20)))
-        return sum(share**self.power for _, share in costs) <= 1
+    Features that are not held may take every value in reach. A change is undone by putting back what was taken away, so
+    that changes on top of each other hold no value twice.
+    """
 
-    def charge(self, steps: int) -> None:
-        """Count steps, and give up on a proof that takes too many."""
-        self.steps += steps
-        if self.steps > MOST_STEPS:
-            raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
+    def __init__(self, reach: Reach) -> None:
+        self.reach, self.spent = reach, 0
+        self.regions, self.costs = dict[int, Region](), dict[int, int]()
+
+    def put(self, f: int, region: Region) -> bool:
+        """Hold a feature to a region, or let it go if that is all of its reach; tell whether anyone can pay for it."""
+        reach = self.reach
+        self.spent -= self.costs.pop(f, 0)
+        self.regions.pop(f, None)
+        if len(region) < len(reach[f]):
+            self.regions[f], self.costs[f] = region, min(map(reach.costs[f].__getitem__, region))
+            self.spent += self.costs[f]
+        reach.charge(1 + len(region) // 16)
+        if not self.spent <= 1 << DIGITS < self.spent + reach.slack * len(self.costs):
+            return self.spent <= 1 << DIGITS
+        near = [[(f, z) for z in self.regions[f] if reach.costs[f][z] == cost] for f, cost in self.costs.items()]
+        whole, one = reach.exactly([place for places in near for place in places])
+        costs = iter(whole)
+        return sum(min(next(costs) for _ in places) for places in near) <= one
+
+    def walk(self, node: Any, fork: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield where splits lead to from a node on, with the box held to it meanwhile.
+
+        ``fork`` follows splits to one that cuts the box in two, and returns its feature, both regions and where they
+        lead to; or to an end, which it returns.
+        """
+        waiting: list[tuple[bool, Any, int, Region]] = []  # whether and where to go on; what to give to a feature
+        while True:
+            found, goes_on = fork(node), False
+            if type(found) is tuple:
+                f, low, high, node, other = found
+                waiting.append((True, other, f, high))
+                goes_on = self.put(f, low)
+            else:
+                yield found
+            while not goes_on:
+                if not waiting:
+                    return
+                is_new, node, f, region = waiting.pop()
+                here = self.regions.get(f) or self.reach[f]
+                if is_new:
+                    waiting.append((False, None, f, here))
+                goes_on = self.put(f, region if is_new else tuple(sorted(here + region))) and is_new
 
 
 # ---- The bound -------------------------------------------------------------------------------------------------------
@@ -529,10 +533,10 @@ class Proof:
     """A proof that no rival wins anywhere in reach of a row: boxes that cover it, each with a bound below a win."""
 
     def __init__(self, model: Model, reach: Reach, own: int, margin: Fraction) -> None:
-        self.model, self.reach, self.own, self.margin = model, reach, own, margin
+        self.model, self.reach, self.own, self.margin, self.box = model, reach, own, margin, Box(reach)
         self.cells: dict[int, dict[float, int]] = {}  # feature -> the cell that each of its values is in
         self.n_cells: dict[int, int] = {}
-        self.leaves: list[set[int]] = []  # in reach, tree by tree
+        self.leaves: list[tuple[int, ...]] = []  # in reach, tree by tree
 
     def check(self, proof: Any) -> None:
         """Refuse the proof unless it holds for every rival."""
@@ -544,9 +548,11 @@ class Proof:
         rivals = [read(part.pop("rival", None), int, "a rival") for part in proof["rivals"]]
         others = [c for c in range(len(self.model.classes)) if c != self.own]
         expect(sorted(rivals) == others, "one part of the proof for each rival")
-        self.leaves = [{leaf for leaf, _ in self._leaves(root, {})} for root in self.model.roots]
+        self.leaves = [tuple({*self.box.walk(root, self._fork)}) for root in self.model.roots]
         for rival, part in zip(rivals, proof["rivals"], strict=True):
-            self._check_rival(rival, part)
+            for bound in self.box.walk(part, self._fork_of_proof):
+                is_proved = self._excludes(rival, read(bound, BOUND, "a part of the proof"))
+                expect(is_proved, f"a bound that excludes that class {rival} wins")
 
     def _feature(self, f: int) -> int:
         attacker, n_features = self.reach.attacker, self.model.n_features
@@ -554,114 +560,210 @@ class Proof:
         expect(is_known, "a proof to name features by their indices, and groups instead of their columns")
         return f
 
-    def _check_rival(self, rival: int, part: Any) -> None:
-        """Follow the splits. A box is written as the regions of the features that were split."""
-        boxes: list[tuple[Any, Box]] = [(part, {})]
-        while boxes:
-            node, box = boxes.pop()
-            self.reach.charge(1 + len(box))
-            if type(node) is not dict or "split" not in node:
-                is_proved = self._excludes(rival, read(node, BOUND, "a part of the proof"), box)
-                expect(is_proved, f"a bound that excludes that class {rival} wins")
+    def _fork_of_proof(self, part: Any) -> Any:
+        while type(part) is dict and "split" in part:
+            part = read(part, SPLIT, "a split of the proof")
+            f, v = self._feature(part["split"][0]), part["split"][1]
+            region = self.box.regions.get(f) or self.reach[f]
+            place = bisect_right(region, v)
+            self.reach.charge(1 + len(region) // 16)
+            if 0 < place < len(region):
+                return f, region[:place], region[place:], part["low"], part["high"]
+            part = part["low"] if place else part["high"]
+        return part
+
+    def _fork(self, node: int) -> Any:
+        model, reach, regions, steps = self.model, self.reach, self.box.regions, 1
+        feature, tests, place_in = model.feature, model.test, reach.attacker.place_in
+        while (column := feature[node]) >= 0:
+            test, steps = tests[node], steps + 1
+            f, own = place_in.get(column, (column, None))
+            region = regions.get(f) or reach[f]
+            if (
+                own is None
+                and type(test) is not frozenset
+                and (region[-1] <= test or test < region[0] <= region[-1] < inf)
+            ):
+                node = node + 1 if region[-1] <= test else model.right[node]  # as nearly always
                 continue
-            node = read(node, SPLIT, "a split of the proof")
-            f, v = self._feature(node["split"][0]), node["split"][1]
-            region = box.get(f) or self.reach[f]
-            place = bisect_right(region, v)
-            for side, inside in (("low", region[:place]), ("high", region[place:])):
-                if inside and self.reach.affords({**box, f: inside}):  # else nobody gets there
-                    boxes.append((node[side], {**box, f: inside}))
-
-    def _sides(self, node: int, f: int, region: Region) -> tuple[Region, Region]:
-        """Return which values a split sends left, and which right; of a group, if the split is on its column."""
-        model, column, v = self.model, self.model.feature[node], self.model.threshold[node]
-        if v is not None and f == column:
-            place = bisect_right(region, v)
-            left, right = region[:place], region[place:]
-            is_moved = region[-1] == inf and model.missing_left[node]
-            return ((*left, inf), right[:-1]) if is_moved else (left, right)
-        own = self.reach.attacker.place_in[column][1] if f != column else None
-        is_left = [model.is_left(node, z if own is None else float(z == own)) for z in region]
-        sides = [tuple(z for z, here in zip(region, is_left, strict=True) if here == side) for side in (True, False)]
-        return sides[0], sides[1]
-
-    def _leaves(self, root: int, box: Box) -> Iterator[tuple[int, Box]]:
-        """Yield the values of a tree's leaves in reach within a box, and the regions that box and path leave."""
-        model, reach, steps, nodes = self.model, self.reach, 0, [(root, box)]
-        feature, threshold, right, place_in = model.feature, model.threshold, model.right, reach.attacker.place_in
-        while nodes:
-            node, box = nodes.pop()
-            while (f := feature[node]) >= 0:
-                v, f, steps = threshold[node], place_in[f][0] if f in place_in else f, steps + 1
-                region = box.get(f) or reach[f]
-                if v is not None and f < model.n_features and (region[-1] <= v or v < region[0] <= region[-1] < inf):
-                    node = node + 1 if region[-1] <= v else right[node]  # as nearly always
-                    continue
-                reach.charge(len(region) + len(box))
-                sides = self._sides(node, f, region)
-                if all(sides):
-                    for child, side in ((right[node], sides[1]), (node + 1, sides[0])):
-                        if reach.affords({**box, f: side}):
-                            nodes.append((child, {**box, f: side}))
-                    break
-                node = node + 1 if sides[0] else right[node]
-            else:
-                yield model.leaf[node], box
+            reach.charge(len(region))
+            is_left = [model.is_left(node, z if own is None else float(z == own)) for z in region]
+            if True in is_left and False in is_left:
+                reach.charge(steps)
+                low, high = tuple(compress(region, is_left)), tuple(compress(region, map(not_, is_left)))
+                return f, low, high, node + 1, model.right[node]
+            node = node + 1 if is_left[0] else model.right[node]
         reach.charge(steps)
+        return model.leaf[node]
 
-    def _excludes(self, rival: int, node: dict[str, Any], box: Box) -> bool:
-        """Tell whether the bound on the rival's lead within a box is below what the rival needs to win.
+    def _excludes(self, rival: int, said: dict[str, Any]) -> bool:
+        """Tell whether the bound on the rival's lead within the box is below what the rival needs to win.
 
         What is compared with 0 is multiplied by ``scale``, which makes leads and tables whole, and by ``q`` for prices.
         """
-        model, reach = self.model, self.reach
-        (a, scale), (p, q) = node["unit"] or (1, 1), node["lambda"] or (0, 1)
+        model, reach, box = self.model, self.reach, self.box
+        (a, scale), (p, q) = said["unit"] or (1, 1), said["lambda"] or (0, 1)
         expect(a >= 0 and scale > 0 and p >= 0 and q > 0, "unit and lambda to be a numerator and a denominator")
-        a *= model.unit
         expect(p == 0 or reach.has_budget, "lambda 0 where no budget is shared")
         tables: dict[int, dict[int, list[int]]] = {}  # tree -> feature -> what the tree pays in each cell
         paid: dict[int, list[list[int]]] = {}  # feature -> the tables of all trees
-        for tree, f, m in node["tables"] or []:
+        for tree, f, m in said["tables"] or []:
             is_known = 0 <= tree < len(model.roots) and self._feature(f) not in tables.setdefault(tree, {})
             expect(is_known and len(m) == self.n_cells.get(f, 1), "a table for a tree and a feature, a number per cell")
             tables[tree][f] = m
             paid.setdefault(f, []).append(m)
-
-        def adds(tree: int, leaf: int, inner: Box) -> int:
-            pays = sum(self._least(f, m, inner.get(f) or reach[f]) for f, m in tables.get(tree, {}).items())
-            return scale * model.lead(leaf, rival, self.own) - a * pays
-
+            self.cells.setdefault(f, dict.fromkeys(reach[f], 0))
+        widest = max(
+            (v.bit_length() for numbers in paid.values() for m in numbers for v in (min(m), max(m))), default=0
+        )
+        a, q = a * model.unit, q * reach.eps[1] ** reach.power
+        p *= model.unit * scale * reach.eps[0] ** reach.power  # for the whole budget
         # To win, the rival must lead by 0, by 1 if it loses ties, or by minus the margin if there is one.
-        needed = -self.margin if self.margin else int(rival > self.own)
+        needed = ceil(-self.margin) if self.margin else int(rival > self.own)
         if model.is_vote and len(model.classes) == 2:
             needed += (needed - len(model.roots)) % 2  # every tree adds 1 or -1, so that leads are all odd or all even
-        total: Any = scale * (model.base[rival] - model.base[self.own] - needed)
-        reach.charge(len(model.roots))
+        per_leaf = 1 + (scale.bit_length() * model.widest + a.bit_length() * widest >> 20)
+        per_value = 1 + (q.bit_length() * (a.bit_length() + widest) + p.bit_length() * DIGITS >> 20)
+
+        def adds(tree: int, leaf: int) -> int:
+            reach.charge(per_leaf)
+            pays = 0
+            for f, m in tables.get(tree, {}).items():
+                region = box.regions.get(f) or reach[f]
+                reach.charge(len(region))
+                pays += min(map(m.__getitem__, map(self.cells[f].__getitem__, region)))
+            return scale * model.lead(leaf, rival, self.own) - a * pays
+
+        total = scale * (model.base[rival] - model.base[self.own] - needed)
         for tree, root in enumerate(model.roots):
-            is_known = tree not in tables and (not box or len(self.leaves[tree]) == 1)
-            leaves = ((leaf, box) for leaf in self.leaves[tree]) if is_known else self._leaves(root, box)
-            total += max(adds(tree, leaf, inner) for leaf, inner in leaves)
-        weight = Fraction(p, q) * model.unit * scale * reach.budget  # of the whole budget
-        p, q = weight.numerator, weight.denominator
-        received = []  # by feature, by value: what trees pay there, and what it costs to get there
-        for f in {*paid, *box}:
-            region, cells = box.get(f) or reach[f], self.cells.get(f, {})
-            sums = [*map(sum, zip(*paid.get(f, ()), strict=True))] or [0] * self.n_cells.get(f, 1)
-            reach.charge(len(region) * (1 + (p.bit_length() + q.bit_length() >> 10)))
-            received.append([(a * sums[cells.get(z, 0)], reach.costs[f][z]) for z in region])
+            is_known = tree not in tables and (not box.regions or len(self.leaves[tree]) == 1)
+            total += max(adds(tree, leaf) for leaf in (self.leaves[tree] if is_known else box.walk(root, self._fork)))
+        places, gains = list[list[tuple[int, float]]](), list[list[int]]()  # values by feature; what trees pay there
+        for f in {*paid, *box.regions}:
+            region = box.regions.get(f) or reach[f]
+            reach.charge(len(region) * per_value)
+            sums = [q * a * sum(column) for column in zip(*paid.get(f, [[0] * self.n_cells.get(f, 1)]), strict=True)]
+            gains.append([sums[self.cells[f][z]] for z in region] if f in paid else [0] * len(region))
+            places.append([(f, z) for z in region])
+        total = p + q * total
 
-        def bound(one: int, share: Callable[[Cost], Any]) -> Any:
-            return one * (p + q * total) + sum(max(one * q * m - p * share(cost) for m, cost in f) for f in received)
+        def bound(one: int, costs: Iterator[int]) -> int:
+            return one * total + sum(max(one * gain - p * next(costs) for gain in feature) for feature in gains)
 
-        return bound(ONE, lambda cost: cost[0]) < 0 or (p > 0 and bound(1, lambda cost: cost[1] ** reach.power) < 0)
+        found = bound(1 << DIGITS, (reach.costs[f][z] for values in places for f, z in values))
+        if not 0 <= found < p * reach.slack * len(places):
+            return found < 0
+        whole, one = reach.exactly([place for values in places for place in values])
+        reach.charge(len(whole) * (per_value + ((p + q).bit_length() * one.bit_length() >> 20)))
+        return bound(one, iter(whole)) < 0
 
-    def _least(self, f: int, m: list[int], region: Region) -> int:
-        """Return the least number of a table in the cells of some values."""
-        self.reach.charge(len(region))
-        return min(map(m.__getitem__, map(self.cells[f].__getitem__, region))) if f in self.cells else m[0]
+
+# ---- What can be stated ----------------------------------------------------------------------------------------------
 
 
-# ---- Rows and what is said about them --------------------------------------------------------------------------------
+class Row:
+    """A row, what is said about it, and what its model makes of it."""
+
+    def __init__(self, found: Audit, values: list[float], said: dict[str, Any]) -> None:
+        self.model, self.attacker, self.margin, self.values, self.said = (
+            found.model,
+            found.attacker,
+            found.margin,
+            values,
+            said,
+        )
+        self.steps = 0
+        self.totals = self.add_up(values)
+        self.own = self.totals.index(max(self.totals))
+
+    def charge(self, steps: int) -> None:
+        """Count steps, and give up on a row that takes too many; of a product, 2**20 bits times bits are one."""
+        self.steps += steps
+        expect(self.steps <= MOST_STEPS, f"a proof of up to {MOST_STEPS} steps, got a longer one")
+
+    def add_up(self, values: list[float]) -> list[int]:
+        """Return the votes or sums of all classes somewhere."""
+        n = len(self.model.classes)
+        self.charge(n + len(self.model.roots) * (1 if self.model.is_vote else n))
+        return self.model.totals(values)
+
+    def prove(self, eps: float, proof: Any) -> None:
+        """Refuse a proof that does not show that nobody within eps changes the prediction."""
+        Proof(self.model, Reach(self.attacker, self.values, eps, self.charge), self.own, self.margin).check(proof)
+
+    def break_(self, eps: float, witness: list[float | None] | None) -> None:
+        """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
+        other, reach = (
+            self.attacker.values(witness or [], "a witness"),
+            Reach(self.attacker, self.values, eps, self.charge),
+        )
+        moved, box = (
+            [f for f, z in enumerate(other) if z != self.values[f] and f not in self.attacker.place_in],
+            Box(reach),
+        )
+        is_near = all(other[f] in reach.take(f, [(other[f],)]) and box.put(f, (other[f],)) for f in moved)
+        expect(is_near, "a witness within the attacker's reach")
+        totals = self.add_up(other)
+        lead = max(totals) - totals[self.own]
+        is_other = lead > self.margin if self.margin else totals.index(max(totals)) != self.own
+        expect(is_other, "a witness that is predicted otherwise")
+
+    def radius(self, key: str, default: float) -> float:
+        """Return a radius that is said, or one that says nothing."""
+        value = self.said[key]
+        return default if value is None else inf if value == "inf" else read(value, Size, "a radius")
+
+
+def check_prediction(row: Row) -> None:
+    """Refuse a label that is not the model's."""
+    label, said = row.model.classes[row.own], row.said["prediction"]
+    expect(type(said) is type(label) and said == label, f"the prediction {shown(label)}, got {shown(said)}", "refuted")
+
+
+def check_verdict(row: Row) -> None:
+    """Refuse "stable" without a proof, and "not stable" without a witness; with a margin, on the row itself as well."""
+    stable, proof, witness = row.said["stable"], row.said["proof"], row.said["witness"]
+    expect(stable == 0 or witness is None, "a witness for unstable rows only")
+    expect(stable == 1 or proof is None, "a proof for stable rows only")
+    if stable == 1:
+        row.prove(row.attacker.eps, proof)
+    if stable == 0:
+        row.break_(row.attacker.eps, witness)
+        others = [total for c, total in enumerate(row.totals) if c != row.own]
+        is_ahead = not row.margin or row.totals[row.own] - max(others) > row.margin
+        expect(is_ahead, "an unstable row to be beyond the margin itself")
+
+
+def check_radius(row: Row) -> None:
+    """Refuse a radius unless there is a proof for the float just below it; below inf, that is the largest one."""
+    lower = row.radius("radius", 0.0)
+    expect(lower <= row.radius("radius_upper", inf), "a radius up to its upper bound, got a larger one", "refuted")
+    below = nextafter(lower, -inf)
+    below -= below % 1 if row.attacker.norm == 0 else 0
+    if below > (row.attacker.eps if row.said["stable"] == 1 else 0):  # else the verdict says so already
+        row.prove(below, row.said["radius_proof"])
+
+
+def check_radius_upper(row: Row) -> None:
+    """Refuse an upper bound of the radius without a witness."""
+    if (upper := row.radius("radius_upper", inf)) < inf:
+        row.break_(upper, row.said["radius_witness"])
+
+
+def check_spared(row: Row) -> None:
+    """Refuse to hear more of a row that is not attacked than that it is stable."""
+    more = [row.said[key] for key in ("proof", "witness", "radius_upper") if key in row.said]
+    is_spared = row.said["stable"] == 1 and all(value in (None, "inf") for value in more)
+    expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
+
+
+# Kind of statement -> the entries of a line that make it and show it, and what refuses it unless it holds.
+STATEMENTS: dict[str, tuple[dict[str, Any], Callable[[Row], None]]] = {
+    "prediction": ({"prediction": object, "label?": object}, check_prediction),
+    "stable": ({"stable": range(-1, 2), "method": str, "witness?": [None], "proof?": object}, check_verdict),
+    "radius": ({"radius?": object, "radius_proof?": object}, check_radius),
+    "radius_upper": ({"radius_upper?": object, "radius_witness?": [None]}, check_radius_upper),
+}
 
 
 class Audit:
@@ -673,78 +775,38 @@ class Audit:
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
         classes = [*map(type, header["classes"])], header["classes"]
         expect(classes == ([*map(type, model.classes)], model.classes), "the model's classes in the header")
-        self.model, self.attacker, self.attacked = model, Attacker(header["attacker"], model), header["attacked"]
+        self.model, self.attacker = model, Attacker(header["attacker"], model)
         self.margin = Fraction(header["margin"]) * model.unit
-        self.form, has_radius = ROW | (RADIUS if header["radius"] else {}), header["radius"]
-        expect(not self.margin or not (model.is_vote or has_radius), "margin 0, or above for sums without radii")
-        expect(not (has_radius and "rules" in self.attacker.words), "no radii where there are rules")
-        labels = self.attacked or []
-        is_known = {*map(type, labels)} <= {type(model.classes[0])} and set(labels) <= set(model.classes)
+        expect(not self.margin or not (model.is_vote or header["radius"]), "margin 0, or above for sums without radii")
+        expect(not (header["radius"] and "rules" in self.attacker.words), "no radii where there are rules")
+        labels = header["attacked"] or []
+        is_known = {*map(type, labels)} <= {type(model.classes[0])} and model.labels.issuperset(labels)
         expect(is_known, "attacked to hold classes of the model")
+        self.attacked = None if header["attacked"] is None else set(labels)
+        self.kinds = [*STATEMENTS] if header["radius"] else ["prediction", "stable"]
+        self.form = {"row": [None]} | {key: form for kind in self.kinds for key, form in STATEMENTS[kind][0].items()}
         names = ("stable", "unstable", "open", "not proved", "refuted")
         self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
 
     def add(self, line: Any, name: str) -> None:
         """Check a row."""
-        line = read(line, self.form, name)
-        row = self.attacker.values(line["row"], name)
+        said = read(line, self.form, name)
+        values = self.attacker.values(said["row"], name)
         try:
-            is_attacked = self._check(row, line)
-            kind = ("unstable", "stable", "open")[line["stable"]]
-            self.counts[kind if is_attacked else "not attacked"] += 1
+            row = Row(self, values, said)
+            check_prediction(row)
+            truth = said["prediction"] if said["label"] is None else said["label"]
+            is_attacked = self.attacked is None or (
+                type(truth) is type(self.model.classes[0]) and truth in self.attacked
+            )
+            for check in [STATEMENTS[kind][1] for kind in self.kinds] if is_attacked else [check_spared]:
+                check(row)
+            self.counts[("unstable", "stable", "open")[said["stable"]] if is_attacked else "not attacked"] += 1
         except Refusal as refusal:
             self.counts[refusal.kind] += 1
             if len(self.doubts) < 10:
                 self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
-
-    def _check(self, row: list[float], line: dict[str, Any]) -> bool:
-        """Refuse the row unless all that is said about it holds; tell whether it is attacked."""
-        totals, eps, stable = self.model.totals(row), self.attacker.eps, line["stable"]
-        own = totals.index(max(totals))
-        label, said = self.model.classes[own], line["prediction"]
-        expect(is_among(said, [label]), f"the prediction {shown(label)}, got {shown(said)}", "refuted")
-        lower, upper = self._radius(line.get("radius"), 0.0), self._radius(line.get("radius_upper"), inf)
-        truth = said if line["label"] is None else line["label"]
-        if self.attacked is not None and not is_among(truth, self.attacked):
-            is_spared = stable == 1 and upper == inf and line["proof"] is None is line["witness"]
-            expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
-            return False
-        expect(stable == 0 or line["witness"] is None, "a witness for unstable rows only")
-        expect(stable == 1 or line["proof"] is None, "a proof for stable rows only")
-        if stable == 1:
-            self._check_proof(row, eps, own, line["proof"])
-        if stable == 0:
-            self._check_witness(row, eps, own, line["witness"])
-            others = [total for c, total in enumerate(totals) if c != own]
-            is_ahead = not self.margin or totals[own] - max(others) > self.margin
-            expect(is_ahead, "an unstable row to be beyond the margin itself")
-        expect(lower <= upper, "a radius up to its upper bound, got a larger one", "refuted")
-        below = lower if lower == inf else nextafter(lower, -inf)
-        if self.attacker.norm == 0 and below < inf:
-            below -= below % 1
-        if below > (eps if stable == 1 else 0):  # else the verdict says so already, or there is nothing to say
-            self._check_proof(row, below, own, line["radius_proof"])
-        if upper < inf:
-            self._check_witness(row, upper, own, line["radius_witness"])
-        return True
-
-    @staticmethod
-    def _radius(value: Any, default: float) -> float:
-        return default if value is None else inf if value == "inf" else read(value, Size, "a radius")
-
-    def _check_proof(self, row: list[float], eps: float, own: int, proof: Any) -> None:
-        Proof(self.model, Reach(self.attacker, row, eps), own, self.margin).check(proof)
-
-    def _check_witness(self, row: list[float], eps: float, own: int, witness: list[float | None] | None) -> None:
-        """Refuse a witness that is not in reach, or not predicted otherwise (by more than the margin)."""
-        other, reach = self.attacker.values(witness or [], "a witness"), Reach(self.attacker, row, eps)
-        moved = [(f, z) for f, z in enumerate(other) if z != row[f] and f not in self.attacker.place_in]
-        costs = [cost for f, z in moved if (cost := reach.cost(f, z)) is not None]
-        expect(len(costs) == len(moved) and reach.pays(costs), "a witness within the attacker's reach")
-        totals = self.model.totals(other)
-        wins = max(totals) - totals[own] > self.margin if self.margin else totals.index(max(totals)) != own
-        expect(wins, "a witness that is predicted otherwise")
 
 
 # ---- The program -----------------------------------------------------------------------------------------------------
