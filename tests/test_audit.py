@@ -19,7 +19,7 @@ import pytest
 import oracle
 import tampering
 from cases import NORMS, attacker_of, ensemble_of, random_case, real_case, rule_case
-from certiforest import Attacker, CertificateError, Certificates, TreeEnsemble, audit, certify
+from certiforest import Attacker, CertificateError, Certificates, RuleAttacker, TreeEnsemble, audit, certify
 from naive_prover import (
     certificate_row,
     document_of,
@@ -133,6 +133,51 @@ def test_true_statements_about_extreme_floats_are_confirmed(seed):
     row = confirm(case, rng=rng, radius=False)
     no_domain = header_of(replace(case, domain=None), document_of(case), radius=False)
     assert is_confirmed(document_of(case), no_domain, row)
+
+
+TINY = sorted((Path(__file__).resolve().parents[1] / "docs" / "tiny_certificates").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", TINY, ids=lambda path: path.stem)
+def test_tiny_certificates_are_as_their_names_say(path, capsys):
+    model, is_right = path.with_name(path.name.split(".")[0] + ".json"), path.stem.endswith(".right")
+    assert is_right or path.stem.endswith(".false")
+    assert audit.main([str(model), str(path)]) == int(not is_right)
+    assert f"`{path.stem}`" in path.with_name("README.md").read_text()
+
+
+def test_a_radius_that_only_floats_beyond_the_largest_would_break_is_proved(tmp_path):
+    """An attack costs more than any float, so that the radius is inf, though it is there: there was no proof."""
+    ensemble = ensemble_of(Case([(0, -LARGEST, 1, 0)], 1, 2, [LARGEST], 1, 1.0))
+    ensemble.save(tmp_path / "m.json")
+    attacker = Attacker(1, 1.0, scale=0.5)
+    found = certify(ensemble, [[LARGEST]], None, attacker, radius=True, proof=True, time_limit=60)
+    assert found.radius.tolist() == found.radius_upper.tolist() == [math.inf]
+    found.save(tmp_path / "c.jsonl")
+    assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0
+
+
+@pytest.mark.parametrize("pre", [(INF, INF), (-INF, -INF)])
+def test_a_rule_that_never_applies_is_not_written(pre, tmp_path):
+    """It was written as one that always applies."""
+    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump.save(tmp_path / "m.json")
+    rule = {"pre": list(pre), "post": 1.0, "cost": 1.0, "is_numerical": True}
+    found = certify(stump, [[0.25]], None, RuleAttacker({0: [rule]}, 5.0), proof=True)
+    assert found.stable.tolist() == [1]
+    found.save(tmp_path / "c.jsonl")
+    assert '"add"' not in (tmp_path / "c.jsonl").read_text().splitlines()[0].split('"about"')[0]
+    assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0
+
+
+def test_a_radius_of_inf_holds_for_every_float(tmp_path):
+    case = Case([(0, -LARGEST, 1, 0)], 1, 2, [LARGEST], 1, 1.0, [1.0])
+    document = document_of(case)
+    row = {"row": case.x, "prediction": 0, "stable": -1, "method": "", "radius": "inf", "radius_upper": "inf"}
+    row["radius_proof"] = plain_proof(case, 0)
+    for scale, is_proved in ((0.5, True), (4.0, False)):
+        header = header_of(replace(case, scale=[scale]), document)
+        assert is_confirmed(document, header, json.loads(json.dumps(row))) == is_proved
 
 
 # ---- What is confirmed is true --------------------------------------------------------------------------------------

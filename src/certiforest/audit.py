@@ -642,13 +642,12 @@ class Proof:
         for f in {*paid, *box.regions}:
             region = box.regions.get(f) or reach[f]
             reach.charge(len(region) * per_value)
-            sums = [q * a * sum(column) for column in zip(*paid.get(f, [[0] * self.n_cells.get(f, 1)]), strict=True)]
+            sums = [a * sum(column) for column in zip(*paid.get(f, [[0] * self.n_cells.get(f, 1)]), strict=True)]
             gains.append([sums[self.cells[f][z]] for z in region] if f in paid else [0] * len(region))
             places.append([(f, z) for z in region])
-        total = p + q * total
 
         def bound(one: int, costs: Iterator[int]) -> int:
-            return one * total + sum(max(one * gain - p * next(costs) for gain in feature) for feature in gains)
+            return one * (p + q * total) + sum(max(one * q * m - p * next(costs) for m in feature) for feature in gains)
 
         found = bound(1 << DIGITS, (reach.costs[f][z] for values in places for f, z in values))
         if not 0 <= found < p * reach.slack * len(places):

@@ -107,6 +107,11 @@ class Rule(NamedTuple):
     post: Any
     cost: Fraction
 
+    @property
+    def ever_applies(self) -> bool:
+        """Whether there is a number that the rule speaks of."""
+        return self.low < math.inf and self.high > -math.inf
+
     def apply(self, value: Any) -> Any:
         """Return what becomes of a value, None if the rule does not speak of it."""
         if self.is_numerical:
@@ -156,7 +161,7 @@ class Ruled(NamedTuple):
     def document(self) -> dict[str, Any]:
         """Say the same as a certificate does."""
         kind = "ruled" if len(self.columns) == 1 else "one_hot"
-        return {kind: list(self.columns), "rules": [rule.document() for rule in self.rules]}
+        return {kind: list(self.columns), "rules": [rule.document() for rule in self.rules if rule.ever_applies]}
 
 
 Choice = OneHot | Categories | Ruled

@@ -7,6 +7,7 @@ meet the true cost may be higher, and in no other norm is it lower.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,13 +107,10 @@ def find_radius(
 ) -> Radius:
     """Return the radius of a row."""
     search = RadiusSearch(roads, x, known, clock)
-    # A budget that is out of the range of floats ends the search like one of time.
-    try:
-        search.run()
-        if keep_proof:
-            search.prove()
-    except (OutOfTime, AttackerError):
-        pass
+    # A budget beyond the floats ends the search like one of time. What was found is proved all the same.
+    for step in (search.run, search.prove) if keep_proof else (search.run,):
+        with suppress(OutOfTime, AttackerError):
+            step()
     return Radius(search.lower, search.upper, search.attack, search.proof)
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.columns import AttackerError
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 from certiforest.verification.cells import Local
@@ -79,15 +81,19 @@ class Roads:
             yield Glance(local, contest, is_attack)
 
     def prove_below(self, x: NDArray[np.float64], radius: float, clock: Clock) -> dict[str, Any] | None:
-        """Return the proof that no attack costs less than ``radius`` (inf: that there is none), None if time is up."""
-        if radius == math.inf:
-            # Any value costs nothing: L0, and its prices left out.
-            local = Local(self.verifier, x, self.moves.within(self.ensemble.n_features, norm=0))
-            local.budget, local.cells.price[:] = 0, 0
-        else:
-            below = radius - 1.0 if self.moves.norm == 0 else math.nextafter(radius, 0.0)
-            local = Local(self.verifier, x, self.moves.within(below))
-        return self._decide(local, clock, None, keep_proof=True).proof
+        """Return the proof that no attack costs less than ``radius`` (inf: than any float), None if time is up."""
+        below = radius - 1.0 if self.moves.norm == 0 else math.nextafter(radius, 0.0)
+        for is_free in (True, False) if radius == math.inf else (False, True):
+            with suppress(AttackerError):  # the budget may be out of the range of floats
+                local = Local(
+                    self.verifier, x, self.moves.within(*(self.ensemble.n_features, 0) if is_free else (below,))
+                )
+                if is_free:  # any value costs nothing: L0, and its prices left out
+                    local.budget, local.cells.price[:] = 0, 0
+                answer = self._decide(local, clock, None, keep_proof=True)
+                if answer.stable != UNSTABLE:
+                    return answer.proof
+        return None
 
     def _decide(self, local: Local, clock: Clock, need: int | None, *, keep_proof: bool) -> Answer:
         """Find out whether leaves can be worth so much to some rival (None: enough to be predicted)."""
