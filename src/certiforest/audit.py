@@ -23,9 +23,8 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
-from itertools import compress
 from math import ceil, inf, isfinite, lcm, nextafter
-from operator import add, lt, not_
+from operator import add, lt
 from typing import Any, BinaryIO, NamedTuple, NewType
 
 LARGEST = sys.float_info.max
@@ -590,7 +589,8 @@ class Proof:
             is_left = [model.is_left(node, z if own is None else float(z == own)) for z in region]
             if True in is_left and False in is_left:
                 reach.charge(steps)
-                low, high = tuple(compress(region, is_left)), tuple(compress(region, map(not_, is_left)))
+                both = [*zip(region, is_left, strict=True)]
+                low, high = tuple(z for z, here in both if here), tuple(z for z, here in both if not here)
                 return f, low, high, node + 1, model.right[node]
             node = node + 1 if is_left[0] else model.right[node]
         reach.charge(steps)
