@@ -134,9 +134,9 @@ class Certificates(CertifiedRows):
             picture = as_svg(
                 certified_curves(curves, [self.attacker.eps], has_labels=self.label is not None, level=level)
             )
-        colours = "".join(f"--{name}:{colour};" for name, colour in COLOURS.items())
+        colours = ";".join(f"--{name}:{colour}" for name, colour in (COLOURS | {"soft": "currentColor"}).items())
         return (
-            f'<div class="certiforest" style="{colours}--soft:currentColor"><style>{STYLE}</style>'
+            f'<div class="certiforest" style="{colours}"><style>{STYLE}</style>'
             f"<b>Certificates of {counted(len(self), 'row')}</b><table>{rows}</table>{picture}</div>"
         )
 
