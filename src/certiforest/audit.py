@@ -642,8 +642,8 @@ class Proof:
         for f in {*paid, *box.regions}:
             region = box.regions.get(f) or reach[f]
             reach.charge(len(region) * per_value)
-            sums = [a * sum(column) for column in zip(*paid.get(f, [[0] * self.n_cells.get(f, 1)]), strict=True)]
-            gains.append([sums[self.cells[f][z]] for z in region] if f in paid else [0] * len(region))
+            sums = [a * sum(column) for column in zip(*paid.get(f, ()), strict=True)]
+            gains.append([sums[self.cells[f][z]] for z in region] if sums else [0] * len(region))
             places.append([(f, z) for z in region])
 
         def bound(one: int, costs: Iterator[int]) -> int:
@@ -664,14 +664,8 @@ class Row:
     """A row, what is said about it, and what its model makes of it."""
 
     def __init__(self, found: Audit, values: list[float], said: dict[str, Any]) -> None:
-        self.model, self.attacker, self.margin, self.values, self.said = (
-            found.model,
-            found.attacker,
-            found.margin,
-            values,
-            said,
-        )
-        self.steps = 0
+        self.model, self.attacker, self.margin = found.model, found.attacker, found.margin
+        self.values, self.said, self.steps = values, said, 0
         self.totals = self.add_up(values)
         self.own = self.totals.index(max(self.totals))
 
@@ -692,14 +686,10 @@ class Row:
 
     def break_(self, eps: float, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
-        other, reach = (
-            self.attacker.values(witness or [], "a witness"),
-            Reach(self.attacker, self.values, eps, self.charge),
-        )
-        moved, box = (
-            [f for f, z in enumerate(other) if z != self.values[f] and f not in self.attacker.place_in],
-            Box(reach),
-        )
+        other = self.attacker.values(witness or [], "a witness")
+        reach = Reach(self.attacker, self.values, eps, self.charge)
+        moved = [f for f, z in enumerate(other) if z != self.values[f] and f not in self.attacker.place_in]
+        box = Box(reach)
         is_near = all(other[f] in reach.take(f, [(other[f],)]) and box.put(f, (other[f],)) for f in moved)
         expect(is_near, "a witness within the attacker's reach")
         totals = self.add_up(other)
