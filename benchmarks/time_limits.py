@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from certiforest import Attacker, Certificates, Certifier, TreeEnsemble
-from certiforest.verification.clock import Clock
+from certiforest.proof.clock import Clock
 
 
 class Ran(NamedTuple):

@@ -20,9 +20,9 @@ import numpy as np
 import oracle
 from cases import attacker_of, ensemble_of, extreme_case, more_rows, random_case, real_case, rule_case
 from certiforest import Certificates, certify, has_large_spread
-from certiforest.verification.clock import Clock
-from certiforest.verification.roads import Roads
-from certiforest.verification.verifier import Verifier
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock
+from certiforest.rows.decider import Decider
 
 
 def judge(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], str]:
@@ -77,7 +77,7 @@ def judge_alone(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], st
     ensemble, attacker = ensemble_of(case), attacker_of(case)
     x = np.array(case.x)
     attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
-    finding = Roads(Verifier(ensemble, attacker)).decide(x, Clock(time_limit).start())
+    finding = Decider(Verifier(ensemble, attacker)).decide(x, Clock(time_limit).start())
     outcome = ("unknown", "unstable", "stable")[finding.stable + 1]
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)

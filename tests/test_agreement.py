@@ -8,7 +8,7 @@ import pytest
 
 from cases import ensemble_of
 from certiforest import Attacker, certify
-from certiforest.verification import search
+from certiforest.proof import search
 from oracle import Case
 from test_certificates import audited
 

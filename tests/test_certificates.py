@@ -51,7 +51,7 @@ def test_margins_are_confirmed(tmp_path):
 
 
 def test_a_row_that_is_not_proved_in_time_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr("certiforest.verification.search.MOST_SWEEPS", 0)
+    monkeypatch.setattr("certiforest.proof.search.MOST_SWEEPS", 0)
     monkeypatch.setattr("certiforest.certifier.EASY_SECONDS", 0.0)
     rng = random.Random("in time")
     for _ in range(200):

@@ -15,8 +15,8 @@ from sklearn.ensemble import RandomForestClassifier
 import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble import blocks
-from certiforest.verification import first_look, search
-from certiforest.verification.verifier import Verifier
+from certiforest.problem.verifier import Verifier
+from certiforest.rows import decider, first_look
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -179,9 +179,9 @@ def test_a_row_is_searched_once(case, proof, monkeypatch):
     _, X, _ = case
     forest = as_ensemble(RandomForestClassifier(n_estimators=15, random_state=0).fit(X, X[:, 0] > X[:, 1]))
     looked, searched = [], []
-    look, run = first_look.look_at_rows, search.Search.run
+    look, make = first_look.look_at_rows, decider.RowProblem
     monkeypatch.setattr(first_look, "look_at_rows", lambda *given: (looked.extend(map(bytes, given[1])), look(*given)))
-    monkeypatch.setattr(search.Search, "run", lambda self, c: (searched.append(bytes(self._local.x)), run(self, c))[1])
+    monkeypatch.setattr(decider, "RowProblem", lambda verifier, x: (searched.append(bytes(x)), make(verifier, x))[1])
     found = certify(forest, X, None, Attacker("linf", 0.1), proof=proof)
     assert {0, 1} <= set(found.stable)
     once = searched if proof else looked  # what a proof is made of is kept, whether it is of an attack or of none

@@ -148,7 +148,7 @@ def test_summary_figures_count_rows():
 
 
 def test_unknown_rows_leave_an_interval(forest_and_rows, monkeypatch):
-    monkeypatch.setattr("certiforest.verification.search.MOST_SWEEPS", 0)
+    monkeypatch.setattr("certiforest.proof.search.MOST_SWEEPS", 0)
     ensemble, X, y = forest_and_rows
     attacker = Attacker("l2", 0.02)
     assert not has_large_spread(ensemble, attacker)

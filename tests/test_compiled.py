@@ -16,7 +16,7 @@ import pytest
 import certiforest
 from certiforest import Attacker, LargeSpreadForestClassifier, TreeEnsemble, certify, kernel_cache
 from certiforest.compiled import kernel
-from certiforest.verification.clock import Clock
+from certiforest.proof.clock import Clock
 
 PACKAGE = Path(certiforest.__file__).parent
 KERNELS = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*_kernels.py"))

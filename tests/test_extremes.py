@@ -8,7 +8,7 @@ import oracle
 import referee
 from cases import LARGEST, attacker_of, ensemble_of, extreme_case
 from certiforest import certify, spread
-from certiforest.verification.radius import RadiusSearch
+from certiforest.rows.radius import RadiusSearch
 from oracle import Case
 
 MEETING = [

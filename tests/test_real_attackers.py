@@ -14,10 +14,10 @@ from cases import NORMS, attacker_of, ensemble_of, real_case
 from certiforest import Attacker, AttackerError, Certificates, RowError, TreeEnsemble, audit, certify, has_large_spread
 from certiforest import spread as spread_of
 from certiforest.attack.spread import overlaps
-from certiforest.verification import search
-from certiforest.verification.clock import Clock
-from certiforest.verification.roads import Roads
-from certiforest.verification.verifier import Verifier
+from certiforest.problem.verifier import Verifier
+from certiforest.proof import search
+from certiforest.proof.clock import Clock
+from certiforest.rows.decider import Decider
 
 
 def stable_of(case):
@@ -39,7 +39,7 @@ def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
     for _ in range(200):
         case = real_case(rng, apart=False, combine=combine)
         verifier = Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x)))
-        finding = Roads(verifier).decide(np.array(case.x), Clock(60).start())
+        finding = Decider(verifier).decide(np.array(case.x), Clock(60).start())
         best = oracle.cheapest_change(case)
         assert finding.stable == (best is None or best > oracle.budget(case, case.eps)), case
         if finding.stable == 0:

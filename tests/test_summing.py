@@ -12,13 +12,13 @@ import oracle
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
 from certiforest.ensemble.scores import digits_of
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.knapsack import can_buy
-from certiforest.verification.knapsack_kernels import Fronts, Goal
-from certiforest.verification.roads import Roads
-from certiforest.verification.sums import Sums
-from certiforest.verification.verifier import Verifier
-from certiforest.verification.votes import VisitOrder
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.rows.decider import Decider
+from certiforest.rows.knapsack import can_buy
+from certiforest.rows.knapsack_kernels import Fronts, Goal
+from certiforest.rows.sums import Sums
+from certiforest.rows.votes import VisitOrder
 
 PAIR = dict(n_features=1, classes=[0, 1])
 
@@ -147,8 +147,8 @@ def test_time_runs_out_honestly():
 
 
 def test_too_many_states_are_undecided(monkeypatch):
-    monkeypatch.setattr("certiforest.verification.knapsack.FEWEST_STATES", 4)
-    monkeypatch.setattr("certiforest.verification.knapsack.MOST_STATES", 8)
+    monkeypatch.setattr("certiforest.rows.knapsack.FEWEST_STATES", 4)
+    monkeypatch.setattr("certiforest.rows.knapsack.MOST_STATES", 8)
     rng = random.Random(6)
     cost = np.array([rng.uniform(1, 2) for _ in range(30)])
     fronts = Fronts(cost, cost + 1e-5 * np.arange(30), np.arange(31))
@@ -291,7 +291,7 @@ def test_floats_and_whole_numbers_agree(attacker):
     prepared = Verifier(ensemble, attacker)
     prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
     Sums(prepared).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
-    roads = Roads(prepared)
+    roads = Decider(prepared)
     on_cells = np.array([roads.decide(x, Clock(60).start()).stable for x in X])
     decided = stable >= 0
     np.testing.assert_array_equal(stable[decided], on_cells[decided])

@@ -16,9 +16,11 @@ The package, from the top down (imports go down only)::
     certificates.py    Certificates: what was found, with its file, its report and its figures
     report/            findings as plain data; sections, drawn as one HTML page or as text; figures
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
-    verification/      screens for votes and sums, cells near a row, proofs by message passing, radius, rows
+    rows/              screens for blocks of rows, verdicts of single ones, radii, certificates' file
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
-    attack/            Attacker, how far apart thresholds are, the rounding rule, what one tree can be made to say
+    proof/             answers a problem: message passing, tried moves, cuts; knows no row, attacker or model
+    problem/           the question, as plain numbers: cells, prices, what leaves allow and gain; built around a row
+    attack/            Attacker, resolved into moves by variable; how far apart thresholds are; the rounding rule
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
     compiled.py        the one decorator of all kernels; kernel_cache.py: their machine code on disk, never stale
     files.py words.py  files that nobody sees half of; how numbers, norms, shares and lists are worded
@@ -51,12 +53,12 @@ if TYPE_CHECKING:
     from certiforest.files import FileError
     from certiforest.formats import as_ensemble, save_onnx, save_silva
     from certiforest.gate import assert_robust
+    from certiforest.rows.certificate_file import CertificateError
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
     from certiforest.training.robust_boosting import RobustBoostingClassifier
     from certiforest.verdicts import Verdict
-    from certiforest.verification.certificate_file import CertificateError
 
 __all__ = [
     "Attacker",
@@ -121,7 +123,7 @@ _HOME = {
     "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
     "certiforest.training.robust_boosting": ("RobustBoostingClassifier",),
-    "certiforest.verification.certificate_file": ("CertificateError",),
+    "certiforest.rows.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),
 }
 _HOME_OF = {name: module for module, names in _HOME.items() for name in names}

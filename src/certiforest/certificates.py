@@ -17,8 +17,8 @@ from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
 from certiforest.report.sections import Curve, Figure
-from certiforest.verification import certificate_file
-from certiforest.verification.certified_rows import CertifiedRows
+from certiforest.rows import certificate_file
+from certiforest.rows.certified_rows import CertifiedRows
 from certiforest.words import counted, interval
 
 if TYPE_CHECKING:

@@ -26,18 +26,18 @@ from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock
+from certiforest.rows.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
+from certiforest.rows.certified_rows import about_now
+from certiforest.rows.decider import Decider
+from certiforest.rows.first_look import FirstLook
+from certiforest.rows.radius import Known, bound_radii, find_radius
+from certiforest.rows.results import Results
+from certiforest.rows.sums import Sums
+from certiforest.rows.votes import VisitOrder, Votes
+from certiforest.rows.votes_kernels import BORDERLINE
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
-from certiforest.verification.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
-from certiforest.verification.certified_rows import about_now
-from certiforest.verification.clock import Clock
-from certiforest.verification.first_look import FirstLook
-from certiforest.verification.radius import Known, bound_radii, find_radius
-from certiforest.verification.results import Results
-from certiforest.verification.roads import Roads
-from certiforest.verification.sums import Sums
-from certiforest.verification.verifier import Verifier
-from certiforest.verification.votes import VisitOrder, Votes
-from certiforest.verification.votes_kernels import BORDERLINE
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
 EASY_SECONDS = 1.0
@@ -256,7 +256,7 @@ class _Work:
             yield from self.look_first(x, found, is_open)
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
-            answer = verifier.made(Roads).decide(x[i], clock, keep_proof=keep_proof)
+            answer = verifier.made(Decider).decide(x[i], clock, int(found.prediction[i]), keep_proof=keep_proof)
             if found.stable[i] == UNKNOWN:
                 found.stable[i], found.method[i] = answer.stable, answer.method
             elif answer.stable not in (found.stable[i], UNKNOWN):
@@ -321,11 +321,11 @@ class _Work:
         yield int((~is_open & ~lacks).sum())
         for i in np.flatnonzero(is_open | lacks):
             if lacks[i] and found.witness is not None:
-                attack = verifier.made(Roads).decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                attack = verifier.made(Decider).decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
                 known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
-                measured = find_radius(verifier.made(Roads), x[i], known, self.clock.start(), keep_proof=keep_proof)
+                measured = find_radius(verifier.made(Decider), x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack

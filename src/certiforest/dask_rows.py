@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
+from certiforest.rows.tally import Tallied, Tally
 from certiforest.verdicts import Verdict
-from certiforest.verification.tally import Tallied, Tally
 from certiforest.words import reason
 
 SPLIT_EVERY = 16  # counts of so many blocks are added up at a time

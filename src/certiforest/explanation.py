@@ -20,6 +20,9 @@ from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.formats import as_ensemble
+from certiforest.problem.around_row import RowProblem
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.search import parts_of
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.explained import explanation_page
 from certiforest.report.findings import digest, feature_names_of
@@ -27,9 +30,6 @@ from certiforest.report.sections import Page
 from certiforest.report.shown import Shown
 from certiforest.report.witnesses import differ, list_changes, trim
 from certiforest.verdicts import STABLE, UNSTABLE
-from certiforest.verification.cells import Local
-from certiforest.verification.search import parts_of
-from certiforest.verification.verifier import Verifier
 from certiforest.words import finite_or_none
 
 # A smallest set of features to freeze is looked for among sets up to this size, for so many seconds; as many again are
@@ -281,26 +281,26 @@ def _lead_by_trees(
 ) -> dict[str, Any]:
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     verifier = Verifier(ensemble, attacker)
-    local, worths, y = Local(verifier, x), verifier.worths, verifier.predict(x)
-    unit, leaf = worths.unit, verifier.ensemble.leaf
+    row, gains, y = RowProblem(verifier, x), verifier.gains, verifier.predict(x)
+    unit, leaf = gains.unit, verifier.ensemble.leaf
 
     def add(value: int, rival: int) -> int:
-        return worths.total(np.array([value]), y, rival) - worths.total(np.empty(0, np.int64), y, rival)
+        return gains.total(np.array([value]), y, rival) - gains.total(np.empty(0, np.int64), y, rival)
 
     def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
         return leaf[[find_leaf(verifier.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
 
-    leaves_now, first = leaves_of(x), local.leaves.first
+    leaves_now, first = leaves_of(x), row.leaves.first
     rivals = [c for c in range(ensemble.n_classes) if c != y]
-    rival = max(rivals, key=lambda c: worths.total(leaves_now, y, c))
+    rival = max(rivals, key=lambda c: gains.total(leaves_now, y, c))
     if witness is not None:
         rival = verifier.predict(witness)
     now = [add(value, rival) for value in leaves_now.tolist()]
     worst = list(now)
-    for t, tree in enumerate(local.leaves.tree.tolist()):
-        values = set(leaf[local.leaves.node[first[t] : first[t + 1]]].tolist())
+    for t, tree in enumerate(row.leaves.name.tolist()):
+        values = set(leaf[row.leaves.node[first[t] : first[t + 1]]].tolist())
         worst[tree] = max(add(value, rival) for value in values)
-    base = worths.total(np.empty(0, np.int64), y, rival)
+    base = gains.total(np.empty(0, np.int64), y, rival)
     need = 1 if rival > y else 0
 
     def score(worth: int) -> float:
@@ -312,7 +312,7 @@ def _lead_by_trees(
         "lead": -score(sum(now) + base),
         "worst_lead": -score(sum(worst) + base),
         "each_at_worst_is_enough": sum(worst) + base < need,
-        "lead_on_witness": None if witness is None else -score(worths.total(leaves_of(witness), y, rival)),
+        "lead_on_witness": None if witness is None else -score(gains.total(leaves_of(witness), y, rival)),
         "n_moved": sum(a != b for a, b in zip(now, worst, strict=True)),
         "trees": [
             {"tree": tree, "now": -score(now[tree]), "worst": -score(worst[tree])} for tree in range(ensemble.n_trees)

@@ -407,6 +407,9 @@ class Moves:
     ) -> NDArray[np.float64]:
         """Return a row with other values of some variables."""
         z = x.copy()
+        if self.is_plain:
+            z[variable] = np.where(value == math.inf, math.nan, value)
+            return z
         is_column = variable < self.n_features
         z[variable[is_column]] = np.where(value[is_column] == math.inf, math.nan, value[is_column])
         for v, place in zip(variable[~is_column].tolist(), value[~is_column].tolist(), strict=True):
@@ -438,6 +441,13 @@ class Moves:
 
     def menus(self, values: NDArray[np.float64], whole_budget: int) -> Menus:
         """Return the menus at a row, given by the values of all variables, with prices in shares of a whole budget."""
+        return self._no_menus if self.is_plain else self._menus(values, whole_budget)
+
+    @cached_property
+    def _no_menus(self) -> Menus:
+        return self._menus(np.empty(0), 0)
+
+    def _menus(self, values: NDArray[np.float64], whole_budget: int) -> Menus:
         first = np.zeros(self.n_features + len(self.groups) + 1, np.int64)
         listed = sorted(self.choices)
         menus = [self.menu(variable, float(values[variable])) for variable in listed]

@@ -144,7 +144,7 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.ensemble import ModelError
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
-    from certiforest.verification.certificate_file import CertificateError
+    from certiforest.rows.certificate_file import CertificateError
 
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
     return (*model, TableError, SplitError, SourceError, PartsError, DatasetError)

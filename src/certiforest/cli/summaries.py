@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.cli import console
 from certiforest.report.attackers import attacker_name, describe_attacker
+from certiforest.rows.tally import Tally
 from certiforest.verdicts import Verdict
-from certiforest.verification.tally import Tally
 from certiforest.words import cut, finite_or_none, interval, listed
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from certiforest.data.text_columns import TextColumns, texts_of
 from certiforest.files import FileError
 from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
+from certiforest.rows.certificate_file import lines_of, save_lines
+from certiforest.rows.certified_rows import about_now
+from certiforest.rows.tally import Tally
 from certiforest.verdicts import Method
-from certiforest.verification.certificate_file import lines_of, save_lines
-from certiforest.verification.certified_rows import about_now
-from certiforest.verification.tally import Tally
 from certiforest.words import feature_name
 
 UNDONE = Method.NONE.name.lower()

@@ -20,8 +20,8 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.report.attackers import describe_attacker
 from certiforest.report.spread_facts import map_spread, spread_facts
 from certiforest.report.witnesses import count_fractions, differ, list_changes, trim
+from certiforest.rows.certified_rows import CertifiedRows
 from certiforest.verdicts import UNSTABLE
-from certiforest.verification.certified_rows import CertifiedRows
 
 N_CURVE_POINTS = 201
 N_BINS = 40

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
-from certiforest.verification.certified_rows import CertifiedRows
+from certiforest.rows.certified_rows import CertifiedRows
 from certiforest.words import finite_or_none
 
 

@@ -1,4 +1,4 @@
-"""Roads: message passing and splits against the oracle, on rows at which trees meet and on those where they do not."""
+"""Message passing and splits against the oracle, on rows at which trees meet and on those where they do not."""
 
 import itertools
 import math
@@ -12,16 +12,17 @@ import referee
 from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, certify
 from certiforest.ensemble import score_kernels
-from certiforest.verification import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
-from certiforest.verification.cells import Local
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.roads import Roads
-from certiforest.verification.verifier import Verifier
+from certiforest.problem.around_row import RowProblem
+from certiforest.problem.problem import Problem
+from certiforest.problem.verifier import Verifier
+from certiforest.proof import box_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.rows.decider import Decider
 
 
 def judge(case):
-    roads = Roads(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
-    finding = roads.decide(np.array(case.x), Clock(60).start())
+    decider = Decider(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
+    finding = decider.decide(np.array(case.x), Clock(60).start())
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = [] if finding.stable == is_stable else [f"answered {finding.stable}, should be {int(is_stable)}"]
@@ -97,8 +98,8 @@ def test_time_runs_out_honestly(monkeypatch):
     outcomes = []
     for _ in range(100):
         case = random_case(rng, norm=math.inf, apart=False)
-        roads = Roads(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
-        finding = roads.decide(np.array(case.x), Clock(0).start())
+        decider = Decider(Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x))))
+        finding = decider.decide(np.array(case.x), Clock(0).start())
         best = oracle.cheapest_change(case)
         is_stable = best is None or best > oracle.budget(case, case.eps)
         assert finding.stable in (-1, is_stable)
@@ -110,13 +111,13 @@ def test_time_runs_out_honestly(monkeypatch):
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_row_is_decided_once_also_where_a_proof_is_kept(monkeypatch, seconds):
     rng, asked, n_asked, n_proofs = random.Random(f"once {seconds}"), [], 0, 0
-    decide = Roads.decide
+    decide = Decider.decide
 
     def counting(self, x, clock, **options):
         asked.append(1)
         return decide(self, x, clock, **options)
 
-    monkeypatch.setattr(Roads, "decide", counting)
+    monkeypatch.setattr(Decider, "decide", counting)
     for _ in range(150):
         case = random_case(rng, apart=False)
         question = ensemble_of(case), [case.x], None, attacker_of(case)
@@ -231,19 +232,19 @@ def test_a_box_of_several_cells_can_always_be_cut():
     trees = [(0, 0.5, (0, 0.2, 0, 1), 1), (0, 0.4, 0, 1)]
     case = oracle.Case(trees, 1, 2, [0.3], 1, 0.3)
     attacker = attacker_of(case)
-    local = Local(Verifier(ensemble_of(case), attacker), np.array(case.x))
-    tables = tables_kernels.new_tables(local.cells, local.leaves)
-    contest = tables_kernels.Contest(np.zeros(len(local.leaves.node), np.int64), 0, local.budget)
+    row = RowProblem(Verifier(ensemble_of(case), attacker), np.array(case.x))
+    tables = tables_kernels.new_tables(row.cells, row.leaves)
+    problem = Problem(row.cells, row.leaves, np.zeros(len(row.leaves.node), np.int64), 0, row.budget)
     tables.lambda_[:] = math.nan
-    assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] >= 0
+    assert search_kernels.find_split(problem, tables)[0] >= 0
     tables.high[:] = tables.low
-    assert search_kernels.find_split(local.cells, local.leaves, contest, tables)[0] == -1
+    assert search_kernels.find_split(problem, tables)[0] == -1
 
 
-def worth_of(leaves, worth, choice):
-    """Return what the leaves that allow some cells are worth, one of each tree."""
+def gain_of(leaves, gain, choice):
+    """Return what the leaves that allow some cells gain, one of each tree."""
     allowed = [
-        [worth[k] for k in range(*ends) if moves_kernels.allows(leaves, k, choice)]
+        [gain[k] for k in range(*ends) if moves_kernels.allows(leaves, k, choice)]
         for ends in itertools.pairwise(leaves.first.tolist())
     ]
     assert all(len(values) == 1 for values in allowed)
@@ -257,31 +258,30 @@ def test_sweeps_bound_what_is_left_of_a_box(norm):
     for _ in range(600):
         case = random_case(rng, norm=norm, apart=False, combine="sum")
         attacker = attacker_of(case)
-        local = Local(Verifier(ensemble_of(case), attacker), np.array(case.x))
-        cells, leaves = local.cells, local.leaves
-        if not len(leaves.tree):
+        row = RowProblem(Verifier(ensemble_of(case), attacker), np.array(case.x))
+        cells, leaves = row.cells, row.leaves
+        if not len(leaves.name):
             continue
-        worth = np.array([rng.randint(-1000, 1000) for _ in leaves.node])
-        tables, contest = tables_kernels.new_tables(cells, leaves), tables_kernels.Contest(worth, 0, local.budget)
-        for v in range(len(cells.own)):
+        gain = np.array([rng.randint(-1000, 1000) for _ in leaves.node])
+        tables, problem = tables_kernels.new_tables(cells, leaves), Problem(cells, leaves, gain, 0, row.budget)
+        for v in range(len(cells.home)):
             first, last = sorted(rng.choices(range(cells.first[v], cells.first[v + 1]), k=2))
-            tables.low[v], tables.high[v] = min(first, cells.own[v]), max(last, cells.own[v])
-        inside, its_worth = box_kernels.narrow(cells, leaves, contest, tables)
+            tables.low[v], tables.high[v] = min(first, cells.home[v]), max(last, cells.home[v])
+        inside = box_kernels.narrow(problem, tables)
         box = [range(low, high + 1) for low, high in zip(tables.low, tables.high, strict=True)]
         choices = (np.array(choice) for choice in itertools.product(*box))
         most = -math.inf
-        for choice in itertools.islice((c for c in choices if cells.price[c].sum() <= local.budget), 500):
-            value = worth_of(leaves, worth, choice)
-            assert worth_of(inside, its_worth, choice) == value
+        for choice in itertools.islice((c for c in choices if cells.price[c].sum() <= row.budget), 500):
+            value = gain_of(leaves, gain, choice)
+            assert gain_of(inside.leaves, inside.gain, choice) == value
             most, n_compared = max(most, value), n_compared + 1
-        narrowed = tables_kernels.Contest(its_worth, 0, local.budget)
-        room = sweep_kernels.new_sweep_room(inside, tables)
+        room = sweep_kernels.new_sweep_room(inside.leaves, tables)
         for n_sweeps in range(3):
             for takes_down in (False, True):
-                sweep_kernels.sweep(inside, its_worth, tables, 1e5, takes_down, room)
-                shown = tables_kernels.float_bound(narrowed, tables)
+                sweep_kernels.sweep(inside.leaves, inside.gain, tables, 1e5, takes_down, room)
+                shown = tables_kernels.float_bound(row.budget, tables)
                 assert shown >= most - 1e-6, (case, n_sweeps)
-                assert tables_kernels.whole_bound(cells, inside, narrowed, tables) >= most
+                assert tables_kernels.whole_bound(inside, tables) >= most
     assert n_compared > 500
 
 

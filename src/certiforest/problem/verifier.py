@@ -15,11 +15,11 @@ from certiforest.attack.budgets import Budgets
 from certiforest.attack.moves import Moves
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.tree_kernels import Trees
+from certiforest.ensemble.tree_kernels import Trees, find_leaf
 from certiforest.ensemble.trees_for_rows import settled
-from certiforest.verification.cells_kernels import Ranks
-from certiforest.verification.ranks import rank_thresholds
-from certiforest.verification.worths import Worths
+from certiforest.problem.cells_kernels import Ranks
+from certiforest.problem.gains import Gains
+from certiforest.problem.ranks import rank_thresholds
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
@@ -70,7 +70,7 @@ class Verifier:
     is_box : bool
         Whether features do not share a budget: L-inf, or no move at all.
     allowance : Allowance
-    worths : Worths
+    gains : Gains
     """
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float = 0.0) -> None:
@@ -98,7 +98,7 @@ class Verifier:
             self.unclaimed[n_features:] = -2
         self.allowance = self.allowance_of(moves)
         self.is_box = not moves.is_shared
-        self.worths = Worths(self.ensemble)
+        self.gains = Gains(self.ensemble)
 
     @classmethod
     def again(cls, ensemble: TreeEnsemble, attacker: Attacker, margin: float) -> Verifier:
@@ -186,6 +186,11 @@ class Verifier:
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row, which is known to be sound."""
         return int(self.ensemble.index_of(z[None])[0])
+
+    def gain_at(self, z: NDArray[np.float64], y: int, rival: int) -> int:
+        """Return, exactly, what the leaves of a row gain for a rival of class ``y``, all together."""
+        leaves = [find_leaf(self.trees, tree, z) for tree in range(self.ensemble.n_trees)]
+        return self.gains.total(self.ensemble.leaf[leaves], y, rival)
 
 
 def rounding_slack(n_trees: int, depth: int, norm: float) -> float:

@@ -17,14 +17,14 @@ from certiforest.attack.columns import AttackerError
 from certiforest.attack.moves import UP
 from certiforest.attack.prices import ceil_root
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.problem.around_row import RowProblem
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.search import QuickLook
+from certiforest.rows.decider import Decider
+from certiforest.rows.sums import Sums
+from certiforest.rows.votes import Votes
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
-from certiforest.verification.cells import Local
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.roads import Roads
-from certiforest.verification.search import Glance
-from certiforest.verification.sums import Sums
-from certiforest.verification.verifier import Verifier
-from certiforest.verification.votes import Votes
 
 # A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
 SLACK, TINY = 1e-9, 1e-300
@@ -103,10 +103,10 @@ def bound_radii(
 
 
 def find_radius(
-    roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock, *, keep_proof: bool = False
+    decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock, *, keep_proof: bool = False
 ) -> Radius:
     """Return the radius of a row."""
-    search = RadiusSearch(roads, x, known, clock)
+    search = RadiusSearch(decider, x, known, clock)
     # A budget beyond the floats ends the search like one of time. What was found is proved all the same.
     for step in (search.run, search.prove) if keep_proof else (search.run,):
         with suppress(OutOfTime, AttackerError):
@@ -117,9 +117,10 @@ def find_radius(
 class RadiusSearch:
     """Close in on the radius of one row, which is from ``lower`` to ``upper``."""
 
-    def __init__(self, roads: Roads, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
-        self._roads, self._moves, self._x, self._clock = roads, roads.moves, x, clock
-        self._own = roads.verifier.predict(x)
+    def __init__(self, decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
+        self._decider, self._verifier, self._x, self._clock = decider, decider.verifier, x, clock
+        self._moves = decider.verifier.moves
+        self._own = self._verifier.predict(x)
         self.lower, self.upper = float(known.lower), float(known.upper)
         eps = min(self._moves.eps, float(len(x))) if self._moves.norm == 0 else self._moves.eps
         if known.stable == STABLE:
@@ -156,20 +157,20 @@ class RadiusSearch:
         if self.attack is None and self.upper < math.inf:
             self._try(self.upper, self._clock)
         if self.lower > 0:
-            self.proof = self._roads.prove_below(self._x, self.lower, self._clock)
+            self.proof = self._decider.prove_below(self._x, self._own, self.lower, self._clock)
 
     def _raise_lower(self, eps: float) -> None:
         """Note that there is no attack within a budget."""
         above = math.floor(eps) + 1.0 if self._moves.norm == 0 else math.nextafter(eps, math.inf)
         self.lower = min(max(above, self.lower), self.upper)
 
-    def _local(self, eps: float) -> Local:
-        return Local(self._roads.verifier, self._x, self._moves.within(eps))
+    def _local(self, eps: float) -> RowProblem:
+        return RowProblem(self._verifier, self._x, self._moves.within(eps))
 
     def _try(self, eps: float, clock: Clock) -> bool:
         """Find out whether there is an attack within a budget; tell whether there was time to."""
         local = self._local(eps)
-        answer = self._roads.decide_on(local, clock)
+        answer = self._decider.decide_on(local, self._own, clock)
         if answer.attack is not None:
             self._descend(local, answer.attack)
         elif answer.stable == STABLE:
@@ -180,12 +181,12 @@ class RadiusSearch:
         """Look for an attack within a budget, and for cheaper ones."""
         self._clock.check()
         local, is_proved = self._local(eps), True
-        for glance in self._roads.glances(local, self._own):
-            attack = glance.look(local.budget)
+        for quick in self._decider.looks(local, self._own):
+            attack = quick.look(local.budget)
             if attack is not None and self._take(attack):
                 self._descend(local, attack)
                 return
-            is_proved &= glance.is_proved
+            is_proved &= quick.is_proved
         if is_proved:
             self._raise_lower(eps)
 
@@ -198,20 +199,20 @@ class RadiusSearch:
         self.upper, self.attack = upper, z
         return True
 
-    def _descend(self, local: Local, attack: NDArray[np.float64]) -> None:
+    def _descend(self, local: RowProblem, attack: NDArray[np.float64]) -> None:
         """Look for attacks that cost less, by halving budgets; what is not found soon may yet be there."""
         self._take(attack)
         if self._hopeless >= self.upper:  # looks do not see what is there
             return
-        rival = self._roads.verifier.predict(attack)
-        (glance,) = self._roads.glances(local, self._own, rival)
+        rival = self._verifier.predict(attack)
+        (quick,) = self._decider.looks(local, self._own, rival)
         costs = self._cell_costs(local)
         for _ in range(MOST_LOOKS):
             self._clock.check()
             middle = self._between(costs)
             if middle is None:
                 break
-            before, z = self.upper, self._look_within(glance, costs, middle)
+            before, z = self.upper, self._look_within(local, quick, costs, middle)
             if z is not None:
                 self._take(z)
             if self.upper == before:
@@ -230,31 +231,33 @@ class RadiusSearch:
             middle = math.sqrt(max(lower, SMALLEST)) * math.sqrt(upper)
         return middle if upper > NEAR * lower and lower < middle < upper else None
 
-    def _look_within(self, glance: Glance, costs: NDArray[np.float64], eps: float) -> NDArray[np.float64] | None:
+    def _look_within(
+        self, local: RowProblem, quick: QuickLook[NDArray[np.float64]], costs: NDArray[np.float64], eps: float
+    ) -> NDArray[np.float64] | None:
         """Look for an attack within a smaller budget than that of the local problem."""
-        local, norm = glance.local, self._moves.norm
+        norm = self._moves.norm
         if norm == math.inf:
             within, first = costs <= eps * (1 + SLACK), local.cells.first[:-1]
-            is_below = np.arange(len(costs)) < np.repeat(local.cells.own, np.diff(local.cells.first))
+            is_below = np.arange(len(costs)) < np.repeat(local.cells.home, np.diff(local.cells.first))
             n_below = np.add.reduceat(within & is_below, first)
-            low = local.cells.own - n_below
-            return glance.look(0, low, low + np.add.reduceat(within, first) - 1)
-        whole = min(local.moves.eps, self._roads.ensemble.n_features) if norm == 0 else local.moves.eps
-        return glance.look(max(int(local.budget * (eps / whole) ** max(norm, 1)), 1))
+            low = local.cells.home - n_below
+            return quick.look(0, low, low + np.add.reduceat(within, first) - 1)
+        whole = min(local.moves.eps, self._verifier.ensemble.n_features) if norm == 0 else local.moves.eps
+        return quick.look(max(int(local.budget * (eps / whole) ** max(norm, 1)), 1))
 
-    def _cell_costs(self, local: Local) -> NDArray[np.float64]:
+    def _cell_costs(self, local: RowProblem) -> NDArray[np.float64]:
         """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a menu."""
         cells, n_features = local.cells, len(self._x)
-        feature = np.repeat(cells.feature, np.diff(cells.first))
+        feature = np.repeat(cells.name, np.diff(cells.first))
         column = np.minimum(feature, n_features - 1)
         costs = self._moves.rough_costs(column, self._x[column], cells.value)
         costs[feature >= n_features] = 0.0
-        costs[cells.own] = 0.0
+        costs[cells.home] = 0.0
         return costs
 
     def _thin(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take moves back that an attack does not need, the dearest first."""
-        verifier, moved = self._roads.verifier, np.flatnonzero(z != self._x)
+        verifier, moved = self._verifier, np.flatnonzero(z != self._x)
         cost = self._moves.rough_costs(moved, self._x[moved], z[moved])
         for f in moved[np.argsort(-cost, kind="stable")].tolist():
             columns = self._moves.columns_with(f)
@@ -294,7 +297,7 @@ class RadiusSearch:
 
     def _crossings(self) -> Crossings:
         """List the thresholds that a move can cross."""
-        ensemble = self._roads.ensemble
+        ensemble = self._verifier.ensemble
         split = ensemble.number_splits
         split = split[~np.isnan(self._x[ensemble.feature[split]])]
         way = (self._x[ensemble.feature[split]] <= ensemble.threshold[split]).astype(int)
@@ -302,7 +305,7 @@ class RadiusSearch:
         split, way = split[can_move], way[can_move]
         feature, threshold = ensemble.feature[split], ensemble.threshold[split]
         start, unit = self._x[feature], self._moves.numbers.scale[way, feature]
-        end = np.where(way == UP, self._roads.verifier.trees.above[split], threshold)
+        end = np.where(way == UP, self._verifier.trees.above[split], threshold)
         # A move of some cost is one from 0.
         jumping, cost = self._moves.jumps
         feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))
@@ -315,7 +318,7 @@ class RadiusSearch:
         norm = self._moves.norm
         if not len(crossings.feature) or norm == 0:
             return float(len(np.unique(crossings.feature)))
-        dearest = np.zeros(self._roads.ensemble.n_features)
+        dearest = np.zeros(self._verifier.ensemble.n_features)
         np.maximum.at(dearest, crossings.feature, crossings.cost)
         # Shares of the largest do not overflow.
         most = min(max(float(dearest.max()), TINY), LARGEST)

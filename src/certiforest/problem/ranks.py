@@ -9,7 +9,7 @@ import numpy as np
 from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST, Trees
-from certiforest.verification.cells_kernels import Ranks
+from certiforest.problem.cells_kernels import Ranks
 
 
 def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, moves: Moves) -> Ranks:

@@ -1,28 +1,29 @@
-"""Search: a proof that no row in reach is predicted otherwise, or such a row, on the cells of one row.
+"""Search: cells that give what is needed, or a proof that there are none.
 
-Message passing (`tables_kernels`) settles nearly every row at once. Where it does not, the box of cells is cut in two
-where the bound falls most, and each half is examined. Floats choose; whole numbers prove; and a row is an attack only
-if the ensemble itself predicts it otherwise and its exact price is within the budget.
+Message passing (`tables_kernels`) settles nearly every problem at once. Where it does not, the box of cells is cut in
+two where the bound falls most, and each half is examined. Floats choose; whole numbers prove; and cells count only if
+whoever asks confirms them exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.verification import search_kernels as kernels
-from certiforest.verification.cells import BUDGET, Local
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.tables_kernels import OUTSIDE, Contest, Tables, coarsen, new_tables
+from certiforest.problem.problem import Cells, Problem
+from certiforest.proof import search_kernels as kernels
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.tables_kernels import OUTSIDE, Tables, coarsen, new_tables
 
-# A box is cut in two after so many sweeps at the latest; a glance takes no more than so many.
-MOST_SWEEPS, GLANCE_SWEEPS = 400, 4
+# A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
+MOST_SWEEPS, LOOK_SWEEPS = 400, 4
 # Sweeps pause for a look at the clock after so many steps, a fifth of a second.
 MOST_STEPS = 2**23
+Point = TypeVar("Point")
 
 
 class CellBox(NamedTuple):
@@ -39,17 +40,17 @@ class CellBox(NamedTuple):
     may_enumerate: bool = True
 
 
-class Search:
-    """Look for an attack in favour of one rival, or a proof that there is none.
+class Search(Generic[Point]):
+    """Look for cells that give what is needed, or a proof that there are none.
 
     Parameters
     ----------
-    local : Local
-    contest : Contest
-    unit : Fraction
-        What a worth of one is in scores.
-    is_attack : callable
-        Tells whether a row gives the rival what it needs.
+    problem : Problem
+    confirm : callable
+        Gains and prices are rounded in favour of cells: it tells exactly what these are good for, and returns the point
+        that they stand for, None if it is none.
+    is_beyond : callable, optional
+        Tells exactly, of first and last cells, whether everything in this box costs more than the budget.
     keep_proof : bool, default=False
         Whether `prove` will be asked.
 
@@ -61,25 +62,22 @@ class Search:
 
     def __init__(
         self,
-        local: Local,
-        contest: Contest,
-        unit: Fraction,
-        is_attack: Callable[[NDArray[np.float64]], bool],
+        problem: Problem,
+        confirm: Callable[[NDArray[np.int64]], Point | None],
+        is_beyond: Callable[[NDArray[np.int64], NDArray[np.int64]], bool] = lambda low, high: False,
         *,
         keep_proof: bool = False,
     ) -> None:
-        self._local, self._contest, self._unit = local, contest, unit
-        self._is_attack, self._keep_proof = is_attack, keep_proof
-        self._budget = local.moves.budget
-        self._tables = new_tables(local.cells, local.leaves)
-        # For the proof: boxes with the tables that proved them, and boxes that are known to hold no attack.
+        self._problem, self._confirm, self._is_beyond, self._keep_proof = problem, confirm, is_beyond, keep_proof
+        self._tables = new_tables(problem.cells, problem.leaves)
+        # For the proof: boxes with the tables that proved them, and boxes that are known to hold nothing.
         self._proof: dict[str, Any] = {}
         self._proved: list[CellBox] = []
         self._settled: list[CellBox] = []
         self.n_boxes = 0
 
-    def run(self, clock: Clock) -> NDArray[np.float64] | None:
-        """Return an attack, None if there is provably none.
+    def run(self, clock: Clock) -> Point | None:
+        """Return a point, None if there is provably none.
 
         Raises
         ------
@@ -90,32 +88,35 @@ class Search:
         root = CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), self._proof)
         return self._examine([root], clock)
 
-    def prove(self, clock: Clock) -> dict[str, Any] | None:
-        """Return why there is no attack, after a search that found none and was to keep a proof; None if time is up."""
+    def prove(self, clock: Clock, unit: Fraction, price: Fraction) -> dict[str, Any] | None:
+        """Return why there is no point, after a search that found none and was to keep a proof; None if time is up.
+
+        It is as docs/certificate_format.md has it; ``unit`` is what a gain of one is there, and ``price`` a price.
+        """
         n_boxes = self.n_boxes
         try:
             while self._settled:
                 boxes, self._settled = self._settled, []
                 if self._examine(boxes, clock) is not None:
-                    raise AssertionError("A part without an attack holds one: please report this as a defect.")
+                    raise AssertionError("A part without a point holds one: please report this as a defect.")
         except OutOfTime:
             return None
         finally:
             self.n_boxes = n_boxes
         for box in self._proved:
-            self._write_tables(box)
+            self._write_tables(box, unit, price)
         return self._proof
 
-    def _examine(self, waiting: list[CellBox], clock: Clock) -> NDArray[np.float64] | None:
+    def _examine(self, waiting: list[CellBox], clock: Clock) -> Point | None:
         """Examine boxes and what they are cut into; see `run`."""
-        cells, leaves, tables = self._local.cells, self._local.leaves, self._tables
+        problem, tables = self._problem, self._tables
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.lambda_[:] = box.start
-            given = cells, leaves, self._contest, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate
+            given = problem, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate
             while (status := kernels.examine_box(*given)) == kernels.PAUSED:
                 clock.check()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
@@ -125,14 +126,14 @@ class Search:
                 self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
                 continue
-            if status == kernels.ATTACKED:
-                z = self._local.row(tables.choice)
-                if self._works(z):
-                    return z
-                if self._local.is_beyond(box.low, box.high):
+            if status == kernels.FOUND:
+                point = self._confirm(tables.choice)
+                if point is not None:
+                    return point
+                if self._is_beyond(box.low, box.high):
                     continue
             start = _start_from(tables)
-            variable, cut = kernels.find_split(cells, leaves, self._contest, tables)
+            variable, cut = kernels.find_split(problem, tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
                 self._settled += sides
@@ -141,20 +142,17 @@ class Search:
                 halves = self._halves(box, start, variable, cut)
                 # The half with the more promising cells is next.
                 waiting += halves if tables.choice[variable] > cut else halves[::-1]
-            elif self._works(z := self._local.row(box.low)):  # a single cell of each variable, so this is exact
-                return z
+            elif (point := self._confirm(box.low)) is not None:  # a single cell of each variable, so this is exact
+                return point
         return None
-
-    def _works(self, z: NDArray[np.float64]) -> bool:
-        return self._is_attack(z) and self._local.is_affordable(z)
 
     def _halves(self, box: CellBox, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[CellBox, CellBox]:
         """Cut a box after a cell of a variable."""
         last, first = box.high.copy(), box.low.copy()
         last[variable], first[variable] = cut, cut + 1
         low, high = CellBox(box.low, last, start, {}), CellBox(first, box.high, start, {})
-        cells = self._local.cells
-        where = [int(cells.feature[variable]), float(cells.top[cut])]
+        cells = self._problem.cells
+        where = [int(cells.name[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
         return low, high
 
@@ -175,9 +173,9 @@ class Search:
 
         In the part that is left no variable moves, and the bound without tables is exact.
         """
-        cells, leaves = self._local.cells, self._local.leaves
+        cells, leaves = self._problem.cells, self._problem.leaves
         start = _start_from(new_tables(cells, leaves))
-        home = np.clip(cells.own, box.low, box.high)
+        home = np.clip(cells.home, box.low, box.high)
         sides = []
         for v in np.argsort(-np.diff(leaves.first_tester), kind="stable").tolist():
             for cut in (home[v] - 1, home[v]):
@@ -188,14 +186,15 @@ class Search:
                 sides.append(moved._replace(may_enumerate=False))
         return sides
 
-    def _write_tables(self, box: CellBox) -> None:
+    def _write_tables(self, box: CellBox, unit: Fraction, price: Fraction) -> None:
         """Write the tables that proved a box, rounded as much as the proof bears."""
-        cells, leaves, tables, proof = self._local.cells, self._local.leaves, self._tables, box.proof
+        cells, leaves, *_ = self._problem
+        tables, proof = self._tables, box.proof
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:], tables.lambda_[:] = box.start
-        shift = coarsen(cells, leaves, self._contest, tables)
+        shift = coarsen(self._problem, tables)
         written = []
-        for t, tree in enumerate(leaves.tree.tolist()):
+        for t, tree in enumerate(leaves.name.tolist()):
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
                 v = leaves.scope[s]
                 segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
@@ -206,53 +205,49 @@ class Search:
                     for g in inside:
                         place = slice(leaves.begin[g] - cells.first[v], leaves.end[g] + 1 - cells.first[v])
                         table[place] = (tables.whole[g] - least) >> shift
-                    written.append([tree, int(cells.feature[v]), table.tolist()])
+                    written.append([tree, int(cells.name[v]), table.tolist()])
         if written:
-            unit = self._unit * 2**shift
-            proof["unit"], proof["tables"] = [unit.numerator, unit.denominator], written
+            coarse = unit * 2**shift
+            proof["unit"], proof["tables"] = [coarse.numerator, coarse.denominator], written
         if tables.lambda_[1] > 0:
-            price = Fraction(float(tables.lambda_[1])) * self._unit * BUDGET / self._budget
-            proof["lambda"] = [price.numerator, price.denominator]
+            rate = Fraction(float(tables.lambda_[1])) * unit / price
+            proof["lambda"] = [rate.numerator, rate.denominator]
 
 
-class Glance:
-    """Quick looks for attacks in favour of one rival, in ever smaller parts of one local problem.
+class QuickLook(Generic[Point]):
+    """Quick looks for a point in ever smaller parts of one problem.
 
     Each takes a few sweeps only, and starts from the tables of the one before.
 
     Parameters
     ----------
-    local, contest, is_attack
-        See `Search`.
+    problem, confirm
+        See `Search`; a point may cost slightly more than the budget here.
 
     Attributes
     ----------
     is_proved : bool
-        Whether the last look has shown that there is no attack in that part.
+        Whether the last look has shown that there is no point in that part.
     """
 
-    def __init__(self, local: Local, contest: Contest, is_attack: Callable[[NDArray[np.float64]], bool]) -> None:
-        self.local, self._contest, self._is_attack = local, contest, is_attack
-        self._tables = new_tables(local.cells, local.leaves)
-        self.is_proved = False
+    def __init__(self, problem: Problem, confirm: Callable[[NDArray[np.int64]], Point | None]) -> None:
+        self._problem, self._confirm, self.is_proved = problem, confirm, False
+        self._tables = new_tables(problem.cells, problem.leaves)
 
     def look(
         self, budget: int, low: NDArray[np.int64] | None = None, high: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float64] | None:
-        """Return a row that gives the rival what it needs; its price may be slightly above the budget.
+    ) -> Point | None:
+        """Return a point within another budget.
 
         ``low`` and ``high`` (n_variables,) are the first and last cells of the part to look at; all, if not given.
         """
-        cells, tables = self.local.cells, self._tables
+        cells, tables = self._problem.cells, self._tables
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
-        contest, tables.pace[0] = self._contest._replace(budget=budget), 0.0
-        status = kernels.examine_box(cells, self.local.leaves, contest, tables, GLANCE_SWEEPS, MOST_STEPS, True)
-        self.is_proved = status not in (kernels.OPEN, kernels.ATTACKED, kernels.PAUSED)
-        if status != kernels.ATTACKED:
-            return None
-        z = self.local.row(tables.choice)
-        return z if self._is_attack(z) else None
+        problem, tables.pace[0] = self._problem._replace(budget=budget), 0.0
+        status = kernels.examine_box(problem, tables, LOOK_SWEEPS, MOST_STEPS, True)
+        self.is_proved = status not in (kernels.OPEN, kernels.FOUND, kernels.PAUSED)
+        return self._confirm(tables.choice) if status == kernels.FOUND else None
 
 
 def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:
@@ -268,12 +263,11 @@ def parts_of(proofs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield part
 
 
-def cuts_of(local: Local, proofs: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return the thresholds between the cells of every feature that tables of some proofs speak of."""
-    used = {feature for part in parts_of(proofs) for _, feature, _ in part.get("tables", ())}
-    cells = local.cells
+def cuts_of(cells: Cells, proofs: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the thresholds between the cells of every variable that tables of some proofs speak of."""
+    used = {name for part in parts_of(proofs) for _, name, _ in part.get("tables", ())}
     return [
-        [f, cells.top[cells.first[v] : cells.first[v + 1] - 1].tolist()]
-        for v, f in enumerate(cells.feature.tolist())
-        if f in used
+        [name, cells.top[cells.first[v] : cells.first[v + 1] - 1].tolist()]
+        for v, name in enumerate(cells.name.tolist())
+        if name in used
     ]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from certiforest.verification import knapsack_kernels as kernels
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.knapsack_kernels import Fronts, Goal, HullSteps, Purchases
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.rows import knapsack_kernels as kernels
+from certiforest.rows.knapsack_kernels import Fronts, Goal, HullSteps, Purchases
 
 FEWEST_STATES, MOST_STATES = 2**12, 2**22
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from certiforest.attack.moves import Moves
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
+from certiforest.problem.verifier import Allowance, Verifier
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.rows import sums_kernels as kernels
+from certiforest.rows.knapsack import can_buy
+from certiforest.rows.knapsack_kernels import Fronts, Goal
+from certiforest.rows.sums_kernels import ListedLeaves, Scoring
+from certiforest.rows.votes import VisitOrder
+from certiforest.rows.votes_kernels import BORDERLINE
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
-from certiforest.verification import sums_kernels as kernels
-from certiforest.verification.clock import Clock, OutOfTime
-from certiforest.verification.knapsack import can_buy
-from certiforest.verification.knapsack_kernels import Fronts, Goal
-from certiforest.verification.sums_kernels import ListedLeaves, Scoring
-from certiforest.verification.verifier import Allowance, Verifier
-from certiforest.verification.votes import VisitOrder
-from certiforest.verification.votes_kernels import BORDERLINE
 
 
 class Sums:

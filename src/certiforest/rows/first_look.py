@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.problem.problem import BUDGET
+from certiforest.problem.verifier import Verifier
+from certiforest.proof import search
+from certiforest.proof import search_kernels as statuses
+from certiforest.proof.clock import Clock
+from certiforest.rows.first_look_kernels import LookSetting, look_at_rows
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
-from certiforest.verification import search
-from certiforest.verification import search_kernels as statuses
-from certiforest.verification.cells_kernels import BUDGET
-from certiforest.verification.clock import Clock
-from certiforest.verification.first_look_kernels import LookSetting, look_at_rows
-from certiforest.verification.verifier import Verifier
 
 # Rows are looked at in blocks of this size, fewer where trees have more nodes, with so many sweeps for each at most.
 N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
@@ -48,9 +48,9 @@ class FirstLook:
                 attack = np.full(x.shape, np.nan)
                 most = min(LOOK_SWEEPS, search.MOST_SWEEPS), search.MOST_STEPS
                 look_at_rows(trees, x, y, self._setting, *most, status, attack)
-                is_open = np.isin(status, (statuses.OPEN, statuses.PAUSED, statuses.ATTACKED))
+                is_open = np.isin(status, (statuses.OPEN, statuses.PAUSED, statuses.FOUND))
                 stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
-                found = np.flatnonzero(status == statuses.ATTACKED)
+                found = np.flatnonzero(status == statuses.FOUND)
                 # One call for all: threads that go in and out of kernels wait for each other.
                 found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
                 stable[found[self._verifier.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
@@ -63,7 +63,7 @@ def _setting(verifier: Verifier) -> LookSetting | None:
     is_sized = verifier.moves.norm > 0 and allowance.slack < math.inf
     if not (is_sized and verifier.ensemble.n_classes == 2 and verifier.moves.is_plain):
         return None
-    worths, needs = zip(*(verifier.worths.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    gains, needs = zip(*(verifier.gains.rough(y, 1 - y) for y in (0, 1)), strict=True)
     menus = verifier.moves.menus(np.empty(0), BUDGET)
-    worth, need, budget = np.array(worths), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
-    return LookSetting(allowance, verifier.ranks, menus, worth, need, budget)
+    gain, need, budget = np.array(gains), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
+    return LookSetting(allowance, verifier.ranks, menus, gain, need, budget)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
+from certiforest.rows.certified_rows import CertifiedRows
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
-from certiforest.verification.certified_rows import CertifiedRows
 
 FORMAT, FORMAT_VERSION = "certiforest certificate", 1
 

@@ -1,13 +1,13 @@
 """Tables: numbers that prove a box of cells, found by message passing in floats, checked in whole numbers.
 
-For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no row in a box of cells
-has leaves that are worth more to a rival than ::
+For any tables m (one number for each tree, variable it tests and segment) and any lambda >= 0, no cells in a box have
+leaves that gain more than ::
 
-    lambda * budget  +  sum over trees      max over leaves  [worth - sum over variables  min over allowed cells  m]
+    lambda * budget  +  sum over trees      max over leaves  [gain - sum over variables  min over allowed cells  m]
                      +  sum over variables  max over cells   [sum over trees m - lambda * price]
 
-because the leaves and cells of any one row make each bracket at least what it is there, and the m cancel. Floats find
-tables (`sweep_kernels`), `whole_bound` decides with them rounded to whole numbers.
+because cells and their leaves make each bracket at least what it is there, and the m cancel. Floats find tables
+(`sweep_kernels`), `whole_bound` decides with them rounded to whole numbers.
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import narrow
+from certiforest.proof.box_kernels import narrow
 
 # lambda is a whole number of 2**-shift; with prices up to 4 * BUDGET, products stay below 2**63.
 LAMBDA_BITS = 20
@@ -25,19 +25,6 @@ LAMBDA_BITS = 20
 OUTSIDE = np.int64(2**61)
 # More than any need.
 NO_BOUND = np.int64(2**62)
-
-
-class Contest(NamedTuple):
-    """What the leaves of a local problem (see `Leaves`) do for one rival of the predicted class.
-
-    ``worth`` (n_leaves,) int64 is what a leaf is worth to the rival, rounded up (see `worths.Worths`); the rival is
-    predicted only if the leaves of all trees are worth ``need`` or more. ``budget`` is what prices may add up to, 0 for
-    L-inf.
-    """
-
-    worth: ndarray
-    need: int
-    budget: int
 
 
 class Tables(NamedTuple):
@@ -70,7 +57,7 @@ def new_tables(cells, leaves):
     n_segments, n_cells = leaves.begin.shape[0], cells.top.shape[0]
     return Tables(
         np.zeros(n_segments), np.zeros(n_segments, np.int64), np.zeros(n_cells), np.zeros(n_cells, np.int64),
-        cells.first[:-1].copy(), cells.first[1:] - 1, cells.own.copy(),
+        cells.first[:-1].copy(), cells.first[1:] - 1, cells.home.copy(),
         np.zeros(n_cells, np.int64), np.zeros(2), np.zeros(n_segments), np.zeros(6),
     )  # fmt: skip
 
@@ -86,14 +73,14 @@ def add_up(cells, leaves, tables):
 
 
 @kernel
-def best_lambda(cells, contest, tables):
+def best_lambda(cells, budget, tables):
     """Return the lambda for which the bound is smallest while the tables stay."""
     low, high = 0.0, max(2.0 * tables.lambda_[0], 1e-9)
-    while spent(cells, tables, high) > contest.budget and high < 1e30:
+    while spent(cells, tables, high) > budget and high < 1e30:
         low, high = high, 4.0 * high
     for _ in range(40):
         middle = 0.5 * (low + high)
-        if spent(cells, tables, middle) > contest.budget:
+        if spent(cells, tables, middle) > budget:
             low = middle
         else:
             high = middle
@@ -125,9 +112,9 @@ def set_lambda(cells, tables, lambda_):
 
 
 @kernel
-def float_bound(contest, tables):
+def float_bound(budget, tables):
     """Return the bound in floats after a sweep, when trees add nothing; choose the best cell of each variable."""
-    total = tables.lambda_[0] * contest.budget
+    total = tables.lambda_[0] * budget
     for v in range(tables.low.shape[0]):
         best = -math.inf
         for c in range(tables.low[v], tables.high[v] + 1):
@@ -139,12 +126,13 @@ def float_bound(contest, tables):
 
 
 @kernel
-def whole_bound(cells, leaves, contest, tables):
+def whole_bound(problem, tables):
     """Round the tables to whole numbers and return the bound that they give, `NO_BOUND` if they are too large.
 
-    ``leaves`` and what they are worth come from `narrow`. Everything is 64-bit arithmetic. Before, floats make sure
-    that nothing leaves 62 bits: the largest entries of all tables and worths together.
+    The problem comes from `narrow`. Everything is 64-bit arithmetic. Before, floats make sure that nothing leaves 62
+    bits: the largest entries of all tables and gains together.
     """
+    cells, leaves, gain, _, budget = problem
     size = 0.0
     for s in range(leaves.scope.shape[0]):
         largest = 0.0
@@ -152,10 +140,10 @@ def whole_bound(cells, leaves, contest, tables):
             if not abs(tables.table[g]) <= largest:
                 largest = abs(tables.table[g])
         size += largest
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         largest = 0.0
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            largest = max(largest, abs(contest.worth[k]))
+            largest = max(largest, abs(gain[k]))
         size += largest
     if not size < 2.0**60:
         return NO_BOUND
@@ -169,13 +157,13 @@ def whole_bound(cells, leaves, contest, tables):
             return NO_BOUND
         price = math.ceil(math.ldexp(tables.lambda_[0], shift))
     tables.lambda_[1] = math.ldexp(float(price), -shift)
-    bound = shifted_product(price, contest.budget, shift) + (1 if price > 0 else 0)
+    bound = shifted_product(price, budget, shift) + (1 if price > 0 else 0)
     for v in range(tables.low.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
             tables.sum[c] = -shifted_product(price, cells.price[c], shift)
     least = np.empty(leaves.scope.shape[0], np.int64)
     conditions, first_condition = (leaves.place, leaves.low, leaves.high), leaves.first_condition
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
                 for c in range(leaves.begin[g], leaves.end[g] + 1):
@@ -187,7 +175,7 @@ def whole_bound(cells, leaves, contest, tables):
         best = np.int64(-(2**62))
         for k in range(leaves.first[t], leaves.first[t + 1]):
             ends = first_condition[k], first_condition[k + 1]
-            best = max(best, contest.worth[k] - least_entries(conditions, tables.whole, ends, least, total))
+            best = max(best, gain[k] - least_entries(conditions, tables.whole, ends, least, total))
         bound += best
     for v in range(tables.low.shape[0]):
         best = tables.sum[tables.low[v]]
@@ -248,10 +236,9 @@ def least_entries(conditions, whole, ends, least, total):
 
 
 @kernel
-def coarsen(cells, leaves, contest, tables):
+def coarsen(problem, tables):
     """Round tables that prove the box to multiples of the largest ``2**shift`` that still do; return ``shift``."""
-    leaves, worth = narrow(cells, leaves, contest, tables)
-    contest = Contest(worth, contest.need, contest.budget)
+    problem = narrow(problem, tables)
     table = tables.table.copy()
     largest = 1.0
     for e in range(table.shape[0]):
@@ -259,6 +246,6 @@ def coarsen(cells, leaves, contest, tables):
     for shift in range(int(math.log2(largest)), -1, -1):
         for e in range(table.shape[0]):
             tables.table[e] = np.rint(math.ldexp(table[e], -shift)) * 2.0**shift
-        if whole_bound(cells, leaves, contest, tables) < contest.need:
+        if whole_bound(problem, tables) < problem.need:
             return shift
     return 0

@@ -14,14 +14,14 @@ class OutOfTime(Exception):  # noqa: N818 -- an outcome, not an error of the cal
 
 
 class Clock:
-    """Seconds for each question about a row, and for all of them together.
+    """Seconds for each question, and for all of them together.
 
-    While kernels compile, which only first calls do, the seconds of a row stand still: what is found out about it is
-    not to depend on that.
+    While kernels compile, which only first calls do, the seconds of a question stand still: what is found out is not to
+    depend on that.
 
     Parameters
     ----------
-    per_row : float
+    per_question : float
     in_all : float, default=inf
         From now on.
     is_stopped : callable, optional
@@ -29,22 +29,22 @@ class Clock:
     """
 
     def __init__(
-        self, per_row: float, in_all: float = math.inf, is_stopped: Callable[[], bool] = lambda: False
+        self, per_question: float, in_all: float = math.inf, is_stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        self._per_row, self._end, self._is_stopped = per_row, time.monotonic() + in_all, is_stopped
-        self._start, self._row_end = 0.0, math.inf
+        self._per_question, self._end, self._is_stopped = per_question, time.monotonic() + in_all, is_stopped
+        self._start, self._question_end = 0.0, math.inf
 
     def start(self, *, at_least: float = 0.0, spent: float = 0.0) -> Clock:
         """Return the clock of one question, of whose seconds some are spent; at least so many are left."""
-        row, now = Clock(self._per_row, is_stopped=self._is_stopped), _seconds_at_work()
-        row._end, row._start = self._end, now - spent
-        row._row_end = max(row._start + self._per_row, now + at_least)
-        return row
+        one, now = Clock(self._per_question, is_stopped=self._is_stopped), _seconds_at_work()
+        one._end, one._start = self._end, now - spent
+        one._question_end = max(one._start + self._per_question, now + at_least)
+        return one
 
     def share(self, share: float) -> Clock:
         """Return a clock for a share of what is left."""
         clock = self.start()
-        clock._row_end = _seconds_at_work() + share * self.left
+        clock._question_end = _seconds_at_work() + share * self.left
         return clock
 
     @property
@@ -55,7 +55,7 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return max(min(self._end - time.monotonic(), self._row_end - _seconds_at_work()), 0.0)
+        return max(min(self._end - time.monotonic(), self._question_end - _seconds_at_work()), 0.0)
 
     @property
     def is_up(self) -> bool:

@@ -5,13 +5,12 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.box_kernels import least_prices, narrow
-from certiforest.verification.moves_kernels import allows, best_move, climb, fits_one_move
-from certiforest.verification.sweep_kernels import new_sweep_room, overshoot, sweep
-from certiforest.verification.tables_kernels import (
+from certiforest.proof.box_kernels import least_prices, narrow
+from certiforest.proof.moves_kernels import allows, best_move, climb, fits_one_move
+from certiforest.proof.sweep_kernels import new_sweep_room, overshoot, sweep
+from certiforest.proof.tables_kernels import (
     NO_BOUND,
     OUTSIDE,
-    Contest,
     add_up,
     best_lambda,
     float_bound,
@@ -22,8 +21,8 @@ from certiforest.verification.tables_kernels import (
     whole_bound,
 )
 
-PROVED, ATTACKED, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
-# Less than any leaf is worth.
+PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
+# Less than any leaf gains.
 NOTHING = np.int64(-(2**61))
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
@@ -32,49 +31,50 @@ PATIENT_SWEEPS, PATIENCE = 4, 0.05
 
 
 @kernel
-def examine_box(cells, leaves, contest, tables, most_sweeps, most_steps, may_enumerate):
+def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
-    Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), ATTACKED
+    Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), FOUND
     (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
-    budget, and none is an attack; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves and
+    budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves and
     conditions, and the next call goes on.
 
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
+    cells, need, budget = problem.cells, problem.need, problem.budget
     least = np.empty(tables.low.shape[0], np.int64)
-    total = least_prices(cells, tables, contest.budget, least)
-    if total > contest.budget:
+    total = least_prices(cells, tables, budget, least)
+    if total > budget:
         return UNREACHABLE
     pace = tables.pace
     n_before, momentum, last, lowest, mark, next_climb = pace[0], pace[1], pace[2], pace[3], pace[4], pace[5]
     pace[0] = 0.0
-    is_enumerated = n_before == 0.0 and may_enumerate and fits_one_move(cells, contest, tables, least, total)
-    if is_enumerated and best_move(cells, leaves, contest, tables, least, total) >= contest.need:
-        return ATTACKED
-    leaves, worth = narrow(cells, leaves, contest, tables)
-    bound, gain, span = np.int64(0), 0.0, 1.0
-    for t in range(leaves.tree.shape[0]):
+    is_enumerated = n_before == 0.0 and may_enumerate and fits_one_move(cells, budget, tables, least, total)
+    if is_enumerated and best_move(problem, tables, least, total) >= need:
+        return FOUND
+    problem = narrow(problem, tables)
+    leaves, gain = problem.leaves, problem.gain
+    bound, hoped, span = np.int64(0), 0.0, 1.0
+    for t in range(leaves.name.shape[0]):
         if leaves.first[t] == leaves.first[t + 1]:
             return UNREACHABLE
-        own = smallest = largest = worth[leaves.first[t]]
+        first = smallest = largest = gain[leaves.first[t]]
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, worth[k]), max(largest, worth[k])
+            smallest, largest = min(smallest, gain[k]), max(largest, gain[k])
         bound += largest
-        gain += largest - own
+        hoped += largest - first
         span += 2.0 * (largest - smallest)
-    if bound < contest.need:
+    if bound < need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
     if is_enumerated:
         return ENUMERATED
-    contest = Contest(worth, contest.need, contest.budget)
     room, before = new_sweep_room(leaves, tables), tables.before
     add_up(cells, leaves, tables)
-    if contest.budget > 0 and tables.lambda_[0] == 0.0:
+    if budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
-        set_lambda(cells, tables, 0.1 * gain / contest.budget)
+        set_lambda(cells, tables, 0.1 * hoped / budget)
     if n_before == 0.0:
         momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
         before[:] = tables.table
@@ -84,54 +84,55 @@ def examine_box(cells, leaves, contest, tables, most_sweeps, most_steps, may_enu
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, worth, tables, span, n_sweeps > 1, room)
-        if contest.budget > 0:
-            set_lambda(cells, tables, best_lambda(cells, contest, tables))
-        bound = float_bound(contest, tables)
-        if bound < contest.need - 0.5 and whole_bound(cells, leaves, contest, tables) < contest.need:
+        sweep(leaves, gain, tables, span, n_sweeps > 1, room)
+        if budget > 0:
+            set_lambda(cells, tables, best_lambda(cells, budget, tables))
+        bound = float_bound(budget, tables)
+        if bound < need - 0.5 and whole_bound(problem, tables) < need:
             return PROVED
         if n_sweeps == next_climb:
             next_climb *= 4.0
-            if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need:
-                return ATTACKED
+            if climb(problem, tables, MOST_ROUNDS) >= need:
+                return FOUND
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
         if n_sweeps % PATIENT_SWEEPS == 0:
-            if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - contest.need):
+            if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - need):
                 break
             mark = lowest
         n_steps += leaves.node.shape[0] + leaves.place.shape[0]
         if n_steps > most_steps and n_sweeps < most_sweeps:
             pace[0], pace[1], pace[2], pace[3], pace[4], pace[5] = n_sweeps, momentum, last, lowest, mark, next_climb
             return PAUSED
-    return ATTACKED if climb(cells, leaves, contest, tables, MOST_ROUNDS) >= contest.need else OPEN
+    return FOUND if climb(problem, tables, MOST_ROUNDS) >= need else OPEN
 
 
 @kernel
-def tighten(cells, leaves, contest, tables):
+def tighten(problem, tables):
     """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need.
 
-    ``leaves`` and what they are worth come from `narrow`, here and below.
+    The problem comes from `narrow`, here and below.
     """
-    bound = whole_bound(cells, leaves, contest, tables)
+    bound = whole_bound(problem, tables)
     if bound == NO_BOUND:
         tables.loss[:] = 0
         return
-    find_losses(leaves, contest, tables)
+    find_losses(problem, tables)
     for v in range(tables.low.shape[0]):
-        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < contest.need:
+        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < problem.need:
             tables.low[v] += 1
-        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.high[v]] < contest.need:
+        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.high[v]] < problem.need:
             tables.high[v] -= 1
 
 
 @kernel
-def find_losses(leaves, contest, tables):
+def find_losses(problem, tables):
     """Write to ``loss``, for each cell of the box, how much the whole bound falls if its variable is held there.
 
     That is what the sum of tables and each tree lose there against their best, as the tables stand.
     """
-    here = np.empty(tables.whole.shape[0], np.int64)  # what the best leaf that allows a segment is worth
+    leaves, gain = problem.leaves, problem.gain
+    here = np.empty(tables.whole.shape[0], np.int64)  # what the best leaf that allows a segment gains
     for v in range(tables.low.shape[0]):
         best = tables.sum[tables.low[v]]
         for c in range(tables.low[v], tables.high[v] + 1):
@@ -141,15 +142,15 @@ def find_losses(leaves, contest, tables):
     place, low, high = conditions = leaves.place, leaves.low, leaves.high
     whole, n_scopes = tables.whole, leaves.scope.shape[0]
     least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes, np.int64)
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, whole, scopes, least)
-        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a condition there is worth
+        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a condition there gains
         here[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
         most = NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
             i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
-            value = contest.worth[k] - least_entries(conditions, whole, (i, end), least, total)
+            value = gain[k] - least_entries(conditions, whole, (i, end), least, total)
             if value > most:
                 most = value
             for s in scopes:
@@ -173,7 +174,7 @@ def find_losses(leaves, contest, tables):
 
 
 @kernel
-def find_split(cells, leaves, contest, tables):
+def find_split(problem, tables):
     """Tighten a box that was examined, and find where to cut it so that both sides lose most.
 
     Return the variable and the cell after which to cut it; -1 if there is none left. The bound is above what the chosen
@@ -181,10 +182,8 @@ def find_split(cells, leaves, contest, tables):
     counts for the cuts between. Where prices count, a variable that is as good in a dear cell as in a cheap one is what
     the bound buys in parts: the difference of prices, at lambda, is lost on either side.
     """
-    inside, worth = narrow(cells, leaves, contest, tables)
-    tighten(cells, inside, Contest(worth, contest.need, contest.budget), tables)
-    inside, worth = narrow(cells, leaves, contest, tables)
-    hope = find_hopes(inside, worth, tables)
+    tighten(narrow(problem, tables), tables)
+    cells, hope = problem.cells, find_hopes(narrow(problem, tables), tables)
     chosen, most, cut = -1, -1.0, 0
     for v in range(tables.low.shape[0]):
         low, high = tables.low[v], tables.high[v]
@@ -206,8 +205,9 @@ def find_split(cells, leaves, contest, tables):
 
 
 @kernel
-def find_hopes(leaves, worth, tables):
+def find_hopes(problem, tables):
     """Return, for each cell (n_cells,), what is hoped for beyond a cut after it, seen from the chosen cells."""
+    leaves, gain = problem.leaves, problem.gain
     whole, choice = tables.whole, tables.choice
     hope, least = np.zeros(tables.sum.shape[0]), np.empty(leaves.scope.shape[0], np.int64)
     for v in range(choice.shape[0]):
@@ -217,15 +217,15 @@ def find_hopes(leaves, worth, tables):
                 best = c
         hope[min(choice[v], best) : max(choice[v], best)] += tables.sum[best] - tables.sum[choice[v]]
     conditions = leaves.place, leaves.low, leaves.high
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
         total = least_in_box(leaves.first_segment, whole, scopes, least)
         best, most, here = -1, NOTHING, NOTHING
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if here == NOTHING and allows(leaves, k, choice):
-                here = worth[k]
+                here = gain[k]
             ends = leaves.first_condition[k], leaves.first_condition[k + 1]
-            value = worth[k] - least_entries(conditions, whole, ends, least, total)
+            value = gain[k] - least_entries(conditions, whole, ends, least, total)
             if value > most:
                 best, most = k, value
         for s in scopes:

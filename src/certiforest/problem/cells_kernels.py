@@ -1,4 +1,4 @@
-"""The cells of a local problem: the few values that matter near a row.
+"""The cells of a problem around a row: the few values that matter near a row.
 
 The thresholds on a feature that the attacker can cross at the row cut what is in reach of it into cells. A leaf in
 reach allows some cells of the features that its path tests and all cells of the others::
@@ -21,9 +21,7 @@ from numpy import ndarray
 
 from certiforest.attack.reach_kernels import other_side_is_near, power
 from certiforest.compiled import kernel
-
-# The budget of a norm whose costs add up, in the whole numbers that prices are rounded down to.
-BUDGET = 1 << 40
+from certiforest.problem.problem import BUDGET, Cells
 
 
 class Ranks(NamedTuple):
@@ -43,22 +41,6 @@ class Ranks(NamedTuple):
     value: ndarray
     above: ndarray
     most: int
-
-
-class Cells(NamedTuple):
-    """The variables of a local problem and their cells, those of variable ``v`` at ``first[v]:first[v + 1]``.
-
-    ``feature`` (n_variables,), ``own`` (n_variables,) the row's own cell; ``top`` (n_cells,) the largest value of a
-    cell (inf for the last), ``value`` (n_cells,) its cheapest value, ``price`` (n_cells,) int64 what it costs
-    at least to get there, or to any cell beyond, in shares of a budget of `BUDGET` (L-inf: nothing).
-    """
-
-    feature: ndarray
-    first: ndarray
-    own: ndarray
-    top: ndarray
-    value: ndarray
-    price: ndarray
 
 
 @kernel
@@ -93,18 +75,18 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
         n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]
     n_cells = n_cuts + n_variables
     feature, first = np.empty(n_variables, np.int64), np.empty(n_variables + 1, np.int64)
-    own = np.empty(n_variables, np.int64)
+    home = np.empty(n_variables, np.int64)
     top, value, price = np.empty(n_cells), np.empty(n_cells), np.zeros(n_cells, np.int64)
     cell = cut = 0
     for v in range(n_variables):
         f = ranks.feature[cuts[cut]]
-        feature[v], first[v], own[v] = f, cell, -1
+        feature[v], first[v], home[v] = f, cell, -1
         end = cut
         while end < n_cuts and ranks.feature[cuts[end]] == f:
             end += 1
         if menus.first[f + 1] > menus.first[f]:
-            cell, own[v] = cut_menu(x[f], f, cuts[cut:end], ranks, menus, cell, top, value, price, cut_of)
-            lower_towards(price, first[v], own[v], cell - 1)
+            cell, home[v] = cut_menu(x[f], f, cuts[cut:end], ranks, menus, cell, top, value, price, cut_of)
+            lower_towards(price, first[v], home[v], cell - 1)
             cut = end
             continue
         has_blank = ranks.above[cuts[end - 1]] == math.inf
@@ -118,8 +100,8 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
                 value[cell] = top[cell]
                 if i == end - 1 and x[f] == math.inf:  # numbers above all thresholds
                     value[cell] = ranks.above[last] if last >= 0 else menus.fill[f]
-            elif own[v] < 0:
-                own[v] = cell
+            elif home[v] < 0:
+                home[v] = cell
                 value[cell] = x[f]
             else:
                 value[cell] = ranks.above[last]
@@ -133,10 +115,10 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
                 cut_of[last] = cell
             cell += 1
         if has_blank:
-            lower_towards(price, first[v], own[v], cell - 1)
+            lower_towards(price, first[v], home[v], cell - 1)
         cut = end
     first[n_variables] = cell
-    return Cells(feature, first, own, top[:cell], value[:cell], price[:cell])
+    return Cells(feature, first, home, top[:cell], value[:cell], price[:cell])
 
 
 @kernel
@@ -153,7 +135,7 @@ def is_cut(x, f, cut, ranks, budgets, menus):
 @kernel
 def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
     """Divide the values on a menu among cells, none of them empty; return the number of cells, and the row's own."""
-    begin, last, own = menus.first[f], menus.first[f + 1], -1
+    begin, last, home = menus.first[f], menus.first[f + 1], -1
     for i in range(cuts.shape[0] + 1):
         end = last
         if i < cuts.shape[0]:
@@ -171,18 +153,18 @@ def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
                 best = j
         value[cell], price[cell] = menus.value[best], menus.price[best]
         if value[cell] == x:
-            own = cell
+            home = cell
         begin = end
         cell += 1
-    return cell, own
+    return cell, home
 
 
 @kernel
-def lower_towards(price, first, own, last):
+def lower_towards(price, first, home, last):
     """Let prices grow from the row's own cell outwards: none is above that of a cell beyond."""
-    for c in range(first + 1, own):
+    for c in range(first + 1, home):
         price[c] = min(price[c], price[c - 1])
-    for c in range(last - 1, own, -1):
+    for c in range(last - 1, home, -1):
         price[c] = min(price[c], price[c + 1])
 
 

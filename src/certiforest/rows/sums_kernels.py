@@ -16,8 +16,8 @@ from certiforest.attack.reach_kernels import claim, descend, enter_leaf, list_le
 from certiforest.attack.rounding_kernels import difference
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import Scores, exact_sign, find_winner
-from certiforest.verification.knapsack_kernels import Fronts, HullSteps, buy_greedily, list_steps, most_gain, sort_steps
-from certiforest.verification.votes_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
+from certiforest.rows.knapsack_kernels import Fronts, HullSteps, buy_greedily, list_steps, most_gain, sort_steps
+from certiforest.rows.votes_kernels import BORDERLINE, STABLE, UNKNOWN, UNSTABLE
 
 
 class Scoring(NamedTuple):

@@ -1,7 +1,4 @@
-"""Moves: cells that give a rival what it needs, found one variable at a time.
-
-Cells are chosen on the local problem alone; whether they are an attack is for the ensemble to say.
-"""
+"""Moves: cells that give what is needed, found one variable at a time."""
 
 import math
 
@@ -27,24 +24,25 @@ def allows(leaves, k, choice):
 
 
 @kernel
-def weigh_moves(cells, leaves, contest, tables, gain):
-    """Write what the rival gains if one variable leaves its chosen cell for another one of the box.
+def weigh_moves(problem, tables, change):
+    """Write what is gained if one variable leaves its chosen cell for another one of the box.
 
-    ``gain`` is (n_cells,). Return what the leaves that allow the chosen cells are worth.
+    ``change`` is (n_cells,). Return what the leaves that allow the chosen cells gain.
     """
+    leaves, gain = problem.leaves, problem.gain
     choice, place, total = tables.choice, leaves.place, np.int64(0)
-    gain[:] = 0
-    for t in range(leaves.tree.shape[0]):
-        home = contest.worth[leaves.first[t]]
+    change[:] = 0
+    for t in range(leaves.name.shape[0]):
+        home = gain[leaves.first[t]]
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            home = min(home, contest.worth[k])  # where the chosen cells cost too much, no leaf may allow them
+            home = min(home, gain[k])  # where the chosen cells cost too much, no leaf may allow them
         for k in range(leaves.first[t], leaves.first[t + 1]):
             if allows(leaves, k, choice):
-                home = contest.worth[k]
+                home = gain[k]
                 break
         total += home
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if contest.worth[k] == home:
+            if gain[k] == home:
                 continue
             # A leaf is one move away if the chosen cells break its conditions in one place only.
             broken, n_broken = -1, 0
@@ -67,24 +65,25 @@ def weigh_moves(cells, leaves, contest, tables, gain):
                     break
                 begin, last = leaves.begin[leaves.low[i]], leaves.end[leaves.high[i]]
                 for c in range(max(begin, tables.low[v]), min(last, tables.high[v]) + 1):
-                    gain[c] += contest.worth[k] - home
+                    change[c] += gain[k] - home
     return total
 
 
 @kernel
-def weigh_variable(leaves, contest, tables, v, gain):
-    """Write to ``gain`` what the rival gains if one variable leaves its chosen cell for another one of the box."""
-    choice, place, scope, worth = tables.choice, leaves.place, leaves.scope, contest.worth
+def weigh_variable(problem, tables, v, change):
+    """Write to ``change`` what is gained if one variable leaves its chosen cell for another one of the box."""
+    leaves, gain = problem.leaves, problem.gain
+    choice, place, scope = tables.choice, leaves.place, leaves.scope
     low, high = tables.low[v], tables.high[v]
-    gain[low : high + 1] = 0
+    change[low : high + 1] = 0
     for j in range(leaves.first_tester[v], leaves.first_tester[v + 1]):
         first, last = leaves.first[leaves.tester[j]], leaves.first[leaves.tester[j] + 1]
-        least = worth[first]
+        least = gain[first]
         for k in range(first, last):
-            least = min(least, worth[k])
+            least = min(least, gain[k])
         for k in range(first, last):
             # Where no leaf allows the cells, the worst one stands for it.
-            if worth[k] == least:
+            if gain[k] == least:
                 continue
             i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
             mine, fits = end, True
@@ -98,126 +97,127 @@ def weigh_variable(leaves, contest, tables, v, gain):
                     fits |= leaves.begin[leaves.low[i]] <= c <= leaves.end[leaves.high[i]]
                     i += 1
             if fits and mine == end:
-                gain[low : high + 1] += worth[k] - least
+                change[low : high + 1] += gain[k] - least
             elif fits:
                 for i in range(mine, end):
                     if place[i] != place[mine]:
                         break
                     for c in range(max(leaves.begin[leaves.low[i]], low), min(leaves.end[leaves.high[i]], high) + 1):
-                        gain[c] += worth[k] - least
-    here = gain[choice[v]]
+                        change[c] += gain[k] - least
+    here = change[choice[v]]
     for c in range(low, high + 1):
-        gain[c] -= here
+        change[c] -= here
 
 
 @kernel
-def best_target(cells, contest, tables, v, gain, spent_so_far):
+def best_target(cells, budget, tables, v, change, spent_so_far):
     """Return the cell that a variable had best go to within the budget, and what that gains for its price."""
     target, most, here = tables.choice[v], 0.0, cells.price[tables.choice[v]]
     for c in range(tables.low[v], tables.high[v] + 1):
         more = cells.price[c] - here
-        if gain[c] > 0 and spent_so_far + more <= contest.budget:
-            rate = gain[c] / (max(more, 0) + 0.01 * contest.budget + 1.0)
+        if change[c] > 0 and spent_so_far + more <= budget:
+            rate = change[c] / (max(more, 0) + 0.01 * budget + 1.0)
             if rate > most:
                 target, most = c, rate
     return target, most
 
 
 @kernel
-def climb(cells, leaves, contest, tables, most_rounds):
-    """Improve the chosen cells, within box and budget; return what leaves are worth there.
+def climb(problem, tables, most_rounds):
+    """Improve the chosen cells, within box and budget; return what leaves gain there.
 
     In a round every variable is weighed, and then they move, the best first; those whose trees others have moved are
     weighed again. Moves that cost more than the budget allows are taken back first, those that lose least for what they
     save before. Rounds gain less and less: when what the last one gained, or single moves promise, would not do for the
     rest of them, the climb ends.
     """
+    cells, leaves, _, need, budget = problem
     choice, n_variables = tables.choice, tables.choice.shape[0]
-    gain = np.empty(cells.top.shape[0], np.int64)
+    change = np.empty(cells.top.shape[0], np.int64)
     target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
-    is_touched, last = np.empty(leaves.tree.shape[0], np.bool_), np.int64(-(2**62))
+    is_touched, last = np.empty(leaves.name.shape[0], np.bool_), np.int64(-(2**62))
     for n_rounds in range(most_rounds):
-        total = weigh_moves(cells, leaves, contest, tables, gain)
+        total = weigh_moves(problem, tables, change)
         spent_so_far = 0
         for v in range(n_variables):
             spent_so_far += cells.price[choice[v]]
-        if spent_so_far > contest.budget:
+        if spent_so_far > budget:
             for v in range(n_variables):
-                target[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
+                target[v] = min(max(cells.home[v], tables.low[v]), tables.high[v])
                 saved = cells.price[choice[v]] - cells.price[target[v]]
-                value[v] = -gain[target[v]] / saved if saved > 0 else math.inf
+                value[v] = -change[target[v]] / saved if saved > 0 else math.inf
             for v in np.argsort(value):
-                if spent_so_far <= contest.budget or value[v] == math.inf:
+                if spent_so_far <= budget or value[v] == math.inf:
                     break
                 spent_so_far -= cells.price[choice[v]] - cells.price[target[v]]
                 choice[v] = target[v]
-            if spent_so_far > contest.budget:
+            if spent_so_far > budget:
                 return np.int64(-(2**62))
             continue
         promised = 0.0
         for v in range(n_variables):
-            target[v], value[v] = best_target(cells, contest, tables, v, gain, spent_so_far)
-            promised += gain[target[v]] if value[v] > 0.0 else 0
+            target[v], value[v] = best_target(cells, budget, tables, v, change, spent_so_far)
+            promised += change[target[v]] if value[v] > 0.0 else 0
         if last > -(2**62):
             promised = min(promised, float(total - last))
-        if total >= contest.need or promised * (most_rounds - n_rounds) < contest.need - total:
+        if total >= need or promised * (most_rounds - n_rounds) < need - total:
             return total
         last = total
         is_touched[:] = False
         is_done = True
         for v in np.argsort(-value):
-            if value[v] == 0.0 or total >= contest.need:
+            if value[v] == 0.0 or total >= need:
                 break
             testers = leaves.tester[leaves.first_tester[v] : leaves.first_tester[v + 1]]
             is_new = False
             for t in testers:
                 is_new |= is_touched[t]
             if is_new:
-                weigh_variable(leaves, contest, tables, v, gain)
-            c, rate = best_target(cells, contest, tables, v, gain, spent_so_far)
+                weigh_variable(problem, tables, v, change)
+            c, rate = best_target(cells, budget, tables, v, change, spent_so_far)
             if rate == 0.0:
                 continue
             for t in testers:
                 is_touched[t] = True
             spent_so_far += cells.price[c] - cells.price[choice[v]]
-            total += gain[c]
+            total += change[c]
             choice[v] = c
             is_done = False
         if is_done:
             return total
-    return weigh_moves(cells, leaves, contest, tables, gain)
+    return weigh_moves(problem, tables, change)
 
 
 @kernel
-def fits_one_move(cells, contest, tables, least, total):
+def fits_one_move(cells, budget, tables, least, total):
     """Tell whether the budget has no room for two variables to leave their cheapest cells in the box.
 
     ``least`` and ``total`` come from `least_prices`.
     """
-    if contest.budget == 0:
+    if budget == 0:
         return False
-    cheapest = contest.budget + 1
+    cheapest = budget + 1
     for v in range(least.shape[0]):
-        own = min(max(cells.own[v], tables.low[v]), tables.high[v])
+        own = min(max(cells.home[v], tables.low[v]), tables.high[v])
         if own > tables.low[v]:
             cheapest = min(cheapest, cells.price[own - 1] - least[v])
         if own < tables.high[v]:
             cheapest = min(cheapest, cells.price[own + 1] - least[v])
-    return total + 2 * cheapest > contest.budget
+    return total + 2 * cheapest > budget
 
 
 @kernel
-def best_move(cells, leaves, contest, tables, least, total):
-    """Return the most that leaves are worth after at most one move within the budget, and choose the cells for it."""
-    choice, gain = tables.choice, np.empty(cells.top.shape[0], np.int64)
+def best_move(problem, tables, least, total):
+    """Return the most that leaves gain after at most one move within the budget, and choose the cells for it."""
+    cells, choice, change = problem.cells, tables.choice, np.empty(problem.cells.top.shape[0], np.int64)
     for v in range(choice.shape[0]):
-        choice[v] = min(max(cells.own[v], tables.low[v]), tables.high[v])
-    base = weigh_moves(cells, leaves, contest, tables, gain)
+        choice[v] = min(max(cells.home[v], tables.low[v]), tables.high[v])
+    base = weigh_moves(problem, tables, change)
     most, best, moved = base, -1, -1
     for v in range(choice.shape[0]):
         for c in range(tables.low[v], tables.high[v] + 1):
-            if base + gain[c] > most and total - least[v] + cells.price[c] <= contest.budget:
-                most, best, moved = base + gain[c], c, v
+            if base + change[c] > most and total - least[v] + cells.price[c] <= problem.budget:
+                most, best, moved = base + change[c], c, v
     if moved >= 0:
         choice[moved] = best
     return most

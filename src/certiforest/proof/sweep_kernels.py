@@ -1,10 +1,10 @@
 """Sweeps: message passing, which makes the bound of `tables_kernels` smaller, tree by tree.
 
 The tables of one tree are set while those of the others stay. First each of its variables gets a part of what the tree
-could add there: for a segment, what the best leaf that allows it is worth, with the best cells that the other trees
+could add there: for a segment, what the best leaf that allows it is gain, with the best cells that the other trees
 leave. No leaf adds anything beyond its tables then, but most fall short of them, because they are not the best in every
 segment they allow. So one variable after the other is taken down, segment by segment, to what leaves there still need.
-That second step takes two thirds more time and saves four sweeps of five; rows that the first sweep settles do without.
+That second step takes two thirds more time and saves four sweeps of five; what the first sweep settles does without.
 """
 
 import math
@@ -24,7 +24,7 @@ class SweepRoom(NamedTuple):
     """Scratch of sweeps over the leaves of a box, and ``share`` (n_scopes,) from `share_of_variables`.
 
     For the tree at hand, ``offer`` is what may be had by segment, then by variable in any segment, then by condition
-    (n_segments + n_scopes + n_conditions,). ``bracket`` (n_leaves,) is what a leaf is worth with the best offers it
+    (n_segments + n_scopes + n_conditions,). ``bracket`` (n_leaves,) is what a leaf is gain with the best offers it
     allows. ``rest`` is the bracket of the best leaf that allows a segment without that variable's offer, then of the
     best that has no condition on a variable (n_segments + n_scopes,). ``cursor`` (n_leaves,) is the condition of a leaf
     that is next.
@@ -70,7 +70,7 @@ def share_of_variables(leaves, tables, out):
     Any parts will do. The more trees test a variable, the more there is to be agreed on; one that has a single cell
     left gets nothing.
     """
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         scopes, total = range(leaves.first_scope[t], leaves.first_scope[t + 1]), 0.0
         for s in scopes:
             v = leaves.scope[s]
@@ -82,10 +82,10 @@ def share_of_variables(leaves, tables, out):
 
 
 @kernel
-def sweep(leaves, worth, tables, span, takes_down, room):
+def sweep(leaves, gain, tables, span, takes_down, room):
     """Set the tables of one tree after the other; every tree's bracket is then at most zero.
 
-    ``leaves`` and ``worth`` come from `narrow`; ``span`` is more than all trees can differ by. Without ``takes_down``,
+    ``leaves`` and ``gain`` come from `narrow`; ``span`` is more than all trees can differ by. Without ``takes_down``,
     the second step is left out.
     """
     share, offer, bracket, rest, cursor = room
@@ -98,7 +98,7 @@ def sweep(leaves, worth, tables, span, takes_down, room):
         leaves.first_condition.view(np.uint64), leaves.place.view(np.uint64), leaves.low.view(np.uint64),
         leaves.high.view(np.uint64), free, free + np.uint64(leaves.scope.shape[0]),
     )  # fmt: skip
-    for t in range(np.uint64(leaves.tree.shape[0])):
+    for t in range(np.uint64(leaves.name.shape[0])):
         ends = first_leaf[t], first_leaf[t + ONE]
         for s in range(first_scope[t], first_scope[t + ONE]):
             best = -math.inf
@@ -112,7 +112,7 @@ def sweep(leaves, worth, tables, span, takes_down, room):
                 if most > best:
                     best = most
             offer[free + s] = best
-        weigh_leaves(conditions, ends, (first_scope[t], first_scope[t + ONE]), worth, offer, bracket, cursor)
+        weigh_leaves(conditions, ends, (first_scope[t], first_scope[t + ONE]), gain, offer, bracket, cursor)
         most = -math.inf
         for k in range(ends[0], ends[1]):
             if bracket[k] > most:
@@ -123,7 +123,7 @@ def sweep(leaves, worth, tables, span, takes_down, room):
             best = -math.inf
             for g in range(segments[0], segments[1]):
                 if offer[g] > -math.inf:
-                    # A segment that no leaf in reach allows is worth little, but a number.
+                    # A segment that no leaf in reach allows is gain little, but a number.
                     value = max(offer[g] + max(rest[g], rest[free + s]), most - span)
                     offer[g] -= share[s] * value
                     if offer[g] > best:
@@ -131,7 +131,7 @@ def sweep(leaves, worth, tables, span, takes_down, room):
             offer[free + s] = best
         # What is offered now are the new tables, with the other sign.
         if takes_down:
-            weigh_leaves(conditions, ends, (first_scope[t], first_scope[t + ONE]), worth, offer, bracket, cursor)
+            weigh_leaves(conditions, ends, (first_scope[t], first_scope[t + ONE]), gain, offer, bracket, cursor)
             for s in range(first_scope[t], first_scope[t + ONE]):
                 segments = first_segment[s], first_segment[s + ONE]
                 find_rests(conditions, ends, s, segments, room)
@@ -151,14 +151,14 @@ def sweep(leaves, worth, tables, span, takes_down, room):
 
 
 @kernel
-def weigh_leaves(conditions, ends, scopes, worth, offer, bracket, cursor):
+def weigh_leaves(conditions, ends, scopes, gain, offer, bracket, cursor):
     """Write the brackets of a tree's leaves, and the offers that each condition leaves."""
     first, place, low, high, free, after = conditions
     everywhere = 0.0
     for s in range(scopes[0], scopes[1]):
         everywhere += offer[free + s]
     for k in range(ends[0], ends[1]):
-        value = worth[k] + everywhere
+        value = gain[k] + everywhere
         i, last = first[k], first[k + ONE]
         cursor[k] = i
         while i < last:

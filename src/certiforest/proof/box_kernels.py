@@ -1,9 +1,9 @@
-"""A box of cells against the budget: what it costs at least, and what is left of the local problem within it."""
+"""A box of cells against the budget: what it costs at least, and what is left of a problem within it."""
 
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.verification.leaves_kernels import Leaves
+from certiforest.problem.problem import Leaves, Problem
 
 
 @kernel
@@ -12,9 +12,9 @@ def least_prices(cells, tables, budget, out):
     total = 0
     for v in range(out.shape[0]):
         out[v] = 0
-        if budget > 0 and not tables.low[v] <= cells.own[v] <= tables.high[v]:
-            # Prices grow from the row's own cell outwards.
-            out[v] = cells.price[tables.low[v]] if tables.low[v] > cells.own[v] else cells.price[tables.high[v]]
+        if budget > 0 and not tables.low[v] <= cells.home[v] <= tables.high[v]:
+            # Prices grow from home outwards.
+            out[v] = cells.price[tables.low[v]] if tables.low[v] > cells.home[v] else cells.price[tables.high[v]]
         total += out[v]
     return total
 
@@ -26,7 +26,7 @@ def allowed_price(cells, leaves, tables, s, i, end):
     Also the first condition of another place.
     """
     v = leaves.scope[s]
-    own = cells.own[v]
+    own = cells.home[v]
     best = -1
     while i < end and leaves.place[i] == s:
         low, high = max(leaves.begin[leaves.low[i]], tables.low[v]), min(leaves.end[leaves.high[i]], tables.high[v])
@@ -59,31 +59,32 @@ def is_in_reach(cells, leaves, tables, k, least, total, budget):
 
 
 @kernel
-def narrow(cells, leaves, contest, tables):
-    """Return the leaves that are in reach within the box, as `Leaves` of their own, and what they are worth.
+def narrow(problem, tables):
+    """Return what is left of a problem in a box: the leaves that are in reach within it.
 
     Segments keep their numbers, but end where the box does: ``begin > end`` for those outside. Conditions that hold in
     all of the box are left out.
     """
-    if contest.budget == 0 and (tables.low == cells.first[:-1]).all() and (tables.high == cells.first[1:] - 1).all():
-        return leaves, contest.worth
+    cells, leaves, gain, need, budget = problem
+    if budget == 0 and (tables.low == cells.first[:-1]).all() and (tables.high == cells.first[1:] - 1).all():
+        return problem
     begin, end = np.empty_like(leaves.begin), np.empty_like(leaves.end)
     for s in range(leaves.scope.shape[0]):
         v = leaves.scope[s]
         for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
             begin[g], end[g] = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
     least = np.empty(tables.low.shape[0], np.int64)
-    total, n_leaves = least_prices(cells, tables, contest.budget, least), leaves.node.shape[0]
+    total, n_leaves = least_prices(cells, tables, budget, least), leaves.node.shape[0]
     first, node = np.empty(leaves.first.shape[0], np.int64), np.empty(n_leaves, np.int64)
-    worth, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
+    gained, first_condition = np.empty(n_leaves, np.int64), np.empty(n_leaves + 1, np.int64)
     place, low, high = np.empty_like(leaves.place), np.empty_like(leaves.low), np.empty_like(leaves.high)
     n = m = 0
-    for t in range(leaves.tree.shape[0]):
+    for t in range(leaves.name.shape[0]):
         first[t] = n
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if not is_in_reach(cells, leaves, tables, k, least, total, contest.budget):
+            if not is_in_reach(cells, leaves, tables, k, least, total, budget):
                 continue
-            node[n], worth[n], first_condition[n] = leaves.node[k], contest.worth[k], m
+            node[n], gained[n], first_condition[n] = leaves.node[k], gain[k], m
             n += 1
             i, last = leaves.first_condition[k], leaves.first_condition[k + 1]
             while i < last:
@@ -96,9 +97,9 @@ def narrow(cells, leaves, contest, tables):
                     i += 1
                 if not is_needed:
                     m = m_before
-    first[leaves.tree.shape[0]], first_condition[n] = n, m
+    first[leaves.name.shape[0]], first_condition[n] = n, m
     inside = Leaves(
-        leaves.tree, first, node[:n], first_condition[: n + 1], place[:m], low[:m], high[:m], leaves.first_scope,
+        leaves.name, first, node[:n], first_condition[: n + 1], place[:m], low[:m], high[:m], leaves.first_scope,
         leaves.scope, leaves.first_segment, begin, end, leaves.tester, leaves.first_tester,
     )  # fmt: skip
-    return inside, worth[:n]
+    return Problem(cells, inside, gained[:n], need, budget)

@@ -1,4 +1,4 @@
-"""The leaves of a local problem, and which of its cells (see `cells_kernels`) each of them allows."""
+"""The leaves of a problem around a row, and which of its cells (see `cells_kernels`) each of them allows."""
 
 from typing import NamedTuple
 
@@ -7,35 +7,7 @@ from numpy import ndarray
 
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near
 from certiforest.compiled import kernel
-
-
-class Leaves(NamedTuple):
-    """The leaves in reach of the trees that have more than one, and what they allow.
-
-    Leaves of the local tree ``t``, tree ``tree[t]`` of the ensemble, are ``node[first[t]:first[t + 1]]``. The variables
-    it tests are its scope, ``scope[first_scope[t]:first_scope[t + 1]]``. Its own thresholds cut the cells of such a
-    variable into segments, between which it tells no difference: those of place ``s`` in the scopes are numbered from
-    ``first_segment[s]`` on, and ``g`` holds the cells ``begin[g]`` to ``end[g]``. Tables have a number for each.
-
-    Leaf ``k`` has the conditions ``first_condition[k]`` to ``first_condition[k + 1]``, sorted by place: a variable is
-    in a segment from ``low`` to ``high``, or, where conditions of one place follow one another, in one of any of them;
-    anywhere if there is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
-    """
-
-    tree: ndarray
-    first: ndarray
-    node: ndarray
-    first_condition: ndarray
-    place: ndarray
-    low: ndarray
-    high: ndarray
-    first_scope: ndarray
-    scope: ndarray
-    first_segment: ndarray
-    begin: ndarray
-    end: ndarray
-    tester: ndarray
-    first_tester: ndarray
+from certiforest.problem.problem import Leaves
 
 
 class Room(NamedTuple):
@@ -85,13 +57,6 @@ def list_local_leaves(trees, x, budgets, unit, norm, limit, room):
     turn_start[1:] = room.turn_end[:n_leaves]
     first_leaf = np.searchsorted(leaf, trees.tree_start)
     return leaf, turn_start, room.turn[:n_turns], first_leaf, room
-
-
-@kernel
-def list_leaves_of_row(trees, x, budgets, unit, norm, limit):
-    """Return what `list_local_leaves` does for a single row, without room for others."""
-    leaf, turn_start, turn, first_leaf, _ = list_local_leaves(trees, x, budgets, unit, norm, limit, new_room(trees))
-    return leaf, turn_start, turn, first_leaf
 
 
 @kernel
@@ -153,9 +118,9 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, va
     ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``cut_of`` from `list_cells`.
     ``variable_of``, one entry for every feature and group, is scratch.
     """
-    n_variables = cells.feature.shape[0]
+    n_variables = cells.name.shape[0]
     for v in range(n_variables):
-        variable_of[cells.feature[v]] = v
+        variable_of[cells.name[v]] = v
     n_trees = n_leaves = 0
     for t in range(first_leaf.shape[0] - 1):
         size = first_leaf[t + 1] - first_leaf[t]

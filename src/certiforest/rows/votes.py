@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.verification import votes_kernels as kernels
-from certiforest.verification.clock import Clock
-from certiforest.verification.verifier import Verifier
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock
+from certiforest.rows import votes_kernels as kernels
 
 
 class Votes:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import are_equal
+from certiforest.rows.tally import Tallied, Tally
 from certiforest.verdicts import UNKNOWN, UNSTABLE, Verdict
-from certiforest.verification.tally import Tallied, Tally
 from certiforest.version import __version__
 from certiforest.words import feature_name, finite_or_none
 

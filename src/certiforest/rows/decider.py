@@ -1,0 +1,151 @@
+"""Decider: exact answers about one row, whether or not trees meet there, for votes and sums and every norm.
+
+A row is stable if there is a proof for every rival, unstable if there is an attack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.columns import AttackerError
+from certiforest.problem.around_row import Goal, RowProblem
+from certiforest.problem.problem import BUDGET
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.search import QuickLook, Search, cuts_of
+from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
+
+
+class Answer(NamedTuple):
+    """What is known about a row against one budget.
+
+    ``attack`` is a row in reach that is predicted otherwise; ``proof`` says why there is none, if it was to be kept
+    (docs/certificate_format.md).
+    """
+
+    stable: int
+    method: Method
+    attack: NDArray[np.float64] | None = None
+    proof: dict[str, Any] | None = None
+
+
+class Decider:
+    """One ensemble against one attacker, ready to answer for single rows.
+
+    Parameters
+    ----------
+    verifier : Verifier
+    """
+
+    def __init__(self, verifier: Verifier) -> None:
+        self.verifier = verifier
+        self._margin = None
+        if verifier.margin > 0:
+            # No lead is larger than twice the largest sum: a larger margin says no more.
+            margin = min(verifier.margin, 4 * verifier.ensemble.largest_sum)
+            self._margin = math.floor(Fraction(margin) / verifier.gains.unit)
+
+    def decide(self, x: NDArray[np.float64], clock: Clock, y: int | None = None, *, keep_proof: bool = False) -> Answer:
+        """Find out whether a row, of class ``y`` if that is known, is stable; nothing is begun when time is up."""
+        if clock.is_over:
+            return Answer(UNKNOWN, Method.SOLVED)
+        row, y = RowProblem(self.verifier, x), self.verifier.predict(x) if y is None else y
+        if self._margin is None:
+            return self.decide_on(row, y, clock, keep_proof=keep_proof)
+        # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
+        if any(self.verifier.gain_at(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
+            return Answer(UNKNOWN, Method.COMPOSED)
+        answer = self.decide_on(row, y, clock, -self._margin, keep_proof=keep_proof)
+        if answer.stable != UNSTABLE:
+            return answer
+        answer = self.decide_on(row, y, clock, self._margin + 1)
+        return answer if answer.stable == UNSTABLE else Answer(UNKNOWN, answer.method)
+
+    def looks(self, row: RowProblem, y: int, rival: int | None = None) -> Iterator[QuickLook[NDArray[np.float64]]]:
+        """Yield what looks for attacks in favour of each rival of the predicted class, or of one."""
+        for c in self._rivals(row.x, y) if rival is None else [rival]:
+            goal = Goal(row, y, c)
+            yield QuickLook(goal.problem, goal.attack)
+
+    def prove_below(self, x: NDArray[np.float64], y: int, radius: float, clock: Clock) -> dict[str, Any] | None:
+        """Return the proof that no attack costs less than ``radius`` (inf: than any float), None if time is up."""
+        moves, n_features = self.verifier.moves, self.verifier.ensemble.n_features
+        below = radius - 1.0 if moves.norm == 0 else math.nextafter(radius, 0.0)
+        for is_free in (True, False) if radius == math.inf else (False, True):
+            with suppress(AttackerError):  # the budget may be out of the range of floats
+                row = RowProblem(self.verifier, x, moves.within(n_features, norm=0) if is_free else moves.within(below))
+                if is_free:  # any value costs nothing: L0, and its prices left out
+                    row.budget, row.cells.price[:] = 0, 0
+                answer = self.decide_on(row, y, clock, keep_proof=True)
+                if answer.stable != UNSTABLE:
+                    return answer.proof
+        return None
+
+    def decide_on(
+        self, row: RowProblem, y: int, clock: Clock, need: int | None = None, *, keep_proof: bool = False
+    ) -> Answer:
+        """Find out whether leaves can gain so much for some rival of class ``y``; without ``need``, enough to win."""
+        is_open, n_boxes = False, 0
+        searches: dict[int, tuple[Search, Fraction]] = {}
+        for rival in self._rivals(row.x, y):
+            if searches and clock.is_up:
+                is_open = True
+                break
+            goal = Goal(row, y, rival, need)
+            search = Search(goal.problem, goal.attack_within_budget, row.is_beyond, keep_proof=keep_proof)
+            searches[rival] = search, goal.unit
+            try:
+                z = search.run(clock)
+            except OutOfTime:
+                is_open = True
+                continue
+            finally:
+                n_boxes = max(n_boxes, search.n_boxes)
+            if z is not None:
+                return Answer(UNSTABLE, _method(n_boxes), _with_a_value(z, row.x, goal))
+        if is_open:
+            return Answer(UNKNOWN, Method.SOLVED)
+        return Answer(STABLE, _method(n_boxes), proof=_prove(row, searches, clock) if keep_proof else None)
+
+    def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
+        """Return the classes other than ``y``, those with most votes or the largest sum first."""
+        if self.verifier.ensemble.n_classes == 2:
+            return [1 - y]
+        if self.verifier.ensemble.combine == "vote":
+            strength = self.verifier.ensemble.votes(x[None])[0].astype(np.float64)
+        else:
+            strength = self.verifier.ensemble.decision_function(x[None])[0]
+        return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
+
+
+def _prove(row: RowProblem, searches: dict[int, tuple[Search, Fraction]], clock: Clock) -> dict[str, Any] | None:
+    """Return the proof that no rival can win, from searches that found no attack; None if time is up."""
+    rivals = []
+    for rival, (search, unit) in searches.items():
+        proof = search.prove(clock, unit, row.moves.budget / BUDGET)
+        if proof is None:
+            return None
+        rivals.append({"rival": rival, **proof})
+    return {"cuts": cuts_of(row.cells, rivals), "rivals": rivals}
+
+
+def _with_a_value(z: NDArray[np.float64], x: NDArray[np.float64], goal: Goal) -> NDArray[np.float64]:
+    """Return an attack in which not everything is missing, which looks like none, if one value can be kept."""
+    for f in range(len(z) if np.isnan(z).all() else 0):
+        kept = z.copy()
+        kept[f] = x[f]
+        if goal.is_reached(kept):
+            return kept
+    return z
+
+
+def _method(n_boxes: int) -> Method:
+    """Return the method of a search that examined so many boxes of cells."""
+    return (Method.BOUNDED, Method.PROVED, Method.SOLVED)[min(n_boxes, 2)]

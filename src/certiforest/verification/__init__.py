@@ -1,1 +1,0 @@
-"""The room that proves: what an attacker can do to a row, exactly."""
