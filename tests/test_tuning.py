@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit, cross_val_score
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, StratifiedShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, minmax_scale
 
-from certiforest import Attacker, LargeSpreadForestClassifier, certify
+from certiforest import Attacker, LargeSpreadForestClassifier, RobustBoostingClassifier, certify
 from certiforest.tuning import certified_scores, mean_accuracy, robust_accuracy
 
 GRID = {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}
@@ -52,6 +53,19 @@ def test_scorers_as_scoring(cancer):
     grid = GridSearchCV(forest(), GRID, scoring=certified_scores, refit="mean_accuracy", cv=split).fit(*cancer)
     assert set(grid.cv_results_) >= {"mean_test_accuracy", "mean_test_robust_accuracy"}
     assert grid.best_score_ == grid.cv_results_["mean_test_mean_accuracy"].max()
+
+
+@pytest.mark.parametrize("resource", ["n_samples", "n_estimators"])
+def test_a_search_by_halves(cancer, resource):
+    options = {"max_resources": 8, "min_resources": 2} if resource == "n_estimators" else {"min_resources": 100}
+    attackers = [Attacker(np.inf, 0.001), Attacker("l1", 0.05, frozen=[0]), Attacker(np.inf, 0.3)]
+    scoring = functools.partial(robust_accuracy, attacker=Attacker(np.inf, 0.02))
+    model = RobustBoostingClassifier(4, 3, 0.3, random_state=0)
+    search = HalvingGridSearchCV(
+        model, {"attacker": attackers}, scoring=scoring, cv=2, factor=2, resource=resource, random_state=0, **options
+    )
+    assert np.isfinite(search.fit(*cancer).cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.attacker_ == search.best_params_["attacker"].resolve(30)
 
 
 SCORERS = [robust_accuracy, mean_accuracy, certified_scores]
