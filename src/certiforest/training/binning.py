@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.training.binning_kernels import copy_rows, list_uncommon
+from certiforest.training.binning_kernels import copy_rows, count_codes, list_uncommon
 
 MAX_BINS = 256
 LARGEST_UNCOMMON_SHARE = 0.25  # of all codes: with more of them, rows are no faster to read than columns
@@ -100,10 +100,8 @@ class Bins(NamedTuple):
     def uncommon(self) -> UncommonCodes:
         """Return what is uncommon in each row; nothing at all unless most codes are the commonest of their feature."""
         first = np.append(0, np.cumsum(self.n_bins + 1, dtype=np.int64))
-        code = np.array([np.bincount(codes).argmax() for codes in self.code])
-        n_uncommon = np.zeros(self.code.shape[1], np.int64)
-        for codes, commonest in zip(self.code, code, strict=True):
-            n_uncommon += codes != commonest
+        code, n_uncommon = np.zeros(len(self.code), np.int64), np.zeros(self.code.shape[1], np.int64)
+        count_codes(self.code, np.empty(int(self.n_bins.max()) + 1, np.int64), code, n_uncommon)
         if n_uncommon.sum() > LARGEST_UNCOMMON_SHARE * self.code.size:
             return UncommonCodes(np.zeros(len(n_uncommon) + 1, np.int64), np.empty(0, np.int32), first[:-1], first)
         start, common = np.append(0, n_uncommon.cumsum()), first[:-1] + code

@@ -4,6 +4,19 @@ from certiforest.compiled import kernel
 
 
 @kernel
+def count_codes(code, count, out_common, out_n_uncommon):
+    """Write the commonest code of each feature, and add up how many codes of each row are another one."""
+    for f in range(code.shape[0]):
+        count[:] = 0
+        for i in range(code.shape[1]):
+            count[code[f, i]] += 1
+        common = count.argmax()
+        out_common[f] = common
+        for i in range(code.shape[1]):
+            out_n_uncommon[i] += code[f, i] != common
+
+
+@kernel
 def list_uncommon(code, common, first, end, out_cell):
     """Write the cells of each row; ``end`` (n_rows,) is where each row's begin, and becomes where they end."""
     for f in range(code.shape[0]):

@@ -176,6 +176,7 @@ def boost_trees(
         As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
+    rows = rows._replace(X=np.asfortranarray(rows.X))  # bins and worst cases read it by column: turned once for both
     has_class_trees = not has_spread and n_classes > 2
     data = GrowthData.of(rows.X, attacker, has_spread, CELLS_PER_REACH if has_class_trees else None)
     n_sides = 2 if has_class_trees else n_classes  # that a tree parts

@@ -91,6 +91,7 @@ def grow_forest(
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     X, y_index, weight = LabelledRows.weighted(X, y_index, sample_weight)
+    X = np.asfortranarray(X)  # bins and worst cases read it by column: turned once for both
     n_classes, data = len(classes), GrowthData.of(X, attacker)
     score = GiniScore(y_index, n_classes, min_samples_leaf, is_held=is_held)
     case = WorstCase(X, score.class_index, n_classes, as_box(attacker), is_held=is_held)
