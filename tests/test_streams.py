@@ -1,6 +1,7 @@
 """Streams: files larger than memory, runs that are stopped and go on, and the same bytes however it was done."""
 
 import errno
+import hashlib
 import json
 import os
 import signal
@@ -252,7 +253,7 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
     run, model, frame, tmp_path, monkeypatch, small_blocks
 ):
     """One walk: what a block needs is found before the next one is read, also with a report."""
-    data, done, reads = write(frame, tmp_path / "rows.csv"), [], []
+    data, done, reads, digested = write(frame, tmp_path / "rows.csv"), [], [], []
     certified, read_rows = Certifier.certify, csv_files._read
 
     def counted(self, X, *rest, **options):
@@ -265,8 +266,13 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
 
     monkeypatch.setattr(Certifier, "certify", counted)
     monkeypatch.setattr(csv_files, "_read", read)
-    more = ["--radius", "--witness", "--out", tmp_path / "found.csv", "--report", tmp_path / "report.html"]
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, _: digested.append(file.name) or hashlib.sha256())
+    report = tmp_path / "report.json"
+    more = ["--radius", "--witness", "--out", tmp_path / "found.csv", "--report", report]
     assert run(*words(model, data, *more))[0] == 0
+    assert digested == [str(model)]
+    origin = json.loads(report.read_text())["origin"]
+    assert origin["data_file_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert done == [(8, True, True)] * 6 + [(2, True, True)]
     assert reads == list(range(7))
 
@@ -415,10 +421,11 @@ def test_workers_give_the_same_bytes(run, refuse, model, frame, tmp_path, small_
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_killed_run_gives_the_same_bytes(run, model, frame, tmp_path):
-    data = write(pandas.concat([frame] * 4000), tmp_path / "rows.parquet")
-    assert run(*words(model, data, "--out", tmp_path / "whole"))[0] == 0
+    data = write(pandas.concat([frame] * 1000), tmp_path / "rows.parquet")
+    patient = ["--time-limit", "1000"]  # on a busy machine, a second for a row may pass without any work on it
+    assert run(*words(model, data, *patient, "--out", tmp_path / "whole"))[0] == 0
     code = "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *map(str, words(model, data, "--out", tmp_path / "found"))]
+    command = [sys.executable, "-c", code, *map(str, words(model, data, *patient, "--out", tmp_path / "found"))]
     for _ in range(3):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         n_before = len(list((tmp_path / "found").glob("part-*")))

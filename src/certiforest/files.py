@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
 import os
 import stat
 import tempfile
@@ -110,6 +112,20 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if target.is_symlink():
         raise FileError(f"Expected a file to write, got {path}, a link that leads in a circle.")
     return target
+
+
+class DigestedFile(io.FileIO):
+    """A file whose SHA-256 is known when it has been read through."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(os.fspath(path))
+        self.sha256 = hashlib.sha256()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        n_bytes = super().readinto(buffer) or 0
+        self.sha256.update(memoryview(buffer)[:n_bytes])
+        return n_bytes
 
 
 def file_behind(path: str | os.PathLike[str]) -> Any:

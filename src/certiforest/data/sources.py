@@ -50,6 +50,7 @@ class Sample:
     is_checked: bool = True
     n_left_out: int = 0
     texts: dict[int, NDArray] = field(default_factory=dict)  # by feature that was text in the file, what it was
+    digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files that were read through, by path
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Sample:
         """Return some of the rows."""
@@ -62,7 +63,9 @@ class Sample:
         origin: dict[str, Any] = {}
         for name, path in (("model_file", model), ("data_file", self.source)):
             origin[name] = Path(path).name
-            if Path(path).is_file():
+            if path in self.digests:
+                origin[f"{name}_sha256"] = self.digests[path]
+            elif Path(path).is_file():
                 with open(path, "rb") as file:
                     origin[f"{name}_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         return {**origin, "rows_left_out": self.n_left_out}
@@ -132,6 +135,7 @@ class Source:
     data_dir: Path | None = None
     download: bool = False
     first_index: int | None = None
+    digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_named(self) -> bool:
@@ -153,7 +157,7 @@ class Source:
 
     def _reading(self, ensemble: TreeEnsemble | None) -> dict[str, Any]:
         """Return how to read files, for a model or to learn from them."""
-        how = {"drop": tuple(self.drop), "kind": self.kind, "header": self.header}
+        how = {"drop": tuple(self.drop), "kind": self.kind, "header": self.header, "digests": self.digests}
         if ensemble is None:
             return {**how, "first_index": self.first_index, "missing": True}
         record, first_index = TrainingRecord.read(ensemble.training), self.first_index
@@ -211,7 +215,8 @@ class Source:
             X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
             numbers = np.arange(start, start + len(table))
             names = ensemble.feature_names or table.feature_names
-            return Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None, texts=table.texts)
+            sample = Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None, texts=table.texts)
+            return replace(sample, digests=self.digests)
 
         sizes = [count_rows(path, self.kind) for path in files]
         n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
@@ -248,6 +253,7 @@ class Source:
             is_checked=part == "all" or record is not None or self.is_named,
             n_left_out=len(table.X) - len(row_numbers),
             texts=rows.texts,
+            digests=self.digests,
         )
 
 

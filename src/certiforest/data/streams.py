@@ -142,7 +142,7 @@ class StreamRun:
         except KeyboardInterrupt:
             self.is_interrupted = True
         except OSError as error:
-            if self.parts is None or error.errno is None:
+            if self.parts is None or error.errno is None or not any(self.parts.directory.iterdir()):
                 raise
             raise FileError(
                 f"Expected to write {error.filename or self.parts.directory}, got: {error.strerror}. Finished parts are"

@@ -140,6 +140,8 @@ class Request:
         Columns that may be text, in CSV and Parquet files: the categories of a model.
     is_whole : bool
         Whether all blocks are to be in memory at once.
+    digests : dict of str
+        Takes the SHA-256, by path, of a file that was read through from start to end.
     """
 
     path: str | os.PathLike[str]
@@ -153,6 +155,7 @@ class Request:
     missing: bool = False
     texts: TextColumns | None = None
     is_whole: bool = False
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.

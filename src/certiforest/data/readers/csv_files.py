@@ -7,6 +7,7 @@ rounds correctly.
 from __future__ import annotations
 
 import csv
+import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from certiforest.data.tables import (
 )
 from certiforest.data.text_columns import code_of
 from certiforest.ensemble.categories import Codes
+from certiforest.files import DigestedFile
 from certiforest.words import setting, shown
 
 DELIMITERS = ",;\t"
@@ -50,7 +52,8 @@ class _Layout(NamedTuple):
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
     """Read a CSV file; see `read_blocks`."""
-    with open(request.path, encoding="utf-8-sig") as file:
+    raw = DigestedFile(request.path)
+    with io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig") as file:
         lines, n_blank, first = _lines(file, request), 0, ""
         for first in lines:
             if first != "\n":
@@ -68,6 +71,7 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             is_first = False
         if is_first:
             raise TableError(f"Expected rows below the header, got none in {request.path}.")
+        request.digests[str(request.path)] = raw.sha256.hexdigest()
 
 
 def _lines(file: TextIO, request: Request) -> Iterator[str]:
