@@ -26,6 +26,7 @@ from certiforest.ensemble import blocks
 pytest.importorskip("pyarrow")
 NAMES = list("abcd")
 N_ROWS = 50
+PATIENT = ["--time-limit", "1000"]  # on a busy machine, a second for a row may pass without any work on it
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def expected(learned):
     ensemble, X, y = learned
-    found = certify(ensemble, X, y, Attacker("linf", 0.05), radius=True, witness=True)
+    found = certify(ensemble, X, y, Attacker("linf", 0.05), radius=True, witness=True, time_limit=1000)
     return found.to_frame()
 
 
@@ -73,7 +74,7 @@ def write(frame, path, **options):
 
 def words(model, data, *more):
     target = [] if str(data).endswith(".npz") else ["--target", "label"]
-    return ["certify", model, data, *target, "--eps", "0.05", *more]
+    return ["certify", model, data, *target, "--eps", "0.05", *PATIENT, *more]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
@@ -333,7 +334,7 @@ def test_parts_of_another_run(run, refuse, model, frame, tmp_path):
     code, text, _ = run(*words(model, data, "--out", out, "--json"))  # nothing is left to do
     assert (code, json.loads(text)["data"]["n_rows"]) == (0, N_ROWS)
     assert contents(out) == before
-    other = ["certify", model, data, "--target", "label", "--eps", "0.01", "--out", out]
+    other = ["certify", model, data, "--target", "label", "--eps", "0.01", *PATIENT, "--out", out]
     assert "another 'attacker'" in refuse(*other)
     assert "another 'asked'" in refuse(*words(model, data, "--out", out, "--radius"))
     assert run(*other, "--force")[0] == 0
@@ -422,10 +423,9 @@ def test_workers_give_the_same_bytes(run, refuse, model, frame, tmp_path, small_
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_killed_run_gives_the_same_bytes(run, model, frame, tmp_path):
     data = write(pandas.concat([frame] * 1000), tmp_path / "rows.parquet")
-    patient = ["--time-limit", "1000"]  # on a busy machine, a second for a row may pass without any work on it
-    assert run(*words(model, data, *patient, "--out", tmp_path / "whole"))[0] == 0
+    assert run(*words(model, data, "--out", tmp_path / "whole"))[0] == 0
     code = "import sys; from certiforest.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *map(str, words(model, data, *patient, "--out", tmp_path / "found"))]
+    command = [sys.executable, "-c", code, *map(str, words(model, data, "--out", tmp_path / "found"))]
     for _ in range(3):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         n_before = len(list((tmp_path / "found").glob("part-*")))
