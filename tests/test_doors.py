@@ -18,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, certify
+from certiforest.ensemble import model_file
 from certiforest.formats import doors
 from hostile.model_files import read_pairs, sources, to_ubjson
 
@@ -288,10 +289,14 @@ def test_numbers_in_text_are_written_as_libraries_write_them(tmp_path):
         assert "finite numbers in line 3" in refusal(silva.format(word), tmp_path)
 
 
-def test_sha256_is_that_of_the_saved_document(tmp_path):
+@pytest.mark.parametrize("size", [2, model_file.PIECE])
+def test_sha256_is_that_of_the_saved_document(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(model_file, "PIECE", size)
     for content in sources("certiforest"):
         (tmp_path / "model").write_bytes(content)
         ensemble = TreeEnsemble.load(tmp_path / "model")
+        ensemble.save(tmp_path / "model")
+        assert (tmp_path / "model").read_bytes() == content
         text = json.dumps(json.loads(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
         assert ensemble.sha256 == hashlib.sha256(text.encode()).hexdigest()
         assert ensemble.with_columns().sha256 != ensemble.with_columns(["a"] * ensemble.n_features).sha256

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from certiforest.ensemble.documents import entries, integers, numbers, strings
 from certiforest.ensemble.nodes import ModelError
@@ -15,10 +19,34 @@ if TYPE_CHECKING:
 
 FORMAT = "certiforest"
 FORMAT_VERSION = 2  # of files with missing values or categories; others are of version 1
+PIECE = 2**14  # entries of a list that are written at once
 
 
-def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
-    """Return what a model file says of an ensemble."""
+def pieces(ensemble: TreeEnsemble, *, is_sorted: bool = False) -> Iterator[str]:
+    """Yield the text of a model file piece by piece, on demand with its names sorted."""
+    document, start = _document(ensemble), "{"
+    for name in sorted(document) if is_sorted else document:
+        value = document[name]
+        yield f'{start}"{name}":'
+        start = ","
+        if isinstance(value, np.ndarray):
+            for first in range(0, len(value), PIECE):
+                part = value[first : first + PIECE].tolist()
+                if name == "threshold":
+                    part = [None if v != v else v for v in part]
+                yield ("," if first else "[") + _text(part, is_sorted)[1:-1]
+            yield "]"
+        else:
+            yield _text(value, is_sorted)
+    yield "}"
+
+
+def _text(value: Any, is_sorted: bool) -> str:
+    return json.dumps(value, sort_keys=is_sorted, separators=(",", ":"), allow_nan=False)
+
+
+def _document(ensemble: TreeEnsemble) -> dict[str, Any]:
+    """Return what a model file says of an ensemble, its long lists as arrays."""
     is_plain = ensemble.missing_left is None and ensemble.subset is None
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -27,12 +55,12 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
         "n_features": ensemble.n_features,
         "feature_names": None if ensemble.feature_names is None else list(ensemble.feature_names),
         "classes": ensemble.classes.tolist(),
-        "feature": ensemble.feature.tolist(),
-        "threshold": [None if v != v else v for v in ensemble.threshold.tolist()],
-        "leaf": ensemble.leaf.tolist(),
+        "feature": ensemble.feature,
+        "threshold": ensemble.threshold,
+        "leaf": ensemble.leaf,
     }
     if ensemble.missing_left is not None:
-        document["missing_left"] = ensemble.missing_left.astype(int).tolist()
+        document["missing_left"] = ensemble.missing_left.astype(int)
     if ensemble.categories is not None:
         document["categories"] = [
             [f, list(values), ensemble.unseen.get(f)] for f, values in ensemble.categories.items()
@@ -42,14 +70,14 @@ def to_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     if ensemble.blanks is not None:
         document["blanks"] = [[feature, *pair] for feature, pair in ensemble.blanks.items()]
     if ensemble.subset is not None and ensemble.subsets is not None:
-        document |= {"subset": ensemble.subset.tolist(), "subsets": [values.tolist() for values in ensemble.subsets]}
+        document |= {"subset": ensemble.subset, "subsets": [values.tolist() for values in ensemble.subsets]}
     if ensemble.scaling is not None:
         document["scaling"] = {
             "offset": ensemble.scaling.offset.tolist(),
             "range": ensemble.scaling.range.tolist(),
         }
     if ensemble.scores is not None and ensemble.base is not None:
-        document |= {"scores": ensemble.scores.tolist(), "base": ensemble.base.tolist()}
+        document |= {"scores": ensemble.scores, "base": ensemble.base.tolist()}
     if ensemble.training is not None:
         document["training"] = dict(ensemble.training)
     return document

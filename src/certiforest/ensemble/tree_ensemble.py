@@ -12,7 +12,6 @@ The file is long because it is one class, a third of it what users read about it
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -535,15 +534,15 @@ class TreeEnsemble(Immutable):
 
         Without ``replace``, a file that is there is kept and `FileExistsError` raised.
         """
-        text = json.dumps(model_file.to_document(self), separators=(",", ":"), allow_nan=False)
-        write_atomically(path, text, replace=replace)
+        write_atomically(path, model_file.pieces(self), replace=replace)
 
     @cached_property
     def sha256(self) -> str:
         """SHA-256, in hex, of the document that `save` writes, its names sorted: it names the model."""
-        document = model_file.to_document(self)
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        found = hashlib.sha256()
+        for piece in model_file.pieces(self, is_sorted=True):
+            found.update(piece.encode())
+        return found.hexdigest()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TreeEnsemble:
