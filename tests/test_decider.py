@@ -33,7 +33,7 @@ def judge(case):
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
 @pytest.mark.parametrize("norm", [0, 1, 2, 3, math.inf])
-def test_roads_agree_with_the_oracle(norm, combine):
+def test_verdicts_agree_with_the_oracle(norm, combine):
     rng = random.Random(f"interaction {norm}")
     for _ in range(300):
         case = random_case(rng, norm=norm, apart=rng.random() < 0.1, combine=combine)

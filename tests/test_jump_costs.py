@@ -131,6 +131,13 @@ def one_split(feature, **more):
     )  # fmt: skip
 
 
+def test_nobody_blanks_a_category_that_the_model_requires():
+    sets = one_split(1, subset=[0, -1, -1] * 2, subsets=[[0]], missing_left=[1, 0, 0] * 2)
+    attacker = Attacker("linf", 0.2, categories={1: 0.25}, missing=0.2)
+    assert certify(sets, [[0, 1]], None, attacker).stable == [0]
+    assert certify(sets.replace(required=[1]), [[0, 1]], None, attacker).stable == [1]
+
+
 def test_spread_knows_what_changes_cost():
     sets = one_split(1, subset=[0, -1, -1, 1, -1, -1], subsets=[[0], [1]])
     assert spread(sets) == np.inf

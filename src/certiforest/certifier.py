@@ -43,7 +43,7 @@ from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 EASY_SECONDS = 1.0
 # A block of rows has no more rows than so many nodes of trees, visited once for each row.
 MOST_VISITS = 2**25
-TWO_VERDICTS = "Two roads lead to two verdicts: please report this as a defect."
+TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
 
 
 class SpreadError(ValueError):

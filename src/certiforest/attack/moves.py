@@ -239,7 +239,7 @@ class Moves:
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
         known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
         same = Moves(self.norm, self.eps, self.numbers, known, self.missing)
-        stays = {*ensemble.required, *map(int, ensemble.categorical)} - {*of_categories}
+        stays = {*ensemble.required} | ({*map(int, ensemble.categorical)} - {*of_categories})
         same.blank[list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
         same.fill = same._find_fill(ensemble)
         return same

@@ -161,7 +161,7 @@ def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
 
 @kernel
 def lower_towards(price, first, home, last):
-    """Let prices grow from the row's own cell outwards: none is above that of a cell beyond."""
+    """Let prices grow from home outwards: none is above that of a cell beyond."""
     for c in range(first + 1, home):
         price[c] = min(price[c], price[c - 1])
     for c in range(last - 1, home, -1):

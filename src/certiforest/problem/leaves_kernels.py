@@ -85,7 +85,7 @@ def fill_room(trees, x, budgets, unit, norm, limit, room):
             while trees.right[node] != node:
                 f, v = trees.feature[node], trees.threshold[node]
                 value = x[f]
-                own = node + 1 if value <= v else trees.right[node]
+                here = node + 1 if value <= v else trees.right[node]
                 above = trees.above[node]
                 side = 0 if value > v else 1
                 if other_side_is_near(value, v, above, budgets.rounded[side, f], budgets.rest[side, f]):
@@ -99,7 +99,7 @@ def fill_room(trees, x, budgets, unit, norm, limit, room):
                         stack_turns[depth] = ~length
                         depth += 1
                     length += 1
-                node = own
+                node = here
             if n_leaves < out_leaf.shape[0]:
                 out_leaf[n_leaves] = node
                 out_turn_end[n_leaves] = n_turns + length

@@ -120,7 +120,7 @@ class RadiusSearch:
     def __init__(self, decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
         self._decider, self._verifier, self._x, self._clock = decider, decider.verifier, x, clock
         self._moves = decider.verifier.moves
-        self._own = self._verifier.predict(x)
+        self._class = self._verifier.predict(x)
         self.lower, self.upper = float(known.lower), float(known.upper)
         eps = min(self._moves.eps, float(len(x))) if self._moves.norm == 0 else self._moves.eps
         if known.stable == STABLE:
@@ -157,7 +157,7 @@ class RadiusSearch:
         if self.attack is None and self.upper < math.inf:
             self._try(self.upper, self._clock)
         if self.lower > 0:
-            self.proof = self._decider.prove_below(self._x, self._own, self.lower, self._clock)
+            self.proof = self._decider.prove_below(self._x, self._class, self.lower, self._clock)
 
     def _raise_lower(self, eps: float) -> None:
         """Note that there is no attack within a budget."""
@@ -169,10 +169,10 @@ class RadiusSearch:
 
     def _try(self, eps: float, clock: Clock) -> bool:
         """Find out whether there is an attack within a budget; tell whether there was time to."""
-        local = self._local(eps)
-        answer = self._decider.decide_on(local, self._own, clock)
+        row = self._local(eps)
+        answer = self._decider.decide_on(row, self._class, clock)
         if answer.attack is not None:
-            self._descend(local, answer.attack)
+            self._descend(row, answer.attack)
         elif answer.stable == STABLE:
             self._raise_lower(eps)
         return answer.stable != UNKNOWN
@@ -180,11 +180,11 @@ class RadiusSearch:
     def _look(self, eps: float) -> None:
         """Look for an attack within a budget, and for cheaper ones."""
         self._clock.check()
-        local, is_proved = self._local(eps), True
-        for quick in self._decider.looks(local, self._own):
-            attack = quick.look(local.budget)
+        row, is_proved = self._local(eps), True
+        for quick in self._decider.looks(row, self._class):
+            attack = quick.look(row.budget)
             if attack is not None and self._take(attack):
-                self._descend(local, attack)
+                self._descend(row, attack)
                 return
             is_proved &= quick.is_proved
         if is_proved:
@@ -199,20 +199,20 @@ class RadiusSearch:
         self.upper, self.attack = upper, z
         return True
 
-    def _descend(self, local: RowProblem, attack: NDArray[np.float64]) -> None:
+    def _descend(self, row: RowProblem, attack: NDArray[np.float64]) -> None:
         """Look for attacks that cost less, by halving budgets; what is not found soon may yet be there."""
         self._take(attack)
         if self._hopeless >= self.upper:  # looks do not see what is there
             return
         rival = self._verifier.predict(attack)
-        (quick,) = self._decider.looks(local, self._own, rival)
-        costs = self._cell_costs(local)
+        (quick,) = self._decider.looks(row, self._class, rival)
+        costs = self._cell_costs(row)
         for _ in range(MOST_LOOKS):
             self._clock.check()
             middle = self._between(costs)
             if middle is None:
                 break
-            before, z = self.upper, self._look_within(local, quick, costs, middle)
+            before, z = self.upper, self._look_within(row, quick, costs, middle)
             if z is not None:
                 self._take(z)
             if self.upper == before:
@@ -232,22 +232,22 @@ class RadiusSearch:
         return middle if upper > NEAR * lower and lower < middle < upper else None
 
     def _look_within(
-        self, local: RowProblem, quick: QuickLook[NDArray[np.float64]], costs: NDArray[np.float64], eps: float
+        self, row: RowProblem, quick: QuickLook[NDArray[np.float64]], costs: NDArray[np.float64], eps: float
     ) -> NDArray[np.float64] | None:
-        """Look for an attack within a smaller budget than that of the local problem."""
+        """Look for an attack within a smaller budget than that of the row problem."""
         norm = self._moves.norm
         if norm == math.inf:
-            within, first = costs <= eps * (1 + SLACK), local.cells.first[:-1]
-            is_below = np.arange(len(costs)) < np.repeat(local.cells.home, np.diff(local.cells.first))
+            within, first = costs <= eps * (1 + SLACK), row.cells.first[:-1]
+            is_below = np.arange(len(costs)) < np.repeat(row.cells.home, np.diff(row.cells.first))
             n_below = np.add.reduceat(within & is_below, first)
-            low = local.cells.home - n_below
+            low = row.cells.home - n_below
             return quick.look(0, low, low + np.add.reduceat(within, first) - 1)
-        whole = min(local.moves.eps, self._verifier.ensemble.n_features) if norm == 0 else local.moves.eps
-        return quick.look(max(int(local.budget * (eps / whole) ** max(norm, 1)), 1))
+        whole = min(row.moves.eps, self._verifier.ensemble.n_features) if norm == 0 else row.moves.eps
+        return quick.look(max(int(row.budget * (eps / whole) ** max(norm, 1)), 1))
 
-    def _cell_costs(self, local: RowProblem) -> NDArray[np.float64]:
+    def _cell_costs(self, row: RowProblem) -> NDArray[np.float64]:
         """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a menu."""
-        cells, n_features = local.cells, len(self._x)
+        cells, n_features = row.cells, len(self._x)
         feature = np.repeat(cells.name, np.diff(cells.first))
         column = np.minimum(feature, n_features - 1)
         costs = self._moves.rough_costs(column, self._x[column], cells.value)
@@ -263,7 +263,7 @@ class RadiusSearch:
             columns = self._moves.columns_with(f)
             kept = z[columns]
             z[columns] = self._x[columns]
-            if verifier.predict(z) == self._own:
+            if verifier.predict(z) == self._class:
                 z[columns] = kept
                 if self._moves.norm == math.inf:
                     break
