@@ -8,7 +8,7 @@ The package, from the top down (imports go down only)::
     cli/               what people type, and what they see of it
     explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
     tuning.py          scorers that certify, for scikit-learn's searches
-    data/              rows and labels: files of every kind, datasets by name, splits
+    data/              rows and labels: files of every kind, datasets by name, splits; streams certified block by block
     audit.py           checks certificates alone: imports nothing of the rest
     certification.py   certify(model, X, y, attacker): the one front door
     dask_rows.py       the same for rows of dask: lazy, block by block
