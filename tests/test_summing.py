@@ -1,4 +1,4 @@
-"""Sums of scores: exact arithmetic, knapsacks, margins and limits on time."""
+"""Sums of scores: exact arithmetic, margins and limits on time."""
 
 import itertools
 import math
@@ -13,12 +13,9 @@ from cases import attacker_of, ensemble_of, random_case
 from certiforest import Attacker, ModelError, TreeEnsemble, Verdict, certify, save_silva
 from certiforest.ensemble.scores import digits_of
 from certiforest.problem.verifier import Verifier
-from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.clock import Clock
 from certiforest.rows.decider import Decider
-from certiforest.rows.knapsack import can_buy
-from certiforest.rows.knapsack_kernels import Fronts, Goal
-from certiforest.rows.sums import Sums
-from certiforest.rows.votes import VisitOrder
+from certiforest.rows.screen import Screen, VisitOrder
 
 PAIR = dict(n_features=1, classes=[0, 1])
 
@@ -85,33 +82,6 @@ def test_rounding_bound_covers_float32_sums_in_any_order():
     assert TreeEnsemble([-1], [0], [0], scores=[[1e39]], **PAIR).rounding_bound(np.float32) == math.inf
 
 
-def random_fronts(rng):
-    cost, gain, start = [], [], [0]
-    for _ in range(rng.randint(1, 6)):
-        size = rng.randint(1, 4)
-        cost += sorted(rng.sample(range(1, 30), size))
-        gain += sorted(rng.sample(range(1, 30), size))
-        start.append(len(cost))
-    return Fronts(np.array(cost, np.float64), np.array(gain, np.float64), np.array(start))
-
-
-def test_what_can_be_bought_is_bought():
-    rng = random.Random(3)
-    outcomes = []
-    for _ in range(400):
-        fronts = random_fronts(rng)
-        choices = [[None, *range(a, b)] for a, b in itertools.pairwise(fronts.start.tolist())]
-        totals = [
-            (sum(fronts.cost[k] for k in pick if k is not None), sum(fronts.gain[k] for k in pick if k is not None))
-            for pick in itertools.product(*choices)
-        ]
-        need, limit = float(rng.randint(1, 90)), float(rng.randint(1, 90))
-        best = min((c for c, g in totals if g >= need), default=math.inf)
-        outcomes.append(can_buy(fronts, Goal(limit, need, 0.0, 0.0), Clock(60).start()))
-        assert outcomes[-1] == (best <= limit)
-    assert 50 < sum(outcomes) < 350
-
-
 def hard_ensemble(n_trees, rng):
     """Stumps on features of their own whose gain is their cost and a little: the hardest knapsacks there are."""
     threshold = [rng.uniform(0.5, 1.0) for _ in range(n_trees)]
@@ -144,16 +114,6 @@ def test_time_runs_out_honestly():
     )
     assert c.radius_is_exact[0]
     assert Fraction(math.nextafter(c.radius[0], 0)) < best <= Fraction(float(c.radius[0]))
-
-
-def test_too_many_states_are_undecided(monkeypatch):
-    monkeypatch.setattr("certiforest.rows.knapsack.FEWEST_STATES", 4)
-    monkeypatch.setattr("certiforest.rows.knapsack.MOST_STATES", 8)
-    rng = random.Random(6)
-    cost = np.array([rng.uniform(1, 2) for _ in range(30)])
-    fronts = Fronts(cost, cost + 1e-5 * np.arange(30), np.arange(31))
-    with pytest.raises(OutOfTime):
-        can_buy(fronts, Goal(20.0, 20.0001, 0.0, 0.0), Clock(60).start())
 
 
 def reachable_leads(case):
@@ -290,7 +250,7 @@ def test_floats_and_whole_numbers_agree(attacker):
     ensemble, X = many_trees(20, classes=[0, 1, 2], scores=scores)
     prepared = Verifier(ensemble, attacker)
     prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
-    Sums(prepared).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
+    Screen(prepared).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
     roads = Decider(prepared)
     on_cells = np.array([roads.decide(x, Clock(60).start()).stable for x in X])
     decided = stable >= 0

@@ -16,7 +16,7 @@ The package, from the top down (imports go down only)::
     certificates.py    Certificates: what was found, with its file, its report and its figures
     report/            findings as plain data; sections, drawn as one HTML page or as text; figures
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread
-    rows/              screens for blocks of rows, verdicts of single ones, radii, certificates' file
+    rows/              the screen for blocks of rows, verdicts of single ones, radii, certificates' file
     formats/           doors for models: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, .silva; as_ensemble(model)
     proof/             answers a problem: message passing, tried moves, cuts; knows no row, attacker or model
     problem/           the question, as plain numbers: cells, prices, what leaves allow and gain; built around a row

@@ -34,9 +34,8 @@ from certiforest.rows.decider import Decider
 from certiforest.rows.first_look import FirstLook
 from certiforest.rows.radius import Known, bound_radii, find_radius
 from certiforest.rows.results import Results
-from certiforest.rows.sums import Sums
-from certiforest.rows.votes import VisitOrder, Votes
-from certiforest.rows.votes_kernels import BORDERLINE
+from certiforest.rows.screen import Screen, VisitOrder
+from certiforest.rows.screen_kernels import BORDERLINE
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
 # A vote that rounding alone leaves open, and a witness of a row known to be unstable, get at least so many seconds.
@@ -237,7 +236,7 @@ class _Work:
         if self.clock.is_up:
             found.prediction[:], found.stable[:], spent = verifier.ensemble.index_of(x), UNKNOWN, np.zeros(len(x))
         else:
-            spent = verifier.made(_screen).decide(x, order, self.clock, found.prediction, found.stable)
+            spent = verifier.made(Screen).decide(x, order, self.clock, found.prediction, found.stable)
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNKNOWN
         found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)
@@ -278,7 +277,7 @@ class _Work:
             return 0
         stable = found.stable[places]
         if boxed is not self.verifier:  # else it has called them stable already
-            boxed.made(_screen).decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
+            boxed.made(Screen).decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
         for i in places[stable == STABLE]:
             rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
@@ -309,7 +308,7 @@ class _Work:
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
         if not self.clock.is_up:
-            bound_radii(verifier.made(_screen), verifier, x, lower, upper)
+            bound_radii(verifier.made(Screen), verifier, x, lower, upper)
         spared = self.spared(block)
         lower[spared] = upper[spared] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
@@ -407,8 +406,3 @@ class _Work:
             ensemble=ensemble,
             about=about_now(certifier.time_limit, self.total_time_limit),
         )
-
-
-def _screen(verifier: Verifier) -> Votes | Sums:
-    """Return what decides whole blocks of rows, tree by tree, as far as that goes."""
-    return Votes(verifier) if verifier.ensemble.combine == "vote" else Sums(verifier, verifier.margin)

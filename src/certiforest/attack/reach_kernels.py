@@ -8,6 +8,8 @@ pairs meet in one point. So L-inf needs no state, and other norms only the cost 
 
 import math
 
+import numpy as np
+
 from certiforest.attack.rounding_kernels import ceil_difference, is_within
 from certiforest.compiled import kernel
 
@@ -48,12 +50,14 @@ def descend(trees, node, stride, x, near, stack, depth):
     Return the leaf and the new height of the stack. Nearness is judged by rounded numbers here and may be granted too
     often, never too seldom; nothing in the inner loop depends on a guess of the processor.
     """
-    while trees.right[node] != node:
+    feature, threshold, right = trees.feature, trees.threshold, trees.right
+    node = np.uint32(node)  # which is not asked whether it counts from behind
+    while right[node] != node:
         for _ in range(stride):
-            value, v = x[trees.feature[node]], trees.threshold[node]
+            value, v = x[feature[node]], threshold[node]
             stack[depth] = node
-            depth += abs(value - v) <= near[trees.feature[node]]
-            node = node + 1 if value <= v else trees.right[node]
+            depth += abs(value - v) <= near[feature[node]]
+            node = np.uint32(node + 1) if value <= v else right[node]
     return node, depth
 
 
@@ -99,7 +103,9 @@ def crossing_cost(cost, x, v, above, first, last, unit, norm):
 def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
     """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
 
-    Return the new number of leaves listed, and whether trees meet; arguments as in `visit_priced`.
+    Costs are powers of norms in units of ``unit`` (2, n_features), down and up, see `raised_cost`. Return the new
+    number of leaves listed, and whether the tree has a split in reach on a feature that another tree has one on.
+    ``owner`` (n_features,) is for `claim`; with length 0 the trees are not compared.
     """
     watch = owner.shape[0] > 0
     meets = False
@@ -107,7 +113,8 @@ def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_
     node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack, 0)
     out_leaf[n], out_cost[n] = node, 0.0
     n += 1
-    stack_cost[:depth] = 0.0
+    for place in range(depth):
+        stack_cost[place] = 0.0
     while depth > 0:
         depth -= 1
         split, cost = stack[depth], stack_cost[depth]
@@ -125,60 +132,11 @@ def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_
             meets = True
         height = depth
         node, depth = descend(trees, other, stride, x, budgets.near, stack, depth)
-        stack_cost[height:depth] = cost
+        for place in range(height, depth):
+            stack_cost[place] = cost
         out_leaf[n], out_cost[n] = node, cost
         n += 1
     return n, meets
-
-
-@kernel
-def visit_priced(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_cost, out_cost, out_leaf):
-    """Find the cheapest leaf of each class in one tree, among those that cost at most ``limit``.
-
-    Fills ``out_cost`` (n_classes,), inf where there is none, and ``out_leaf`` (n_classes,). Costs are powers of
-    norms in units of ``unit`` (2, n_features), down and up, see `raised_cost`. Return how many classes the tree can be
-    made to vote for, and whether it has a split in reach on a feature that another tree has one on. ``owner``
-    (n_features,) is for `claim`; with length 0 the trees are not compared.
-    """
-    watch = owner.shape[0] > 0
-    meets = False
-    out_cost[:] = math.inf
-    out_leaf[:] = -1
-    stride = trees.stride[tree]
-    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack, 0)
-    vote = trees.leaf[node]
-    out_cost[vote] = 0.0
-    out_leaf[vote] = node
-    stack_cost[:depth] = 0.0
-    n_seen = 1
-    dearest = math.inf  # of the cheapest leaves by class: a path that costs as much improves none of them
-    while depth > 0:
-        depth -= 1
-        split, cost = stack[depth], stack_cost[depth]
-        f, v = trees.feature[split], trees.threshold[split]
-        value = x[f]
-        side = 0 if value > v else 1
-        if not other_side_is_near(value, v, trees.above[split], budgets.rounded[side, f], budgets.rest[side, f]):
-            continue
-        other = split + 1 if value > v else trees.right[split]
-        price = unit[side, f]
-        cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
-        if cost > limit or (cost >= dearest and not watch):
-            continue
-        if watch and claim(owner, f, tree):
-            meets = True
-        height = depth
-        node, depth = descend(trees, other, stride, x, budgets.near, stack, depth)
-        stack_cost[height:depth] = cost
-        c = trees.leaf[node]
-        if cost < out_cost[c]:
-            if out_cost[c] == math.inf:
-                n_seen += 1
-            out_cost[c] = cost
-            out_leaf[c] = node
-            if n_seen == out_cost.shape[0]:
-                dearest = out_cost.max()
-    return n_seen, meets
 
 
 @kernel

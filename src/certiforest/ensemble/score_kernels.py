@@ -29,6 +29,7 @@ class Scores(NamedTuple):
     value: ndarray  # (n_scores + 1, n_classes) float64
     digit: ndarray  # (n_scores + 1, n_classes, n_digits) int64, lowest digit first; digits have the sign of the score
     slack: float  # no sum or difference of sums, in floats, is further than this from the exact one
+    step: float  # sums are exact in floats, and leaves of one tree differ in leads by multiples of this; 0 if not so
 
 
 @kernel
@@ -89,14 +90,22 @@ def add_scores(trees, X, value, out):
 
 
 @kernel
-def find_winners(trees, X, value, digit, slack, chosen, total, out):
-    """Write the predicted class of each row to ``out``; ``chosen`` (n_trees,), ``total`` (n_classes,) are scratch."""
+def add_up(scores, chosen, out_total):
+    """Write the sums of the score rows ``chosen`` and the base to ``out_total``; return the predicted class."""
+    value = scores.value
     base = value.shape[0] - 1
+    for c in range(out_total.shape[0]):
+        out_total[c] = value[base, c]
+    for tree in range(chosen.shape[0]):
+        for c in range(out_total.shape[0]):
+            out_total[c] += value[chosen[tree], c]
+    return find_winner(out_total, scores.slack, scores.digit, chosen)
+
+
+@kernel
+def find_winners(trees, X, scores, chosen, total, out):
+    """Write the predicted class of each row to ``out``; ``chosen`` (n_trees,), ``total`` (n_classes,) are scratch."""
     for i in range(X.shape[0]):
-        total[:] = value[base]
         for tree in range(chosen.shape[0]):
-            row = trees.leaf[find_leaf(trees, tree, X[i])]
-            chosen[tree] = row
-            for c in range(total.shape[0]):
-                total[c] += value[row, c]
-        out[i] = find_winner(total, slack, digit, chosen)
+            chosen[tree] = trees.leaf[find_leaf(trees, tree, X[i])]
+        out[i] = add_up(scores, chosen, total)

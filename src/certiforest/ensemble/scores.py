@@ -30,7 +30,19 @@ def prepare_scores(
     # n_nodes such terms, their differences and the sums they are compared with stay within this bound. It is above
     # zero, so that no tie is decided in floats.
     slack = 16.0 * (n_nodes + 4) * 2.0**-53 * total + float(np.finfo(np.float64).tiny)
-    return Scores(value, digits_of(value), slack)
+    digit = digits_of(value)
+    return Scores(value, digit, slack, _step(value, digit[..., 0]) if digit.shape[2] == 1 and n_nodes < 2**18 else 0.0)
+
+
+def _step(value: NDArray[np.float64], whole: NDArray[np.int64]) -> float:
+    """Return what all differences between leads that scores give are multiples of; ``whole`` are values in some unit.
+
+    Values are below 2**32 units, so that sums over less than 2**18 nodes are below 2**50 and exact in floats.
+    """
+    used = whole != 0
+    lead = whole[:-1, 1:] - whole[:-1, :1]
+    step = max(int(np.gcd.reduce((lead - lead[:1]).ravel(), initial=0)), 1)
+    return step * float(value[used][0] / whole[used][0]) if used.any() else 1.0
 
 
 def digits_of(value: NDArray[np.float64]) -> NDArray[np.int64]:

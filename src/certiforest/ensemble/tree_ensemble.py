@@ -462,7 +462,7 @@ class TreeEnsemble(Immutable):
             kernels.count_votes(self._trees_for(X), X, votes)
             return votes.argmax(axis=1)
         index, scratch = np.empty(len(X), np.int64), (np.empty(self.n_trees, np.int64), np.empty(self.n_classes))
-        score_kernels.find_winners(self._trees_for(X), X, *self.prepared_scores, *scratch, index)
+        score_kernels.find_winners(self._trees_for(X), X, self.prepared_scores, *scratch, index)
         return index
 
     def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
@@ -525,7 +525,10 @@ class TreeEnsemble(Immutable):
 
     @cached_property
     def prepared_scores(self) -> score_kernels.Scores:
-        """The scores as kernels take them, with exact digits."""
+        """The scores as kernels take them, with exact digits; a vote is a score of one."""
+        if self.combine == "vote":
+            one_hot = np.eye(self.n_classes)
+            return prepare_scores(one_hot, np.zeros(self.n_classes), self.n_classes, self.n_nodes, float(self.n_trees))
         scores, base = self.summands()
         return prepare_scores(scores, base, self.n_classes, self.n_nodes, self.largest_sum)
 

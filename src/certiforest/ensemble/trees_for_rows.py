@@ -22,9 +22,9 @@ def trees_of(ensemble: TreeEnsemble) -> Trees:
     is_leaf = ensemble.feature < 0
     depth = np.maximum.reduceat(ensemble.node_depth, ensemble.tree_start[:-1])
     return Trees(
-        feature=np.where(is_leaf, 0, ensemble.feature).astype(np.int32),
+        feature=np.where(is_leaf, 0, ensemble.feature).astype(np.uint32),
         threshold=np.where(is_leaf, np.nan, ensemble.threshold),
-        right=np.where(is_leaf, np.arange(ensemble.n_nodes), ensemble.right).astype(np.int32),
+        right=np.where(is_leaf, np.arange(ensemble.n_nodes), ensemble.right).astype(np.uint32),
         leaf=ensemble.leaf,
         above=_next(ensemble, ensemble.threshold),
         first=_next(ensemble, ensemble.low),

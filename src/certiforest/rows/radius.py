@@ -22,8 +22,7 @@ from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook
 from certiforest.rows.decider import Decider
-from certiforest.rows.sums import Sums
-from certiforest.rows.votes import Votes
+from certiforest.rows.screen import Screen
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 
 # A cost in floats is this near to the exact one, relatively and absolutely: a difference, a quotient, a norm.
@@ -83,7 +82,7 @@ class Crossings(NamedTuple):
 
 
 def bound_radii(
-    screen: Votes | Sums, verifier: Verifier, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
+    screen: Screen, verifier: Verifier, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
     """Write bounds of the radii of a block of rows; the upper ones are inf unless equal to the lower ones."""
     moves = verifier.moves

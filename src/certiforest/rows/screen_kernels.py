@@ -1,0 +1,465 @@
+"""The screen: whether what a row is predicted is beyond the attacker's reach, and what a change costs.
+
+Against a rival class, a leaf is worth what it adds to the rival's lead over the predicted class; a vote is a score of
+one. Where no two trees share a feature that the attacker can move across thresholds of both, each tree can be sent to
+its worst leaf (L-inf), or to leaves that share a budget (the other norms, see `knapsack_kernels`). Sums in floats
+decide where they are further from a tie than rounding can take them; else digits do, or the row is left open.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from certiforest.attack.reach_kernels import claim, descend, enter_leaf, list_leaves, other_side_is_near
+from certiforest.attack.rounding_kernels import difference
+from certiforest.compiled import kernel
+from certiforest.ensemble.score_kernels import Scores, add_up, exact_sign
+from certiforest.ensemble.tree_kernels import find_leaf
+from certiforest.rows.knapsack_kernels import (
+    OPEN,
+    YES,
+    Demand,
+    ParetoLeaves,
+    buy_greedily,
+    can_buy,
+    list_steps,
+    most_gain,
+    sort_by,
+)
+
+# BORDERLINE is unknown because of rounding alone, UNFINISHED because it takes more work.
+STABLE, UNSTABLE, UNKNOWN, BORDERLINE, UNFINISHED = 1, 0, -1, 2, 3
+
+
+class Stakes(NamedTuple):
+    """What decides.
+
+    Attributes
+    ----------
+    scores : Scores
+    margin : float
+        If above zero, leads that are not beyond it on either side leave a row UNKNOWN.
+    span, reach : ndarray of float64, shape (n_trees,)
+        The most that a tree can change any lead by, and the most that it can take from one.
+    favourite : ndarray of int64, shape (n_values,)
+        The class of the largest score of each value of a leaf.
+    ahead : ndarray of float64, shape (n_values,)
+        By how much it is the largest.
+    base_ahead : ndarray of float64, shape (n_classes,)
+        By how much the base of each class is, which may be less than nothing.
+    enough : float
+        What is beyond this cannot be taken by all trees together.
+    """
+
+    scores: Scores
+    margin: float
+    span: ndarray
+    reach: ndarray
+    favourite: ndarray
+    ahead: ndarray
+    base_ahead: ndarray
+    enough: float
+
+
+@kernel
+def walk(trees, x, near, stakes, order, standing, out_value, out_is_near):
+    """Send a row down the trees until it is clear what they say; return the class that nobody can change, or -1.
+
+    A tree with no split near the row's path says what it says, whatever the attacker does. As soon as such trees are
+    ahead for one class by more than all others could take from it (with votes: as soon as they hold the majority), the
+    row is stable. Otherwise ``out_value`` and ``out_is_near`` (n_trees,) receive what leaves say, and which trees have
+    splits near the path; nearness as in `reach_kernels.descend`. ``order`` is a `VisitOrder`, which notes how often
+    each tree was visited, and how often it had such splits. ``standing`` (n_classes,) is scratch.
+    """
+    # Arrays have names of their own: those of a tuple are counted anew where they are used.
+    place, moved = order
+    reach, favourite, ahead, enough = stakes.reach, stakes.favourite, stakes.ahead, stakes.enough
+    tree_start, stride, leaf = trees.tree_start, trees.stride, trees.leaf
+    feature, threshold, right = trees.feature, trees.threshold, trees.right
+    for c in range(standing.shape[0]):
+        standing[c] = stakes.base_ahead[c]
+    for tree in place:
+        node, is_near = np.uint32(tree_start[tree]), False
+        while right[node] != node:
+            for _ in range(stride[tree]):
+                value, v = x[feature[node]], threshold[node]
+                is_near |= abs(value - v) <= near[feature[node]]
+                node = np.uint32(node + 1) if value <= v else right[node]
+        row = leaf[node]
+        c = favourite[row]
+        out_value[tree], out_is_near[tree] = row, is_near
+        moved[tree, 0] += 1
+        moved[tree, 1] += is_near
+        standing[c] += 0.0 if is_near else ahead[row] + reach[tree]  # the processor need not guess
+        if standing[c] > enough:
+            return c
+    return -1
+
+
+@kernel
+def list_rivals(total, y, out_rival, out_lead):
+    """Write every class but ``y``, and the lead of ``y`` over it; return the smallest lead."""
+    least, k = math.inf, 0
+    for c in range(total.shape[0]):
+        if c != y:
+            out_rival[k], out_lead[k] = c, total[y] - total[c]
+            least = min(least, out_lead[k])
+            k += 1
+    return least
+
+
+@kernel
+def sum_of_spans(span, is_near):
+    """Return the most that trees with a split nearby can change a lead by."""
+    total = 0.0
+    for tree in range(span.shape[0]):
+        if is_near[tree]:
+            total += span[tree]
+    return total
+
+
+@kernel
+def is_worth_more(value, row, other, rival, y):
+    """Compare what two leaves are worth, exactly, where their worths round to the same float."""
+    return difference(value[row, rival], value[row, y])[1] > difference(value[other, rival], value[other, y])[1]
+
+
+@kernel
+def decide_within_box(trees, X, budgets, stakes, unclaimed, order, out_prediction, out_stable):
+    """Decide every row against an L-inf attacker.
+
+    Trees that meet leave a row UNKNOWN, unless it withstands each tree at its worst. ``unclaimed`` (n_features,) is
+    where `claim` starts, or empty if none can meet.
+    """
+    (value, digit, slack, step), margin, span, reach = stakes[:4]
+    feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
+    n_trees, n_classes = span.shape[0], value.shape[1]
+    n_rivals = n_classes - 1
+    stack = np.empty(feature.shape[0] + 1, np.int64)
+    pick, is_near = np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_)
+    total, rival, lead = np.empty(n_classes), np.empty(n_rivals, np.int64), np.empty(n_rivals)
+    worst, worth = np.empty((n_rivals, n_trees), np.int64), np.empty(n_rivals)
+    owner, watch = unclaimed.copy(), unclaimed.shape[0] > 0
+    band = slack + margin
+    for i in range(X.shape[0]):
+        x = X[i]
+        winner = walk(trees, x, budgets.near, stakes, order, total, pick, is_near)
+        if winner >= 0:
+            out_prediction[i], out_stable[i] = winner, STABLE
+            continue
+        y = add_up(stakes.scores, pick, total)
+        out_prediction[i] = y
+        own_lead = list_rivals(total, y, rival, lead)
+        rest = sum_of_spans(span, is_near)
+        is_stable = own_lead - rest > band
+        meet = False
+        for f in range(owner.shape[0]):
+            owner[f] = unclaimed[f]
+        for k in range(n_rivals):
+            for tree in range(n_trees):
+                worst[k, tree] = pick[tree]
+        for tree in order.place:
+            if is_stable:
+                break
+            if not is_near[tree]:
+                continue
+            own = pick[tree]
+            for k in range(n_rivals):
+                worth[k] = value[own, rival[k]] - value[own, y]
+                lead[k] += worth[k]
+            _, depth = descend(trees, trees.tree_start[tree], trees.stride[tree], x, budgets.near, stack, 0)
+            while depth > 0:
+                depth -= 1
+                node = stack[depth]
+                f, v = feature[node], threshold[node]
+                side = 0 if x[f] > v else 1
+                if not other_side_is_near(x[f], v, trees.above[node], budgets.rounded[side, f], budgets.rest[side, f]):
+                    continue
+                if watch and claim(owner, f, tree):
+                    meet = True
+                node = right[node] if x[f] <= v else node + 1
+                node, depth = descend(trees, node, 1, x, budgets.near, stack, depth)
+                row = leaf[node]
+                if row == own:
+                    continue
+                least = math.inf
+                for k in range(n_rivals):
+                    new = value[row, rival[k]] - value[row, y]
+                    if new > worth[k] or (
+                        new == worth[k] and step == 0.0 and is_worth_more(value, row, worst[k, tree], rival[k], y)
+                    ):
+                        worth[k], worst[k, tree] = new, row
+                    least = min(least, worth[k])
+                if least >= reach[tree] and step > 0.0 and not watch:
+                    break  # no leaf is worth more to anyone
+            least = math.inf
+            for k in range(n_rivals):
+                lead[k] -= worth[k]
+                least = min(least, lead[k])
+            rest -= span[tree]
+            is_stable = least - rest > band
+        if is_stable:
+            out_stable[i] = STABLE
+            continue
+        is_broken = is_unsure = False
+        for k in range(n_rivals):
+            if lead[k] > band:
+                continue
+            if margin > 0.0:
+                is_certain = lead[k] < -band and own_lead > band
+                is_broken |= is_certain
+                is_unsure |= not is_certain
+                continue
+            sign = -1 if lead[k] < -band else exact_sign(digit, worst[k], y, rival[k])
+            is_broken |= sign < 0 or (sign == 0 and rival[k] < y)
+        if is_broken and not meet:
+            out_stable[i] = UNSTABLE
+        else:
+            out_stable[i] = UNKNOWN if is_broken or is_unsure else STABLE
+
+
+@kernel
+def list_pareto_leaves(value, leaf, node, cost, start, y, rival, out):
+    """Keep, of the leaves of each tree, those that gain more for the rival than every cheaper one.
+
+    Leaves of the k-th tree, sorted by cost, are ``start[k, 0]:start[k + 1, 0]``, the value of the row's own leaf is
+    ``start[k, 1]``. Trees that have nothing to offer are left out. ``out`` has room for all nodes.
+    """
+    n = n_trees = 0
+    out.start[0] = 0
+    for k in range(start.shape[0] - 1):
+        best = 0.0
+        for place in range(start[k, 0], start[k + 1, 0]):
+            row = leaf[node[place]]
+            gain = (value[row, rival] - value[row, y]) - (value[start[k, 1], rival] - value[start[k, 1], y])
+            if gain > best:
+                if n > out.start[n_trees] and cost[place] == out.cost[n - 1]:
+                    n -= 1  # the same cost, and more gain
+                out.cost[n], out.gain[n] = cost[place], gain
+                best = gain
+                n += 1
+        n_trees += n > out.start[n_trees]
+        out.start[n_trees] = n
+    return ParetoLeaves(out.cost[:n], out.gain[:n], out.start[: n_trees + 1])
+
+
+@kernel
+def weigh_rival(leaves, limit, slack, low, high, band, room, work):
+    """Tell whether a rival can gain what it needs within the limit: STABLE, UNSTABLE, BORDERLINE or UNFINISHED.
+
+    ``slack`` bounds errors of costs, ``band`` those of gains: less than ``low`` is surely too little, and ``high``
+    surely enough. ``room`` and ``work`` are those of `can_buy`.
+    """
+    steps = list_steps(leaves)
+    if most_gain(steps, limit + 2.0 * slack) < low - band:
+        return STABLE
+    if buy_greedily(steps, limit - slack, high) >= high:
+        return UNSTABLE
+    answer = can_buy(leaves, steps, Demand(limit + slack, low, slack, band), room, work)
+    if answer == YES:
+        answer = can_buy(leaves, steps, Demand(limit - slack, high, slack, band), room, work)
+        return UNSTABLE if answer == YES else UNFINISHED if answer == OPEN else BORDERLINE
+    return UNFINISHED if answer == OPEN else STABLE
+
+
+@kernel
+def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, out_prediction, out_stable):
+    """Decide every row against an attacker whose costs add up; arguments as in `decide_within_box` and `can_buy`.
+
+    A row is BORDERLINE if rounding decides, UNFINISHED if room or work do not suffice.
+    """
+    budgets, unit, norm, limit, slack = allowance  # slack bounds errors of costs, that of scores those of their sums
+    (value, _, gain_slack, step), margin, span = stakes[:3]
+    n_nodes, n_trees, n_classes = trees.feature.shape[0], span.shape[0], value.shape[1]
+    n_rivals = n_classes - 1
+    stack, stack_cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+    node, cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+    start = np.empty((n_trees + 1, 2), np.int64)  # of the leaves of each tree, and the score row of its own
+    pick, is_near = np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_)
+    total, rival, lead = np.empty(n_classes), np.empty(n_rivals, np.int64), np.empty(n_rivals)
+    safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
+    scratch = ParetoLeaves(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
+    owner = unclaimed.copy()
+    band = gain_slack + margin
+    for i in range(X.shape[0]):
+        x = X[i]
+        winner = walk(trees, x, budgets.near, stakes, order, total, pick, is_near)
+        if winner >= 0:
+            out_prediction[i], out_stable[i] = winner, STABLE
+            continue
+        y = add_up(stakes.scores, pick, total)
+        out_prediction[i] = y
+        own_lead = list_rivals(total, y, rival, lead)
+        rest = sum_of_spans(span, is_near)
+        is_stable = own_lead - rest > band
+        meet = False
+        for f in range(owner.shape[0]):
+            owner[f] = unclaimed[f]
+        for k in range(n_rivals):
+            safe_lead[k] = lead[k]
+        n = n_near = 0
+        for tree in range(n_trees):
+            if is_stable:
+                break
+            if not is_near[tree]:
+                continue
+            start[n_near, 0], start[n_near, 1] = n, pick[tree]
+            first = n
+            n, meets = list_leaves(
+                trees, tree, x, budgets, unit, norm, limit + slack, owner, stack, stack_cost, n, node, cost
+            )
+            meet |= meets
+            least = math.inf
+            for k in range(n_rivals):
+                worth = value[pick[tree], rival[k]] - value[pick[tree], y]
+                best = worth
+                for place in range(first + 1, n):
+                    row = trees.leaf[node[place]]
+                    best = max(best, value[row, rival[k]] - value[row, y])
+                safe_lead[k] -= best - worth
+                least = min(least, safe_lead[k])
+            n_near += 1
+            rest -= span[tree]
+            is_stable = least - rest > band
+        if is_stable:
+            out_stable[i] = STABLE
+            continue
+        start[n_near, 0] = n
+        out_stable[i] = STABLE
+        for k in range(n_near if not meet else 0):
+            sort_by(cost, node, start[k, 0], start[k + 1, 0])
+        for k in range(n_rivals):
+            if safe_lead[k] > band:
+                continue
+            if meet:
+                out_stable[i] = UNKNOWN
+                break
+            leaves = list_pareto_leaves(value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], scratch)
+            low, high = lead[k] - band, lead[k] + band
+            if step > 0.0 and margin == 0.0:  # sums are exact, and a tie goes to the lower class
+                low = high = step * (np.ceil(lead[k] / step) if rival[k] < y else np.floor(lead[k] / step) + 1.0)
+            answer = weigh_rival(leaves, limit, slack, low, high, band, room, work)
+            if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
+                out_stable[i] = UNSTABLE
+                break
+            if answer != STABLE:
+                out_stable[i] = max(out_stable[i], BORDERLINE if answer == UNSTABLE else answer)
+
+
+class NearLeaves(NamedTuple):
+    """Leaves in reach of a row, from the nearest outwards: each one's node, L-inf cost and tree."""
+
+    node: ndarray
+    cost: ndarray
+    tree: ndarray
+
+
+@kernel
+def gains_no_more(value, row, other, y):
+    """Tell whether a leaf is worth no more than another one, to any rival, as far as floats tell."""
+    for c in range(value.shape[1]):
+        if value[row, c] - value[row, y] >= value[other, c] - value[other, y] and c != y and row != other:
+            return False
+    return True
+
+
+@kernel
+def list_near_leaves(trees, x, value, y, allowance, limit, stack, stack_cost, out):
+    """Return `NearLeaves` of a row that cost at most ``limit`` and are worth more than cheaper ones of their tree.
+
+    ``out``, with room for all nodes, holds them on the way.
+    """
+    budgets, unit, norm, _, _ = allowance
+    nobody, leaf, n = np.empty(0, np.int64), trees.leaf, 0
+    for tree in range(trees.tree_start.shape[0] - 1):
+        first = n
+        end, _ = list_leaves(
+            trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, n, out.node, out.cost
+        )
+        own = leaf[out.node[first]]
+        for k in range(first + 1, end):
+            node, cost, is_useful = out.node[k], out.cost[k], not gains_no_more(value, leaf[out.node[k]], own, y)
+            for other in range(first, n):
+                if not is_useful:
+                    break
+                is_useful = out.cost[other] > cost or not gains_no_more(value, leaf[node], leaf[out.node[other]], y)
+            if is_useful:
+                out.node[n], out.cost[n], out.tree[n] = node, cost, tree
+                n += 1
+    near = NearLeaves(out.node[:n], out.cost[:n], out.tree[:n])
+    order = np.arange(n)
+    sort_by(near.cost, order, 0, n)
+    return NearLeaves(near.node[order], near.cost, near.tree[order])
+
+
+@kernel
+def cheapest_break(leaf, scores, near, own, y, rival, below, pick, out_node):
+    """Return the least cost at which the rival overtakes ``y``, inf if that is not below a cost.
+
+    ``own`` (n_trees,) are the leaves of the row. ``out_node`` (n_trees,) receives the leaf each tree is then in.
+    ``pick`` (n_trees,) is scratch.
+    """
+    value, digit, slack, step = scores
+    base = value.shape[0] - 1
+    lead = value[base, y] - value[base, rival]
+    for tree in range(own.shape[0]):
+        out_node[tree], pick[tree] = own[tree], leaf[own[tree]]
+        lead += value[pick[tree], y] - value[pick[tree], rival]
+    for k in range(near.node.shape[0]):  # each tree in the worst leaf so far
+        if near.cost[k] >= below:
+            break
+        tree, row = near.tree[k], leaf[near.node[k]]
+        new = value[row, rival] - value[row, y]
+        old = value[pick[tree], rival] - value[pick[tree], y]
+        if new > old or (new == old and step == 0.0 and is_worth_more(value, row, pick[tree], rival, y)):
+            lead -= new - old
+            out_node[tree], pick[tree] = near.node[k], row
+            if lead <= slack:
+                sign = -1 if lead < -slack else exact_sign(digit, pick, y, rival)
+                if sign < 0 or (sign == 0 and rival < y):
+                    return near.cost[k]
+    return math.inf
+
+
+@kernel
+def composed_radii(trees, X, allowance, scores, out_radius, out_works):
+    """Write the L-inf cost of each row's cheapest composed change, inf if there is none, and whether it works.
+
+    The allowance has no limits where a move is allowed.
+    """
+    n_nodes, n_trees = trees.feature.shape[0], trees.tree_start.shape[0] - 1
+    stack, stack_cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+    room = NearLeaves(np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1), np.empty(n_nodes + 1, np.int64))
+    own, node, best_node = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
+    pick, total = np.empty(n_trees, np.int64), np.empty(scores.value.shape[1])
+    usual = math.inf
+    for i in range(X.shape[0]):
+        for tree in range(n_trees):
+            own[tree] = find_leaf(trees, tree, X[i])
+            pick[tree] = trees.leaf[own[tree]]
+        y = add_up(scores, pick, total)
+        out_radius[i], out_works[i] = math.inf, False
+        limit = usual
+        while True:  # most leaves are much farther than what it takes for rows like the one before
+            near = list_near_leaves(trees, X[i], scores.value, y, allowance, limit, stack, stack_cost, room)
+            for rival in range(total.shape[0]):
+                if rival != y:
+                    cost = cheapest_break(trees.leaf, scores, near, own, y, rival, out_radius[i], pick, node)
+                    if cost < out_radius[i]:
+                        out_radius[i] = cost
+                        for tree in range(n_trees):
+                            best_node[tree] = node[tree]
+            if out_radius[i] < math.inf or limit == math.inf:
+                break
+            limit = math.inf
+        if out_radius[i] < math.inf:
+            usual = 2.0 * out_radius[i]
+            z = X[i].copy()
+            for tree in range(n_trees):
+                if best_node[tree] != own[tree]:
+                    enter_leaf(trees, tree, best_node[tree], z)
+            for tree in range(n_trees):
+                pick[tree] = trees.leaf[find_leaf(trees, tree, z)]
+            out_works[i] = add_up(scores, pick, total) != y

@@ -1,0 +1,134 @@
+"""The screen, on trees and offers made for it: order and early ends, votes as scores of one, knapsacks."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certiforest import Attacker, TreeEnsemble, certify
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.clock import Clock
+from certiforest.rows import knapsack_kernels as knapsack
+from certiforest.rows.knapsack_kernels import Demand, ParetoLeaves
+from certiforest.rows.screen import Screen, VisitOrder
+from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNFINISHED, UNSTABLE, weigh_rival
+
+ATTACKERS = [Attacker(0, 1), Attacker(1, 0.2), Attacker(2, 0.15), Attacker(math.inf, 0.1)]
+
+
+def forest(n_trees, n_classes, seed, shares=False, **options):
+    """Trees of depth 2, each on two features of its own unless they share them, and rows."""
+    rng = np.random.default_rng(seed)
+    feature, threshold, leaf, n_kinds = [], [], [], len(options.get("scores", range(n_classes)))
+    for t in range(n_trees):
+        f = 2 * (t // 2 if shares else t)
+        feature += [f, f + 1, -1, -1, f + 1, -1, -1]
+        threshold += [*rng.random(2).round(1), 0, 0, round(rng.random(), 1), 0, 0]
+        leaf += [-1, -1, *rng.integers(0, n_kinds, 2), -1, *rng.integers(0, n_kinds, 2)]
+    shape = dict(n_features=2 * n_trees, classes=range(n_classes))
+    return TreeEnsemble(feature, threshold, leaf, **shape, **options), rng.random((40, 2 * n_trees)).round(2)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_trees", [6, 15])
+def test_a_vote_is_a_score_of_one(n_trees, n_classes, attacker):
+    """Tenths are no floats: their sums are rounded, and ties are settled in digits. Votes are counted."""
+    votes, X = forest(n_trees, n_classes, n_trees)
+    tenths, _ = forest(n_trees, n_classes, n_trees, scores=0.1 * np.eye(n_classes))
+    assert votes.prepared_scores.step == (2.0 if n_classes == 2 else 1.0)
+    assert tenths.prepared_scores.step == 0.0
+    one, other = (certify(e, X, None, attacker, radius=attacker.norm == math.inf) for e in (votes, tenths))
+    for name in ("prediction", "stable", *(["radius"] if attacker.norm == math.inf else [])):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert n_classes == 1 or 0 < (one.stable == 1).sum() < len(X)
+
+
+SCORES = [[0.3], [-1.7], [0.2]], [[0.5, 2.0, 1.0], [1.0, 0.0, 3.0], [2.0, 1.0, 0.1]]
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+@pytest.mark.parametrize(("n_classes", "options"), [(3, {}), (2, {"scores": SCORES[0]}), (3, {"scores": SCORES[1]})])
+def test_no_verdict_depends_on_the_order_of_visits(n_classes, options, attacker):
+    ensemble, X = forest(12, n_classes, 0, shares=attacker.norm > 0, **options)
+    screen, rng, found = Screen(Verifier(ensemble, attacker)), np.random.default_rng(1), []
+    for _ in range(6):
+        order = VisitOrder.of(ensemble.n_trees)
+        order.place[:] = rng.permutation(ensemble.n_trees)
+        prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
+        screen.decide(X, order, Clock(60), prediction, stable)
+        np.testing.assert_array_equal(prediction, ensemble.class_index(X))
+        assert sorted(order.place) == list(range(ensemble.n_trees))
+        assert (order.moved[:, 1] <= order.moved[:, 0]).all()
+        found.append(stable)
+    np.testing.assert_array_equal(found, found[:1] * 6)
+    assert len(set(found[0].tolist())) > 1
+
+
+def test_a_row_ends_where_a_majority_cannot_be_moved():
+    ensemble = TreeEnsemble([-1] * 7, [0] * 7, [1, 1, 0, 1, 1, 0, 0], n_features=1, classes=[0, 1])
+    order, prediction, stable = VisitOrder.of(7), np.empty(1, np.int64), np.empty(1, np.int8)
+    Screen(Verifier(ensemble, Attacker(1, 1.0))).decide(np.zeros((1, 1)), order, Clock(1), prediction, stable)
+    assert stable[0] == STABLE
+    assert order.moved[:, 0].tolist() == [1, 1, 1, 1, 1, 0, 0]
+
+
+@given(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 2.0, math.inf]), max_size=60))
+def test_what_is_sorted_keeps_its_order_among_equals(keys):
+    key, number = np.array(keys, np.float64), np.arange(len(keys))
+    knapsack.sort_by(key, number, 0, len(keys))
+    assert number.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    assert key.tolist() == sorted(keys)
+
+
+def random_offers(rng):
+    cost, gain, start = [], [], [0]
+    for _ in range(rng.randint(1, 6)):
+        size = rng.randint(1, 4)
+        cost += sorted(rng.sample(range(1, 30), size))
+        gain += sorted(rng.sample(range(1, 30), size))
+        start.append(len(cost))
+    return ParetoLeaves(np.array(cost, np.float64), np.array(gain, np.float64), np.array(start))
+
+
+def purchases(leaves):
+    """All costs and gains of leaves, one per tree at most."""
+    choices = [[None, *range(a, b)] for a, b in itertools.pairwise(leaves.start.tolist())]
+    for pick in itertools.product(*choices):
+        yield tuple(sum(column[k] for k in pick if k is not None) for column in leaves[:2])
+
+
+def test_what_can_be_bought_is_bought():
+    rng = random.Random(3)
+    outcomes, most_work = [], 2**40
+    for _ in range(400):
+        leaves = random_offers(rng)
+        totals = list(purchases(leaves))
+        need, limit = float(rng.randint(1, 90)), float(rng.randint(1, 90))
+        best = min((c for c, g in totals if g >= need), default=math.inf)
+        steps = knapsack.list_steps(leaves)
+        outcomes.append(knapsack.can_buy(leaves, steps, Demand(limit, need, 0.0, 0.0), 2**12, most_work))
+        assert outcomes[-1] == (best <= limit)
+        assert weigh_rival(leaves, limit, 0.0, need, need, 0.0, 2**12, most_work) == (best > limit)
+        # bounds: leaves in parts gain no less than the best purchase, steps in order no more
+        most = max(g for c, g in totals if c <= limit)
+        assert knapsack.buy_greedily(steps, limit, math.inf) <= most <= knapsack.most_gain(steps, limit) * (1 + 1e-12)
+    assert 50 < sum(outcomes) < 350
+
+
+def test_rounding_that_decides_is_told():
+    leaves = ParetoLeaves(np.array([1.0]), np.array([1.0]), np.array([0, 1]))
+    answers = [weigh_rival(leaves, limit, 1e-9, 1.0, 1.0, 1e-9, 8, 100) for limit in (0.9, 1.0, 1.1)]
+    assert answers == [STABLE, BORDERLINE, UNSTABLE]
+
+
+def test_too_many_sums_are_undecided():
+    rng = random.Random(6)
+    cost = np.array([rng.uniform(1, 2) for _ in range(30)])
+    leaves = ParetoLeaves(cost, cost + 1e-5 * np.arange(30), np.arange(31))
+    for room, work in ((8, 2**40), (2**20, 100)):
+        assert weigh_rival(leaves, 20.0, 0.0, 20.0001, 20.0001, 0.0, room, work) == UNFINISHED
