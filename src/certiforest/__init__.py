@@ -10,6 +10,7 @@ The package, from the top down (imports go down only)::
     tuning.py          scorers that certify, for scikit-learn's searches
     data/              rows and labels: files of every kind, datasets by name, splits; streams certified block by block
     audit.py           checks certificates alone: imports nothing of the rest
+    statements/        check, measure: statements about all inputs of a model, and the domain in which these lie
     certification.py   certify(model, X, y, attacker): the one front door
     dask_rows.py       the same for rows of dask: lazy, block by block
     certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from certiforest.formats import as_ensemble, save_onnx, save_silva
     from certiforest.gate import assert_robust
     from certiforest.rows.certificate_file import CertificateError
+    from certiforest.statements.checking import check, measure
+    from certiforest.statements.domain import Domain, DomainError
+    from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, StatementError
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
@@ -68,30 +72,40 @@ __all__ = [
     "Certifier",
     "Comparison",
     "DatasetError",
+    "Domain",
+    "DomainError",
     "Explanation",
     "FileError",
+    "Insensitive",
     "LargeSpreadAdditiveClassifier",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
+    "Monotone",
     "Nodes",
+    "Range",
+    "Robust",
     "RobustBoostingClassifier",
     "RowError",
     "RuleAttacker",
+    "Same",
     "Scaling",
     "ScalingError",
     "ShortfallError",
     "SplitError",
     "SpreadError",
+    "StatementError",
     "TableError",
     "TreeEnsemble",
     "Verdict",
     "as_ensemble",
     "assert_robust",
     "certify",
+    "check",
     "compare",
     "explain",
     "has_large_spread",
+    "measure",
     "overlaps",
     "save_onnx",
     "save_silva",
@@ -115,6 +129,9 @@ _HOME = {
     "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),
     "certiforest.ensemble.rows": ("RowError",),
     "certiforest.ensemble.scaling": ("Scaling", "ScalingError"),
+    "certiforest.statements.checking": ("check", "measure"),
+    "certiforest.statements.domain": ("Domain", "DomainError"),
+    "certiforest.statements.kinds": ("Insensitive", "Monotone", "Range", "Robust", "Same", "StatementError"),
     "certiforest.explanation": ("Explanation", "explain"),
     "certiforest.files": ("FileError",),
     "certiforest.gate": ("assert_robust",),

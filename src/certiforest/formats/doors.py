@@ -117,6 +117,16 @@ def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | Non
     return ensemble
 
 
+def open_model(model: Any) -> Opened:
+    """Translate a model, exactly, with what its sums stand for; also a regressor, whose sum is what it predicts."""
+    if isinstance(model, (str, os.PathLike)):
+        return _read(Path(model))
+    refuse_other_code(model)
+    opened = _open(model, None, 0.5)
+    opened.compare()
+    return opened
+
+
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model)).finish(threshold)

@@ -7,6 +7,7 @@ with stay apart, so that `TreeEnsemble.rounding_bound` knows the sizes of all th
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.numbers import is_number
-from certiforest.formats.agreement import check_agreement
+from certiforest.formats.agreement import check_agreement, threshold_rows
 from certiforest.words import shown
 
 LOGISTIC_SLACK = 2.0**-50  # a probability made of a sum in float64: exp, an addition and a division
@@ -61,11 +62,18 @@ class Opened(NamedTuple):
                 f" {self.name} and no threshold; call as_ensemble(model, threshold=...)."
             )
         opened = self if threshold is None else self.with_threshold(threshold)
-        if opened.predict is not None:
-            check_agreement(
-                opened.ensemble, opened.name, opened.predict, opened.raw, dtype=opened.dtype, slack=opened.slack
-            )
+        opened.compare()
         return opened.ensemble
+
+    def compare(self) -> None:
+        """Compare the translation with the model, if it is at hand: a regressor, with a threshold amid what it says."""
+        if self.is_regressor and self.score is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that these rows are without the names of their columns
+                says = np.asarray(self.score(threshold_rows(self.ensemble, 64)))
+            self.with_threshold(float(np.median(says)))._replace(is_regressor=False).compare()
+        elif self.predict is not None:
+            check_agreement(self.ensemble, self.name, self.predict, self.raw, dtype=self.dtype, slack=self.slack)
 
     def asked_by(self, ask: Function) -> Opened:
         """Return the model whose functions take what ``ask`` makes of rows."""

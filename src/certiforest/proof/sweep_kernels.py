@@ -138,7 +138,7 @@ def sweep(leaves, gain, tables, span, takes_down, room):
                 best = -math.inf
                 for g in range(segments[0], segments[1]):
                     if offer[g] > -math.inf:
-                        offer[g] = -max(rest[g], rest[free + s], most - span)
+                        offer[g] = -max(rest[g], rest[free + s], -span - offer[g])
                         if offer[g] > best:
                             best = offer[g]
                 weigh_again(conditions, ends, s, best, room)

@@ -1,0 +1,1 @@
+"""Statements about whole models, proved or refuted."""

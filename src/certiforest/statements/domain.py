@@ -1,0 +1,322 @@
+"""Domain: where the inputs of a model lie, column by column; statements speak of all of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.documents import named_once
+from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
+from certiforest.files import check_readable, write_atomically
+from certiforest.words import shown
+
+FORMAT, FORMAT_VERSION = "certiforest domain", 1
+PARTS = ("name", "low", "high", "integer", "values", "missing")
+
+
+class DomainError(ValueError):
+    """A domain is described in a way that has no meaning, or that does not fit a model."""
+
+
+class Domain(Immutable):
+    """Where inputs lie.
+
+    Parameters
+    ----------
+    low, high : array-like of shape (n_features,)
+        Smallest and largest value of each column, both included; NaN in columns whose ``values`` are text.
+    integer : iterable of columns, optional
+        Columns whose values are whole numbers.
+    values : mapping of columns to lists of numbers or text, optional
+        Columns that take no other values than these.
+    groups : iterable of lists of columns, optional
+        One-hot columns: exactly one of each list is 1, the others are 0.
+    missing : iterable of columns, or bool, optional
+        Columns in which values may be missing; True: in all.
+    columns : sequence of str, optional
+        Names of the columns.
+
+    Examples
+    --------
+    >>> domain = Domain([18, 0], [99, 1e6], integer=["age"], columns=["age", "income"])
+    >>> domain.with_range("age", 18, 30).high.tolist()
+    [30.0, 1000000.0]
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    integer: NDArray[np.bool_]
+    values: dict[int, tuple[Any, ...]]
+    groups: tuple[tuple[int, ...], ...]
+    missing: NDArray[np.bool_]
+    columns: tuple[str, ...] | None
+    _like: Any  # rows of the data, none of them, whose types `decode` gives back
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        integer: Iterable[Column] | None = None,
+        values: Mapping[Column, Sequence[Any]] | None = None,
+        groups: Iterable[Iterable[Column]] | None = None,
+        missing: Iterable[Column] | bool | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        try:
+            ends = [owned(np.ravel(exact_floats(end))) for end in (low, high)]
+        except InexactError as error:
+            raise DomainError(f"Expected low and high to hold numbers, got {error}.") from None
+        n, names = len(ends[0]), None if columns is None else tuple(map(str, columns))
+        if len(ends[1]) != n or n == 0 or (names is not None and len(names) != n):
+            raise DomainError(
+                f"Expected low, high and columns of one length, got {n} and {len(ends[1])}"
+                + (f" and {len(names)} columns." if names is not None else ".")
+            )
+        if names is not None and len(set(names)) < n:
+            raise DomainError("Expected every column name once, got one twice.")
+        self._set(low=ends[0], high=ends[1], columns=names, _like=None)
+        listed = {} if values is None else dict(zip(self._find(list(values), "values"), values.values(), strict=True))
+        grouped = check_groups(None if groups is None else list(groups)) or ()
+        everywhere = np.full(n, missing) if isinstance(missing, (bool, np.bool_)) else self._mask(missing, "missing")
+        self._set(
+            integer=self._mask(integer, "integer"),
+            values={f: _check_values(kept, self.name(f)) for f, kept in listed.items()},
+            groups=tuple(tuple(self._find(group, "groups")) for group in grouped),
+            missing=everywhere,
+        )
+        self._check()
+
+    def _find(self, columns: Any, option: str) -> list[int]:
+        return find_columns(columns, len(self.low), self.columns, option)
+
+    def _mask(self, columns: Any, option: str) -> NDArray[np.bool_]:
+        mask, given = np.zeros(len(self.low), bool), check_columns(columns, option)
+        if given is not None:
+            if isinstance(given, np.ndarray) and given.dtype == bool:
+                if len(given) != len(mask):
+                    raise DomainError(f"Expected {option} for {len(mask)} columns, got {len(given)} values.")
+                return given.copy()
+            mask[self._find(given, option)] = True
+        return mask
+
+    def _check(self) -> None:
+        for f, (low, high) in enumerate(zip(self.low.tolist(), self.high.tolist(), strict=True)):
+            kept = self.values.get(f)
+            if kept is not None and isinstance(kept[0], str):
+                if not (math.isnan(low) and math.isnan(high)):
+                    raise DomainError(f"Expected no range for {self.name(f)}, whose values are text; give NaN.")
+                continue
+            inside = [v for v in kept or (low,) if low <= v <= high]
+            if self.integer[f]:
+                inside = [v for v in kept or (math.ceil(low) if math.isfinite(low) else high,) if low <= v <= high]
+                inside = [v for v in inside if math.isinf(v) or v == int(v)]
+            if not inside:
+                raise DomainError(
+                    f"Expected a value for {self.name(f)} from low to high, got none between {low} and {high}."
+                )
+        for group in self.groups:
+            columns = list(group)
+            if (self.low[columns] > 0).any() or (self.high[columns] < 1).any() or self.missing[columns].any():
+                raise DomainError("Expected one-hot columns from 0 to 1 in which nothing is missing, got others.")
+
+    def name(self, column: int) -> str:
+        """Return what a column is called."""
+        return f"column {column}" if self.columns is None else self.columns[column]
+
+    @classmethod
+    def from_data(cls, X: Any) -> Domain:
+        """Return the domain of some rows: what their columns hold, from the smallest to the largest.
+
+        Columns all of whose numbers are whole hold whole numbers; text and categories are the values that occur; where
+        a value is missing in some row, it may be missing. Columns of the kind ``country_DE``, ``country_FR`` that are
+        one-hot in every row are a group.
+
+        Parameters
+        ----------
+        X : data frame of pandas, or array-like of shape (n, n_features)
+        """
+        is_frame = hasattr(X, "iloc")
+        table: Any = X if is_frame else exact_floats(X)
+        if len(table.shape) != 2 or len(table) == 0:
+            raise DomainError(f"Expected a table of at least one row, got shape {tuple(table.shape)}.")
+        names = list(map(str, X.columns)) if is_frame else None
+        n = table.shape[1]
+        low, high = np.full(n, math.nan), np.full(n, math.nan)
+        integer, missing = np.zeros(n, bool), np.zeros(n, bool)
+        values: dict[Column, Sequence[Any]] = {}
+        for f in range(n):
+            column = X.iloc[:, f] if is_frame else table[:, f]
+            if is_frame and str(column.dtype) in ("object", "category", "string", "str"):
+                is_there = column.notna().to_numpy()
+                kept = list(dict.fromkeys(column[is_there].tolist()))
+                if not kept:
+                    raise DomainError(f"Expected a value in column {names[f]}, got none.")  # type: ignore[index]
+                values[f], missing[f] = sorted(kept, key=str), not is_there.all()
+                if not isinstance(kept[0], str):
+                    low[f], high[f] = min(kept), max(kept)
+                continue
+            numbers = column.to_numpy(float, na_value=math.nan) if is_frame else column
+            there = numbers[~np.isnan(numbers)]
+            if not len(there):
+                there = np.zeros(1)
+            low[f], high[f], missing[f] = there.min(), there.max(), len(there) < len(numbers)
+            integer[f] = bool((there == np.floor(there)).all())
+        groups = [] if names is None else _one_hot(X, names, integer & (low == 0) & (high == 1) & ~missing)
+        domain = cls(low, high, integer, values, groups or None, missing, names)
+        if is_frame:
+            domain._set(_like=X.iloc[:0])
+        return domain
+
+    def with_range(self, column: Column, low: float, high: float) -> Domain:
+        """Return the domain whose column goes from low to high only."""
+        (f,) = self._find([column], "column")
+        ends = self.low.copy(), self.high.copy()
+        ends[0][f], ends[1][f] = low, high
+        return self._with(low=ends[0], high=ends[1])
+
+    def fixed(self, **values: Any) -> Domain:
+        """Return the domain whose columns, by name, have these values and no others."""
+        domain = self
+        for name, value in values.items():
+            (f,) = domain._find([name], "column")
+            if f in domain.values and isinstance(value, str):
+                if value not in domain.values[f]:
+                    raise DomainError(f"Expected one of {shown(list(domain.values[f]))} in {name}, got {shown(value)}.")
+                domain = domain._with(values=domain.values | {f: (value,)})
+            else:
+                domain = domain.with_range(f, value, value)
+            missing = domain.missing.copy()
+            missing[f] = False
+            domain = domain._with(missing=missing)
+        return domain
+
+    def _with(self, **changes: Any) -> Domain:
+        parts = {name: getattr(self, name) for name in ("low", "high", "integer", "values", "groups", "missing")}
+        changed = {**parts, "columns": self.columns, **changes}
+        same = Domain(**{**changed, "values": changed["values"] or None, "groups": changed["groups"] or None})
+        same._set(_like=self._like)
+        return same
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the domain as it is written to files."""
+        columns = []
+        for f in range(len(self.low)):
+            ends = {"low": float(self.low[f]), "high": float(self.high[f])}
+            entry: dict[str, Any] = {} if self.columns is None else {"name": self.columns[f]}
+            entry |= {key: end for key, end in ends.items() if math.isfinite(end)}
+            entry |= {"integer": True} if self.integer[f] else {}
+            entry |= {"values": list(self.values[f])} if f in self.values else {}
+            entry |= {"missing": True} if self.missing[f] else {}
+            columns.append(entry)
+        groups = {"groups": [list(group) for group in self.groups]} if self.groups else {}
+        return {"format": FORMAT, "version": FORMAT_VERSION, "columns": columns, **groups}
+
+    @classmethod
+    def from_document(cls, document: Any) -> Domain:
+        """Read what `to_document` returns."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DomainError(f'Expected the entry "format": "{FORMAT}", got none.')
+        if document.get("version") != FORMAT_VERSION or isinstance(document["version"], bool):
+            raise DomainError(f"Expected version {FORMAT_VERSION}, got {shown(document.get('version'))}.")
+        columns = document.get("columns")
+        if not isinstance(columns, list) or not set(document) <= {"format", "version", "columns", "groups"}:
+            raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
+        for entry in columns:
+            if not isinstance(entry, dict) or not set(entry) <= set(PARTS):
+                raise DomainError(f"Expected columns with {', '.join(PARTS)}, got {shown(entry)}.")
+            if any(not isinstance(entry.get(flag, False), bool) for flag in ("integer", "missing")):
+                raise DomainError(f"Expected integer and missing to be true or false, got {shown(entry)}.")
+        values: dict[Column, Any] = {f: entry["values"] for f, entry in enumerate(columns) if "values" in entry}
+        if any(not isinstance(kept, list) for kept in values.values()):
+            raise DomainError("Expected values to be a list, got something else.")
+        is_text = [isinstance((values.get(f) or [0])[0], str) for f in range(len(columns))]
+        ends = [
+            [math.nan if text else entry.get(key, end) for entry, text in zip(columns, is_text, strict=True)]
+            for key, end in (("low", -math.inf), ("high", math.inf))
+        ]
+        named = [entry.get("name") for entry in columns]
+        if any(name is not None for name in named) and not all(isinstance(name, str) for name in named):
+            raise DomainError("Expected a name for every column, or for none, got some.")
+        flags = {key: [bool(entry.get(key)) for entry in columns] for key in ("integer", "missing")}
+        names = named if named and named[0] is not None else None
+        low, high = ends
+        return cls(low, high, flags["integer"], values or None, document.get("groups"), flags["missing"], names)
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write the domain as JSON text, to be edited and loaded; the file appears whole or not at all."""
+        text = json.dumps(self.to_document(), indent=1, allow_nan=False)
+        write_atomically(path, text + "\n", replace=replace)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Domain:
+        """Read a domain that `save` wrote, or that was written by hand."""
+        check_readable(path, "file that describes a domain")
+        try:
+            return cls.from_document(json.loads(Path(path).read_bytes(), object_pairs_hook=named_once))
+        except (ValueError, RecursionError) as error:
+            raise DomainError(f"{path} does not describe a domain. {error}") from None
+
+    def decode(self, ensemble: TreeEnsemble, rows: NDArray[np.float64]) -> Any:
+        """Return rows of a model as the data had them: a data frame if the columns have names, with its types."""
+        if self.columns is None or find_spec("pandas") is None:
+            return rows
+        import pandas as pd
+
+        table = {}
+        for f, name in enumerate(self.columns):
+            known = (ensemble.categories or {}).get(f)
+            if known is None or isinstance(known[0], float):
+                table[name] = pd.Series(rows[:, f])
+            else:
+                named = dict(enumerate(known))  # what is missing, or no category, has no name
+                table[name] = pd.Series([named.get(code) for code in rows[:, f].tolist()], dtype=object)
+        frame = pd.DataFrame(table)
+        if self._like is None:
+            return frame
+        frame.columns = self._like.columns
+        for name, kind in self._like.dtypes.items():
+            if not (frame[name].isna().any() and kind.kind in "iub"):
+                frame[name] = frame[name].astype(kind)
+        return frame
+
+    def __eq__(self, other: object) -> bool:
+        """Two domains are equal iff they say the same."""
+        if not isinstance(other, Domain):
+            return NotImplemented
+        return self.to_document() == other.to_document()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Domain({len(self.low)} columns)"
+
+
+def _check_values(values: Any, name: str) -> tuple[Any, ...]:
+    kept = tuple(values) if isinstance(values, (list, tuple, np.ndarray)) else ()
+    kept = tuple(value.item() if isinstance(value, np.generic) else value for value in kept)
+    is_text = [isinstance(value, str) for value in kept]
+    are_numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in kept)
+    if not kept or not (all(is_text) or are_numbers):
+        raise DomainError(f"Expected a list of numbers, or of text, as values of {name}, got {shown(values)}.")
+    return kept
+
+
+def _one_hot(X: Any, names: list[str], is_flag: NDArray[np.bool_]) -> list[list[int]]:
+    """Return the columns that share what comes before their last underscore, of which exactly one is 1 in every row."""
+    by_stem: dict[str, list[int]] = {}
+    for f in np.flatnonzero(is_flag).tolist():
+        stem, separator, _ = names[f].rpartition("_")
+        if separator:
+            by_stem.setdefault(stem, []).append(f)
+    groups = [group for group in by_stem.values() if len(group) > 1]
+    return [group for group in groups if (X.iloc[:, group].to_numpy(float).sum(axis=1) == 1).all()]

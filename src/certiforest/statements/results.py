@@ -1,0 +1,88 @@
+"""Results: what is known of statements and of measures, as they are handed out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from certiforest.statements.kinds import Statement
+
+
+@dataclass(frozen=True)
+class StatementResult:
+    """What is known of a statement.
+
+    Attributes
+    ----------
+    statement : Statement
+    holds : bool or None
+        None: neither proved nor refuted in time.
+    pair : data frame or ndarray, or None
+        Where it does not hold: one input, or two, that show it.
+    bounds : (float, float)
+        How far beyond what is stated inputs go, in sums of scores: what is proved to be the most (inf: nothing is), and
+        what was reached. The statement holds if the first is below 0.
+    seconds : float
+    method : {"proved", "refuted", "open"}
+    """
+
+    statement: Statement
+    holds: bool | None
+    pair: Any
+    bounds: tuple[float, float]
+    seconds: float
+
+    @property
+    def method(self) -> str:
+        """What became of the statement, in a word."""
+        return {True: "proved", False: "refuted", None: "open"}[self.holds]
+
+    def __str__(self) -> str:
+        word = {True: "Holds", False: "Does not hold", None: "Not decided"}[self.holds]
+        return f"{word}: {self.statement} ({self.seconds:.2g} s)"
+
+
+class Results(tuple[StatementResult, ...]):
+    """The results of `check`, in the order of the statements."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all statements are proved."""
+        return all(result.holds is True for result in self)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas with a row for each statement."""
+        import pandas as pd
+
+        names = ("statement", "holds", "proved", "reached", "seconds")
+        rows = [(str(r.statement), r.holds, *r.bounds, r.seconds) for r in self]
+        return pd.DataFrame(rows, columns=list(names)).astype({"holds": object})
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A quantity of a model.
+
+    Attributes
+    ----------
+    bounds : pair of float
+        What is proved and what was reached: for "range", those of the lowest score and, in the order reached, proved,
+        those of the highest; else (reached, proved) of the most.
+    pair : data frame or ndarray, or tuple of two of these
+        The inputs that reach it; for "range", the lowest and the highest.
+    seconds : float
+    """
+
+    quantity: str
+    bounds: Any
+    pair: Any
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.quantity}: {self.bounds} ({self.seconds:.2g} s)"

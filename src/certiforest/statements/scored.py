@@ -1,0 +1,155 @@
+"""Scored models: what the sums of a model stand for: probabilities, shares of votes, or a regressor's own unit."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble import ModelError, TreeEnsemble
+from certiforest.formats.doors import open_model
+from certiforest.formats.opened import Function
+from certiforest.words import shown
+
+OUTPUTS = ("probability", "score")
+
+
+class ScoredModel:
+    """A translated model, its decisions, and its score if it has one.
+
+    Parameters
+    ----------
+    model : classifier, regressor, TreeEnsemble or path
+    outputs : {"probability", "score"}
+        What is called the score of a classifier: the probability of its second class, or the sum that decides.
+
+    Attributes
+    ----------
+    ensemble : TreeEnsemble
+    n_outputs : int
+        How many columns the scores of leaves have; votes have one for each class.
+    margin : float
+        How far from exact the library's own sums can be.
+    """
+
+    def __init__(self, model: Any, outputs: str = "probability") -> None:
+        if outputs not in OUTPUTS:
+            raise ValueError(f"Expected outputs to be one of {', '.join(OUTPUTS)}, got {shown(outputs)}.")
+        self._opened, self._of_sums = open_model(model), outputs == "score"
+        self.ensemble: TreeEnsemble = self._opened.ensemble
+        self.is_regressor = self._opened.is_regressor
+        self._is_vote = self.ensemble.combine == "vote"
+        self.n_outputs = self.ensemble.n_classes if self._is_vote else len(self.ensemble.summands()[1])
+        self._is_exact = self._opened.predict is None and self._opened.dtype == np.float64  # and no library rounds
+        self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self._opened.dtype)
+
+    def check_score(self) -> None:
+        """Refuse models without a score."""
+        if (n_classes := self.ensemble.n_classes) != 2:
+            raise ModelError(
+                f"Expected a regressor or a model of two classes, got one of {n_classes}; such a model has decisions,"
+                " but no single score."
+            )
+        if self._opened.sum_at is None and not self._is_vote and not self._of_sums:
+            raise ModelError(
+                f"Expected outputs='score': {self._opened.name} does not say what probability its sums stand for. Give"
+                " the fitted model of the library that trained it, or ask about sums."
+            )
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether equal steps of the score are equal steps of the sum."""
+        if self._is_vote or self._opened.n_averaged or (self._of_sums and not self.is_regressor):
+            return True
+        try:
+            steps = np.diff([float(self.level(score)) for score in (0.0, 0.5, 1.0)])
+        except ValueError:  # a logarithm
+            return False
+        return bool(steps[0] == steps[1])
+
+    def level(self, score: float) -> Fraction:
+        """Return the sum at which the score has a value."""
+        if self._is_vote:
+            return Fraction(score) * self.ensemble.n_trees
+        if self._of_sums and not self.is_regressor:
+            return Fraction(score)
+        if self._opened.n_averaged:
+            return Fraction(score) * self._opened.n_averaged
+        assert self._opened.sum_at is not None
+        return Fraction(self._opened.sum_at(score))
+
+    def score_at(self, total: Fraction) -> float:
+        """Return the score at a sum, right to about the last bit."""
+        if self.is_linear:
+            start = self.level(0.0)
+            return float((total - start) / (self.level(1.0) - start))
+        low, high = 0.0, 1.0
+        while self.is_regressor and self.level(high) < total:
+            low, high = high, 2 * high
+        for _ in range(1100):
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if self.level(middle) <= total else (low, middle)
+        return high
+
+    def score_of(self, row: NDArray[np.float64]) -> float:
+        """Return the score of an input, the library's own where it is at hand."""
+        if self.scores is not None:
+            return float(self.scores(row[None])[0])
+        total = self.ensemble.votes(row[None])[0] if self._is_vote else self.ensemble.decision_function(row[None])
+        return self.score_at(Fraction(float(np.ravel(total)[-1])) * self._opened.sign)
+
+    def slack_at(self, score: float) -> Fraction:
+        """Return how far from `level` the library's own sum can be where its score has a value."""
+        steepness = 1.0
+        if not (self.is_linear or self.is_regressor):
+            steepness = 4 * score * (1 - score)
+        rounding = Fraction(0) if self._is_exact else abs(self.level(score)) / 2**50
+        return Fraction(self.margin) + Fraction(self._opened.slack / steepness) + rounding
+
+    def weights(self, sign: int = 1) -> list[int]:
+        """Return the weights of the outputs that make the sum, times a sign."""
+        return [*[0] * (self.n_outputs - 1), sign * self._opened.sign]
+
+    def decides(self, c: int) -> list[tuple[list[int], bool]]:
+        """Return the weights of outputs whose sums are above zero, or not below it, iff a class is predicted.
+
+        With each stands whether zero is not enough.
+        """
+        if self.n_outputs == 1:
+            return [([1 if c == 1 else -1], c == 1)]
+        found = []
+        for rival in range(self.ensemble.n_classes):
+            if rival != c:
+                found.append(([int(i == c) - int(i == rival) for i in range(self.n_outputs)], rival < c))
+        return found
+
+    @property
+    def predict(self) -> Function | None:
+        """What the library's own model predicts; None if it is not at hand, as of files, or if nothing is rounded."""
+        return _quietly(self._opened.predict)
+
+    @property
+    def scores(self) -> Function | None:
+        """The library's own scores of rows; None as for `predict`."""
+        score, raw, sign = self._opened.score, self._opened.raw, self._opened.sign
+        if self._of_sums and not (self.is_regressor or self._is_vote):
+            score = None if raw is None else (lambda rows: sign * np.asarray(raw(rows)).reshape(len(rows), -1)[:, -1])
+        return _quietly(score)
+
+
+def _quietly(function: Function | None) -> Function | None:
+    """Return a function of rows that does not warn of rows without names."""
+    if function is None:
+        return None
+
+    def quiet(rows: NDArray[np.float64]) -> NDArray:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return np.asarray(function(rows))
+
+    return quiet

@@ -1,0 +1,259 @@
+"""Statements about whole models: against enumeration, and against what the libraries themselves predict."""
+
+import json
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+import statement_referee
+from certiforest import (
+    Attacker,
+    Domain,
+    DomainError,
+    Insensitive,
+    ModelError,
+    Monotone,
+    Range,
+    Robust,
+    Same,
+    StatementError,
+    as_ensemble,
+    check,
+    measure,
+)
+from certiforest.statements.kinds import read_statement
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_are_those_of_enumeration(seed):
+    wrong = [line for i in range(60) for line in statement_referee.judge(random.Random(f"suite {seed} {i}"))[0]]
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, 400),
+            "income": rng.normal(30, 10, 400).round(2),
+            "country": pd.Categorical(rng.choice(["de", "fr", "it"], 400)),
+            "debt": np.where(rng.random(400) < 0.1, np.nan, rng.exponential(5, 400).round(1)),
+        }
+    )
+    score = X["income"] / 10 - X["debt"].fillna(4) / 4 + (X["country"] == "fr") - (X["age"] < 25)
+    return X, (score + rng.normal(0, 0.5, 400) > 1.5).astype(int)
+
+
+@pytest.fixture(scope="module")
+def numbers(table):
+    X, y = table
+    return X.drop(columns="country").fillna(-1.0), y
+
+
+def boosted(X, y, **settings):
+    xgboost = pytest.importorskip("xgboost")
+    return xgboost.XGBClassifier(n_estimators=12, max_depth=3, enable_categorical=True, n_jobs=1, **settings).fit(X, y)
+
+
+def test_inputs_that_refute_are_rows_that_the_library_takes_as_they_are(table):
+    X, y = table
+    model, domain = boosted(X, y), Domain.from_data(X)
+    (result,) = check(model, Insensitive(["country"]), domain)
+    assert result.holds is False
+    assert list(result.pair.columns) == list(X.columns)
+    assert result.pair["country"].dtype == X["country"].dtype
+    assert model.predict(result.pair)[0] != model.predict(result.pair)[1]
+    same = result.pair.drop(columns="country")
+    assert same.iloc[0].equals(same.iloc[1])
+    (result,) = check(model, Range(0.0, 0.9), domain)
+    assert result.holds is False
+    assert model.predict_proba(result.pair)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_constrained_column_is_proved_monotone(numbers, direction):
+    X, y = numbers
+    sign = 1 if direction == "up" else -1
+    model = boosted(X, y if sign > 0 else 1 - y, monotone_constraints={"income": sign})
+    domain = Domain.from_data(X)
+    results = check(model, [Monotone("income", direction), Monotone("income", "down" if sign > 0 else "up")], domain)
+    assert [result.holds for result in results] == [True, False]
+    proba = model.predict_proba(results[1].pair)[:, 1]
+    income = results[1].pair["income"]
+    assert (income[0] - income[1]) * (proba[0] - proba[1]) * sign > 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GradientBoostingClassifier(n_estimators=10, max_depth=3, random_state=0),
+        HistGradientBoostingClassifier(max_iter=10, max_depth=3, random_state=0),
+        RandomForestClassifier(8, max_depth=4, random_state=0),
+        DecisionTreeClassifier(max_depth=4, random_state=0),
+        RandomForestRegressor(8, max_depth=4, random_state=0),
+        HistGradientBoostingRegressor(max_iter=10, max_depth=3, random_state=0),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_range_is_what_the_library_says_at_both_ends(numbers, estimator):
+    X, y = numbers
+    model = estimator.fit(X, y)
+    says = model.predict if not hasattr(model, "predict_proba") else lambda rows: model.predict_proba(rows)[:, 1]
+    found = measure(model, "range", Domain.from_data(X))
+    (low_proved, low), (high, high_proved) = found.bounds
+    assert low_proved <= low <= says(X).min()
+    assert says(X).max() <= high <= high_proved
+    assert high_proved - high < 1e-4
+    assert says(found.pair[0])[0] == pytest.approx(low, abs=1e-6)
+    assert says(found.pair[1])[0] == pytest.approx(high, abs=1e-6)
+    outside, inside = Range(low - 0.01, high + 0.01), Range(low + 0.01, high)
+    assert [result.holds for result in check(model, [outside, inside], Domain.from_data(X))] == [True, False]
+
+
+def test_probabilities_differ_by_what_enumeration_finds():
+    """Two stumps a model: every input is one of nine."""
+    rng = np.random.default_rng(1)
+    X = rng.random((200, 2))
+    one = GradientBoostingClassifier(n_estimators=3, max_depth=1, random_state=0).fit(X, X[:, 0] > 0.4)
+    two = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, X.sum(axis=1) > 1)
+    domain = Domain([0, 0], [1, 1])
+    grid = np.linspace(0, 1, 301)
+    rows = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
+    gap = np.abs(one.predict_proba(rows)[:, 1] - two.predict_proba(rows)[:, 1]).max()
+    found = measure(one, "difference", domain, other=two)
+    assert found.bounds[0] == pytest.approx(gap, abs=1e-3)
+    assert found.bounds[0] <= found.bounds[1] <= found.bounds[0] + 1e-4
+    results = check(one, [Same(two, gap + 0.01), Same(two, gap - 0.01), Same(two)], domain)
+    assert [result.holds for result in results] == [True, False, False]
+    x = results[1].pair
+    assert abs(one.predict_proba(x)[0, 1] - two.predict_proba(x)[0, 1]) > gap - 0.01
+    assert one.predict(results[2].pair) != two.predict(results[2].pair)
+
+
+def test_a_model_is_the_same_as_its_own_copy(numbers, tmp_path):
+    X, y = numbers
+    model = boosted(X, y)
+    as_ensemble(model).save(tmp_path / "copy.json")
+    (result,) = check(model, Same(str(tmp_path / "copy.json")), Domain.from_data(X))
+    assert result.holds is True
+
+
+def test_a_gate_on_rows_stands_beside_statements_about_all_inputs(cancer):
+    X, y = cancer
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
+    statements = [Robust(Attacker("linf", 0.0), 0.9), Robust(Attacker("linf", 1.0), 0.9)]
+    results = check(model, statements, Domain.from_data(X), rows=(X[:50], y[:50]))
+    assert [result.holds for result in results] == [True, False]
+    assert "Does not hold" in str(results)
+    with pytest.raises(StatementError, match="rows="):
+        check(model, statements[0], Domain.from_data(X))
+
+
+def test_a_domain_is_narrowed_by_name(table):
+    X, y = table
+    model, domain = boosted(X, y), Domain.from_data(X)
+    narrow = domain.with_range("age", 30, 40).fixed(country="de", income=25.0)
+    (low, _), (high, _) = measure(model, "range", narrow).bounds
+    (wide_low, _), (wide_high, _) = measure(model, "range", domain).bounds
+    assert wide_low <= low
+    assert high <= wide_high
+    assert check(model, Insensitive(["country"]), narrow)[0].holds is True
+
+
+def test_a_domain_goes_to_a_file_and_back(table, tmp_path):
+    X, _ = table
+    domain = Domain.from_data(X)
+    domain.save(tmp_path / "domain.json")
+    assert Domain.load(tmp_path / "domain.json") == domain
+    assert domain.missing.tolist() == [False, False, False, True]
+    assert domain.integer.tolist() == [True, False, False, False]
+    assert domain.values == {2: ("de", "fr", "it")}
+
+
+def test_one_hot_columns_of_a_frame_are_found():
+    X = pd.get_dummies(pd.DataFrame({"n": [1.5, 2.0, 3.0], "c": ["a", "b", "a"], "d": ["x", "x", "x"]}), dtype=float)
+    assert Domain.from_data(X).groups == ((1, 2),)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Domain([0], [1, 2]), "one length"),
+        (lambda: Domain([2], [1]), "got none between"),
+        (lambda: Domain([0.2], [0.8], integer=[0]), "got none between"),
+        (lambda: Domain([0, 0], [1, 1], columns=["a", "a"]), "once"),
+        (lambda: Domain([0], [1], values={0: []}), "list of numbers"),
+        (lambda: Domain([0], [1], values={0: ["a"]}), "NaN"),
+        (lambda: Domain([0, 0], [1, 1], groups=[[0, 1]], missing=True), "one-hot"),
+        (lambda: Range(1, 0), "from low to high"),
+        (lambda: Range(), "from low to high"),
+        (lambda: Range(math.nan, 1), "number"),
+        (lambda: Insensitive([]), "list of columns"),
+        (lambda: Insensitive("sex"), "list of columns"),
+        (lambda: Insensitive(["sex"], low=0.2), "together"),
+        (lambda: Monotone("a", "sideways"), "up or down"),
+        (lambda: Monotone("a", "up", -1.0), "at least 0"),
+        (lambda: Robust(Attacker("l2", 1), 1.5), "share"),
+        (lambda: read_statement({"range": [0, 1], "same": "x"}), "one of"),
+        (lambda: read_statement({"range": [0, 1], "low": 3}), "no other entries"),
+        (lambda: read_statement({"range": 3}), "list of low and high"),
+        (lambda: read_statement([1]), "one of"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_with_a_sentence(make, message):
+    with pytest.raises((DomainError, StatementError), match=message):
+        make()
+
+
+def test_statements_go_to_a_file_and_back():
+    attacker = Attacker("l2", 0.5, frozen=[1])
+    statements = [
+        Range(high=0.9),
+        Insensitive(["sex", 3], 0.25, 0.75),
+        Insensitive([0]),
+        Monotone("income", "down", 0.1),
+        Robust(attacker, 0.5),
+    ]
+    for statement in statements:
+        assert read_statement(json.loads(json.dumps(statement.to_document()))) == statement
+    with pytest.raises(StatementError, match="path"):
+        Same(attacker).to_document()
+
+
+def test_questions_that_a_model_does_not_answer_are_refused(table, numbers):
+    X, y = numbers
+    domain = Domain.from_data(X)
+    three = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(ModelError, match="two classes"):
+        check(three, Range(0, 0.5), domain)
+    assert check(three, Insensitive(["age"]), domain)[0].holds in (True, False)
+    model = boosted(X, y)
+    with pytest.raises(ModelError, match="outputs='score'"):
+        check(as_ensemble(model), Range(0, 0.5), domain)
+    assert check(as_ensemble(model), Range(-1e6, 1e6), domain, outputs="score")[0].holds is True
+    with pytest.raises(DomainError, match="column 0 of the domain"):
+        check(model, Range(0, 0.5), Domain.from_data(X[["income", "age", "debt"]]))
+    with pytest.raises(DomainError, match="no order"):
+        check(boosted(*table), Monotone("country"), Domain.from_data(table[0]))
+    with pytest.raises(StatementError, match="Expected columns"):
+        measure(model, "gap", domain)
+
+
+def test_results_are_a_frame(numbers):
+    X, y = numbers
+    results = check(boosted(X, y), [Range(0.0, 1.0), Insensitive(["age"])], Domain.from_data(X))
+    frame = results.to_frame()
+    assert frame["holds"].tolist() == [result.holds for result in results]
+    assert "<table" in results._repr_html_()
