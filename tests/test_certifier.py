@@ -16,7 +16,8 @@ import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble import blocks
 from certiforest.problem.verifier import Verifier
-from certiforest.rows import decider, first_look
+from certiforest.proof import search_kernels
+from certiforest.rows import first_look
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -178,12 +179,14 @@ def test_refusals(case):
 def test_a_row_is_searched_once(case, proof, monkeypatch):
     _, X, _ = case
     forest = as_ensemble(RandomForestClassifier(n_estimators=15, random_state=0).fit(X, X[:, 0] > X[:, 1]))
-    looked, searched = [], []
-    look, make = first_look.look_at_rows, decider.RowProblem
+    looked, examined, look, begin = [], [], first_look.look_at_rows, first_look.look_at_one_row
     monkeypatch.setattr(first_look, "look_at_rows", lambda *given: (looked.extend(map(bytes, given[1])), look(*given)))
-    monkeypatch.setattr(decider, "RowProblem", lambda verifier, x: (searched.append(bytes(x)), make(verifier, x))[1])
+    monkeypatch.setattr(
+        first_look, "look_at_one_row", lambda *given: (looked.append(bytes(given[1])), begin(*given))[1]
+    )
+    monkeypatch.setattr(search_kernels, "examine_box", lambda *box: examined.append(box))
     found = certify(forest, X, None, Attacker("linf", 0.1), proof=proof)
     assert {0, 1} <= set(found.stable)
-    once = searched if proof else looked  # what a proof is made of is kept, whether it is of an attack or of none
-    assert len(set(once)) == len(once) > 5
-    assert (searched, looked)[proof] == []
+    assert not proof or all(found.proof[found.stable == 1])
+    assert len(set(looked)) == len(looked) > 5
+    assert examined == []  # what the look has found is enough, also for proofs

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.moves import Moves
 from certiforest.problem import cells_kernels as kernels
-from certiforest.problem.problem import BUDGET, Problem
+from certiforest.problem.problem import BUDGET, Cells, Leaves, Problem
 from certiforest.problem.row_kernels import list_around_one_row
 from certiforest.problem.verifier import Verifier
 
@@ -29,6 +29,8 @@ class RowProblem:
     x : ndarray, shape (n_features,)
     moves : Moves, optional
         Those prepared for, if not given, or the same with another budget.
+    found : Cells, Leaves and fixed leaves, optional
+        What `row_kernels.list_around_row` returned for the row.
 
     Attributes
     ----------
@@ -40,19 +42,27 @@ class RowProblem:
         What prices may add up to; 0 for L-inf.
     """
 
-    def __init__(self, verifier: Verifier, x: NDArray[np.float64], moves: Moves | None = None) -> None:
+    def __init__(
+        self,
+        verifier: Verifier,
+        x: NDArray[np.float64],
+        moves: Moves | None = None,
+        found: tuple[Cells, Leaves, NDArray[np.int64]] | None = None,
+    ) -> None:
         allowance = verifier.allowance if moves is None else verifier.allowance_of(moves)
         self.verifier, self.x, self.moves = verifier, x, moves or verifier.moves
         moves, unit = self.moves, allowance.unit
+        self.budget, self._values = BUDGET if moves.is_shared else 0, moves.values(x)
+        self._menus = moves.menus(self._values, BUDGET)
+        if found is not None:
+            self.cells, self.leaves, self.fixed = found
+            return
         if moves.norm == 0:  # what a budget allows at most, however large: every feature
             unit = np.full(unit.shape, min(max(moves.eps, 1.0), verifier.ensemble.n_features))
         ((_, trees, (row,)),) = verifier.runs(x[None], moves)
-        self._values = moves.values(x)
-        self._menus = moves.menus(self._values, BUDGET)
         self.cells, self.leaves, self.fixed = list_around_one_row(
             trees, row, self._values, allowance, unit, verifier.ranks, self._menus
         )
-        self.budget = BUDGET if moves.is_shared else 0
         if allowance.slack == math.inf:
             self._price_exactly()
 

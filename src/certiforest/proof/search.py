@@ -53,6 +53,8 @@ class Search(Generic[Point]):
         Tells exactly, of first and last cells, whether everything in this box costs more than the budget.
     keep_proof : bool, default=False
         Whether `prove` will be asked.
+    begun : pair of int and Tables, optional
+        What `examine_box` has said of all cells, and the tables that it left.
 
     Attributes
     ----------
@@ -67,9 +69,12 @@ class Search(Generic[Point]):
         is_beyond: Callable[[NDArray[np.int64], NDArray[np.int64]], bool] = lambda low, high: False,
         *,
         keep_proof: bool = False,
+        begun: tuple[int, Tables] | None = None,
     ) -> None:
         self._problem, self._confirm, self._is_beyond, self._keep_proof = problem, confirm, is_beyond, keep_proof
-        self._tables = new_tables(problem.cells, problem.leaves)
+        said, tables = begun or (kernels.OPEN, new_tables(problem.cells, problem.leaves))
+        self._said: int = kernels.PAUSED if said == kernels.OPEN else said  # more sweeps may help
+        self._tables: Tables = tables
         # For the proof: boxes with the tables that proved them, and boxes that are known to hold nothing.
         self._proof: dict[str, Any] = {}
         self._proved: list[CellBox] = []
@@ -116,9 +121,11 @@ class Search(Generic[Point]):
             box = waiting.pop()
             tables.low[:], tables.high[:] = box.low, box.high
             tables.table[:], tables.lambda_[:] = box.start
-            given = problem, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate
-            while (status := kernels.examine_box(*given)) == kernels.PAUSED:
-                clock.check()
+            status, self._said = self._said, kernels.PAUSED
+            while status == kernels.PAUSED:
+                status = kernels.examine_box(problem, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
+                if status == kernels.PAUSED:
+                    clock.check()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._proved.append(box._replace(start=_start_from(tables)))
@@ -193,19 +200,19 @@ class Search(Generic[Point]):
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:], tables.lambda_[:] = box.start
         shift = coarsen(self._problem, tables)
-        written = []
+        first, whole, begin, end = (a.tolist() for a in (cells.first, tables.whole, leaves.begin, leaves.end))
+        written, scope, first_segment, outside = [], leaves.scope.tolist(), leaves.first_segment.tolist(), int(OUTSIDE)
         for t, tree in enumerate(leaves.name.tolist()):
             for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-                v = leaves.scope[s]
-                segments = range(leaves.first_segment[s], leaves.first_segment[s + 1])
-                inside = [g for g in segments if tables.whole[g] != OUTSIDE]
-                least = int(tables.whole[inside].min())  # a constant cancels
-                if tables.whole[inside].max() > least:
-                    table = np.zeros(cells.first[v + 1] - cells.first[v], np.int64)
+                v = scope[s]
+                inside = [g for g in range(first_segment[s], first_segment[s + 1]) if whole[g] != outside]
+                least = min(whole[g] for g in inside)  # a constant cancels
+                if any(whole[g] > least for g in inside):
+                    table = [0] * (first[v + 1] - first[v])
                     for g in inside:
-                        place = slice(leaves.begin[g] - cells.first[v], leaves.end[g] + 1 - cells.first[v])
-                        table[place] = (tables.whole[g] - least) >> shift
-                    written.append([tree, int(cells.name[v]), table.tolist()])
+                        size = end[g] + 1 - begin[g]
+                        table[begin[g] - first[v] : end[g] + 1 - first[v]] = [(whole[g] - least) >> shift] * size
+                    written.append([tree, int(cells.name[v]), table])
         if written:
             coarse = unit * 2**shift
             proof["unit"], proof["tables"] = [coarse.numerator, coarse.denominator], written

@@ -20,6 +20,7 @@ from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
+from certiforest.rows.first_look import Begun, FirstLook
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
 
@@ -56,9 +57,11 @@ class Decider:
         """Find out whether a row, of class ``y`` if that is known, is stable; nothing is begun when time is up."""
         if clock.is_over:
             return Answer(UNKNOWN, Method.SOLVED)
-        row, y = RowProblem(self.verifier, x), self.verifier.predict(x) if y is None else y
+        y = self.verifier.predict(x) if y is None else y
+        begun = self.verifier.made(FirstLook).begin(x, y) if keep_proof and self._margin is None else None
+        row = RowProblem(self.verifier, x, found=None if begun is None else begun[:3])
         if self._margin is None:
-            return self.decide_on(row, y, clock, keep_proof=keep_proof)
+            return self.decide_on(row, y, clock, keep_proof=keep_proof, begun=begun)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
         if any(self.verifier.gain_at(x, y, rival) >= -self._margin for rival in self._rivals(x, y)):
             return Answer(UNKNOWN, Method.COMPOSED)
@@ -89,7 +92,14 @@ class Decider:
         return None
 
     def decide_on(
-        self, row: RowProblem, y: int, clock: Clock, need: int | None = None, *, keep_proof: bool = False
+        self,
+        row: RowProblem,
+        y: int,
+        clock: Clock,
+        need: int | None = None,
+        *,
+        keep_proof: bool = False,
+        begun: Begun | None = None,
     ) -> Answer:
         """Find out whether leaves can gain so much for some rival of class ``y``; without ``need``, enough to win."""
         is_open, n_boxes = False, 0
@@ -99,7 +109,9 @@ class Decider:
                 is_open = True
                 break
             goal = Goal(row, y, rival, need)
-            search = Search(goal.problem, goal.attack_within_budget, row.is_beyond, keep_proof=keep_proof)
+            search = Search(
+                goal.problem, goal.attack_within_budget, row.is_beyond, keep_proof=keep_proof, begun=begun and begun[3:]
+            )
             searches[rival] = search, goal.unit
             try:
                 z = search.run(clock)

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import BUDGET
+from certiforest.problem.problem import BUDGET, Cells, Leaves
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import search
 from certiforest.proof import search_kernels as statuses
 from certiforest.proof.clock import Clock
-from certiforest.rows.first_look_kernels import LookSetting, look_at_rows
+from certiforest.proof.tables_kernels import Tables
+from certiforest.rows.first_look_kernels import LookSetting, look_at_one_row, look_at_rows
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
 # Rows are looked at in blocks of this size, fewer where trees have more nodes, with so many sweeps for each at most.
 N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
+
+
+class Begun(NamedTuple):
+    """What a look at one row has made: its cells and leaves, see `RowProblem`, and what was said of all cells, why."""
+
+    cells: Cells
+    leaves: Leaves
+    fixed: NDArray[np.int64]
+    status: int
+    tables: Tables
 
 
 class FirstLook:
@@ -46,8 +58,7 @@ class FirstLook:
                 block = slice(first, min(first + size, stop))
                 x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
                 attack = np.full(x.shape, np.nan)
-                most = min(LOOK_SWEEPS, search.MOST_SWEEPS), search.MOST_STEPS
-                look_at_rows(trees, x, y, self._setting, *most, status, attack)
+                look_at_rows(trees, x, y, self._setting, _most(), status, attack)
                 is_open = np.isin(status, (statuses.OPEN, statuses.PAUSED, statuses.FOUND))
                 stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
                 found = np.flatnonzero(status == statuses.FOUND)
@@ -56,6 +67,18 @@ class FirstLook:
                 stable[found[self._verifier.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
+
+    def begin(self, x: NDArray[np.float64], y: int) -> Begun | None:
+        """Look at one row of class ``y``, and keep what was found for a search to go on with."""
+        if self._setting is None:
+            return None
+        ((_, trees, _),) = self._verifier.runs(x[None])
+        status, cells, leaves, fixed, tables = look_at_one_row(trees, x, y, self._setting, _most())
+        return Begun(cells, leaves, fixed, status, tables)
+
+
+def _most() -> tuple[int, int]:
+    return min(LOOK_SWEEPS, search.MOST_SWEEPS), search.MOST_STEPS
 
 
 def _setting(verifier: Verifier) -> LookSetting | None:

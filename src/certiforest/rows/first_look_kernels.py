@@ -34,22 +34,45 @@ class LookSetting(NamedTuple):
 
 
 @kernel
-def look_at_rows(trees, X, prediction, setting, most_sweeps, most_steps, out_status, out_row):
+def look_at_row(trees, x, y, setting, most, room, cut_of, variable_of):
+    """Return what `examine_box` says about all cells of a row of class ``y``, cells, leaves, tables and room.
+
+    ``most`` are sweeps, and steps of them; see `list_around_row` for the rest.
+    """
+    allowance, gain, need = setting.allowance, setting.gain[y], setting.need[y]
+    cells, leaves, fixed, room = list_around_row(
+        trees, x, x, allowance, allowance.unit, setting.ranks, setting.menus, room, cut_of, variable_of
+    )
+    for i in range(fixed.shape[0]):
+        need -= gain[trees.leaf[fixed[i]]]
+    problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
+    tables = new_tables(cells, leaves)
+    status = examine_box(problem, tables, most[0], most[1], True)
+    return status, cells, leaves, fixed, tables, room
+
+
+@kernel
+def look_at_one_row(trees, x, y, setting, most):
+    """Return what `look_at_row` does, without room for other rows."""
+    cut_of, variable_of = np.empty(setting.ranks.feature.shape[0], np.int64), np.empty(x.shape[0], np.int64)
+    status, cells, leaves, fixed, tables, _ = look_at_row(
+        trees, x, y, setting, most, new_room(trees), cut_of, variable_of
+    )
+    return status, cells, leaves, fixed, tables
+
+
+@kernel
+def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
     """Write what `examine_box` says about all cells of each row, and the row that it suggests as an attack."""
-    allowance, ranks, menus = setting.allowance, setting.ranks, setting.menus
     room, variable_of = new_room(trees), np.empty(X.shape[1], np.int64)
-    cut_of = np.empty(ranks.feature.shape[0], np.int64)
+    cut_of = np.empty(setting.ranks.feature.shape[0], np.int64)
     for row in range(X.shape[0]):
-        x, gain, need = X[row], setting.gain[prediction[row]], setting.need[prediction[row]]
-        cells, leaves, fixed, room = list_around_row(
-            trees, x, x, allowance, allowance.unit, ranks, menus, room, cut_of, variable_of
+        x = X[row]
+        status, cells, _, _, tables, room = look_at_row(
+            trees, x, prediction[row], setting, most, room, cut_of, variable_of
         )
-        for i in range(fixed.shape[0]):
-            need -= gain[trees.leaf[fixed[i]]]
-        problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
-        tables = new_tables(cells, leaves)
-        out_status[row] = examine_box(problem, tables, most_sweeps, most_steps, True)
-        if out_status[row] == FOUND:
+        out_status[row] = status
+        if status == FOUND:
             out_row[row] = x
             for v in range(cells.name.shape[0]):
                 out_row[row, cells.name[v]] = cells.value[tables.choice[v]]
