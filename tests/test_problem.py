@@ -3,13 +3,16 @@
 import itertools
 import math
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from cases import attacker_of, ensemble_of, random_case, real_case, rule_case
+from certiforest import TreeEnsemble
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.problem.around_row import Goal, RowProblem
+from certiforest.problem.gains import Gains
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.moves_kernels import allows
@@ -79,3 +82,25 @@ def test_leaves_are_those_of_the_rows_in_their_cells_and_gain_what_they_do(kind,
                 assert goal.is_reached(z) == wins or verifier.ensemble.n_classes > 2
                 n_reached += has_enough
     assert n_reached > 20
+
+
+@pytest.mark.parametrize("exponents", [(0, 1), (-30, 30), (-320, -300), (-300, 308)])
+def test_gains_are_exact_but_for_the_last_bits_and_rounded_up(exponents):
+    """Also where scores have many digits, no digit (one class of a tree), or the largest and smallest exponents."""
+    rng = np.random.default_rng(np.abs(exponents))
+    for _ in range(100):
+        n_trees, n_values, n_classes = rng.integers(1, 6), rng.integers(2, 8), rng.integers(2, 5)
+        scores = rng.normal(size=(n_values, n_classes)) * 10.0 ** rng.integers(*exponents, size=(n_values, 1))
+        scores[rng.random(scores.shape) < rng.random()] = 0
+        leaf = np.column_stack([np.full(n_trees, -1), rng.integers(n_values, size=(n_trees, 2))])
+        shape = {"feature": np.tile([0, -1, -1], n_trees), "threshold": np.tile([0.5, 0, 0], n_trees), "n_features": 1}
+        base = rng.normal(size=n_classes)
+        ensemble = TreeEnsemble(leaf=leaf.ravel(), classes=range(n_classes), scores=scores, base=base, **shape)
+        gains, rows = Gains(ensemble), ensemble.leaf[ensemble.feature < 0]
+        for y, rival in itertools.permutations(range(n_classes), 2):
+            exact = [Fraction(a[rival]) - Fraction(a[y]) for a in (*scores[rows].tolist(), base.tolist())]
+            assert gains.total(rows, y, rival) * gains.unit == sum(exact)
+            nodes = np.flatnonzero(ensemble.feature < 0)
+            found, _, unit = gains.against(nodes, nodes[:0], y, rival)
+            assert found.tolist() == [math.ceil(gain / unit) for gain in exact[:-1]]
+            assert 2**45 < np.abs(found).max() < 2**51 or not any(exact[:-1])

@@ -381,7 +381,8 @@ class TreeEnsemble(Immutable):
     def number_splits(self) -> NDArray[np.int64]:
         """The nodes that compare numbers with a threshold, sorted by feature, then threshold, then node."""
         node = np.flatnonzero((self.feature >= 0) & ~np.isnan(self.threshold))
-        return node[np.lexsort((self.threshold[node], self.feature[node]))]
+        feature = self.feature[node].astype(np.min_scalar_type(self.n_features))  # short ones are sorted sooner
+        return node[np.lexsort((self.threshold[node], feature))]
 
     @cached_property
     def categorical(self) -> NDArray[np.int32]:
@@ -518,10 +519,24 @@ class TreeEnsemble(Immutable):
     def largest_sum(self) -> float:
         """About the largest absolute sum of one output: the largest score of every tree, and the base."""
         scores, base = self.summands()
-        size = np.abs(scores).max(axis=1, initial=0.0)[self.leaf]
-        size[self.feature >= 0] = 0.0
+        _, size = self.ranges_of_trees(np.abs(scores).max(axis=1, keepdims=True))
         with np.errstate(over="ignore"):
-            return float(np.maximum.reduceat(size, self.tree_start[:-1]).sum() + np.abs(base).max())
+            return float(size.sum() + np.abs(base).max())
+
+    def ranges_of_trees(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the lowest and highest values of the leaves of each tree, shape (2, n_trees, n_columns).
+
+        ``value`` (n_values, n_columns) are those that leaves are rows of.
+        """
+        row, start = self._leaf_rows
+        columns = (column[row] for column in np.ascontiguousarray(value.T))  # all at once would be much
+        return np.stack([[end.reduceat(of_leaf, start) for end in (np.minimum, np.maximum)] for of_leaf in columns], 2)
+
+    @cached_property
+    def _leaf_rows(self) -> tuple[NDArray, NDArray]:
+        """The values that leaves have, and where those of each tree begin."""
+        is_leaf = self.feature < 0
+        return self.leaf[is_leaf], np.append(0, np.cumsum(is_leaf))[self.tree_start[:-1]]
 
     @cached_property
     def prepared_scores(self) -> score_kernels.Scores:

@@ -44,17 +44,16 @@ def rank_thresholds(ensemble: TreeEnsemble, trees: Trees, moves: Moves) -> Ranks
         nodes, starts = [*nodes, beyond], [*starts, np.repeat(top, len(beyond), axis=1)]
         ends.append(np.full((2, len(beyond)), math.nan))
     of_node = np.concatenate(nodes)
-    order = np.argsort(of_node, kind="stable")
-    of_node = of_node[order]
-    value, above = np.hstack([np.hstack(starts)[:, order], np.hstack(ends)[:, order]])
+    value, above = np.hstack([*starts, *ends])
     owner, end = np.tile(variable[of_node], 2), np.flatnonzero(~np.isnan(value))
-    by_value = end[np.lexsort((value[end], owner[end]))]
+    by_value = end[np.lexsort((value[end], owner[end].astype(np.min_scalar_type(owner.max(initial=0)))))]
     one, other = by_value[1:], by_value[:-1]
     is_new = np.append(True, (owner[one] != owner[other]) | (value[one] != value[other]))[: len(by_value)]
     rank = np.full(len(value), -1)
     rank[by_value] = np.cumsum(is_new) - 1
     chosen = by_value[is_new]
-    first = np.searchsorted(of_node, np.arange(n_nodes + 1))
-    after, upto = rank[: len(of_node)], rank[len(of_node) :]
+    order = np.argsort(of_node, kind="stable")
+    first = np.append(0, np.cumsum(np.bincount(of_node, minlength=n_nodes)))
+    after, upto = rank[: len(of_node)][order], rank[len(of_node) :][order]
     most = int(np.diff(first).max(initial=1))
     return Ranks(variable, first, after, upto, owner[chosen], value[chosen], above[chosen], most)

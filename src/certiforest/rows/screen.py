@@ -139,13 +139,8 @@ def _stakes(ensemble: TreeEnsemble, scores: Scores, margin: float) -> Stakes:
         [value[:, y] - value[:, rest].max(axis=1, initial=-np.inf) for y, rest in enumerate(others)]
     )
     favourite = ahead[:-1].argmax(axis=1)
-    is_leaf, starts = ensemble.feature < 0, ensemble.tree_start[:-1]
-    reach = np.where(is_leaf, (value.max(axis=1) - value.min(axis=1))[ensemble.leaf], 0.0)
-    worth = value[:, 1:] - value[:, :1] if n_classes == 2 else value
-    rows, is_leaf = worth[ensemble.leaf], is_leaf[:, None]
-    highest = np.maximum.reduceat(np.where(is_leaf, rows, -np.inf), starts)
-    lowest = np.minimum.reduceat(np.where(is_leaf, rows, np.inf), starts)
-    reach = np.maximum.reduceat(reach, starts)
+    reach = ensemble.ranges_of_trees(np.ptp(value, axis=1, keepdims=True))[1, :, 0]
+    lowest, highest = ensemble.ranges_of_trees(value[:, 1:] - value[:, :1] if n_classes == 2 else value)
     return Stakes(
         scores=scores,
         margin=margin,
