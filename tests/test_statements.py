@@ -253,7 +253,10 @@ def test_questions_that_a_model_does_not_answer_are_refused(table, numbers):
 
 def test_results_are_a_frame(numbers):
     X, y = numbers
-    results = check(boosted(X, y), [Range(0.0, 1.0), Insensitive(["age"])], Domain.from_data(X))
+    model, statements, seen = boosted(X, y), [Range(0.0, 1.0), Insensitive(["age"])], []
+    results = check(model, statements, Domain.from_data(X), n_jobs=2, progress=lambda *done: seen.append(done))
+    assert seen == [(1, 2), (2, 2)]
+    assert [result.statement for result in results] == statements
     frame = results.to_frame()
     assert frame["holds"].tolist() == [result.holds for result in results]
     assert "<table" in results._repr_html_()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from certiforest.attack.columns import Column
 from certiforest.proof.clock import Clock
+from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.checker import Checker
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Statement, StatementError
@@ -27,6 +29,7 @@ def check(
     rows: tuple[Any, Any] | None = None,
     outputs: str = "probability",
     time_limit: float = 60.0,
+    n_jobs: int | None = 1,
     progress: Progress | None = None,
 ) -> Results:
     """Prove or refute statements about all inputs of a model in a domain.
@@ -45,6 +48,8 @@ def check(
         sums that decide. Those of regressors are what they predict.
     time_limit : float, default=60.0
         Seconds for each statement.
+    n_jobs : int, optional
+        Statements that are looked at side by side, by threads; -1: one for each processor.
     progress : callable, optional
         Called with the number of statements decided so far, and of all.
 
@@ -64,15 +69,16 @@ def check(
     proved
     """
     listed = [statements] if isinstance(statements, Statement) else list(statements)
-    scored = ScoredModel(model, outputs)
-    checker = Checker(scored, domain, outputs, rows)
-    results = []
+    scored, seconds = ScoredModel(model, outputs), check_time_limit(time_limit)
+    checker, results = Checker(scored, domain, outputs, rows), []
     for statement in listed:
         if not isinstance(statement, Statement):
             raise StatementError(f"Expected a statement, got {shown(statement)}.")
-        results.append(checker.check(statement, time_limit))
-        if progress is not None:
-            progress(len(results), len(listed))
+    with ThreadPoolExecutor(check_n_jobs(n_jobs)) as pool:
+        for result in pool.map(lambda statement: checker.check(statement, seconds), listed):
+            results.append(result)
+            if progress is not None:
+                progress(len(results), len(listed))
     return Results(results)
 
 
