@@ -74,8 +74,10 @@ def check(
     for statement in listed:
         if not isinstance(statement, Statement):
             raise StatementError(f"Expected a statement, got {shown(statement)}.")
-    with ThreadPoolExecutor(check_n_jobs(n_jobs)) as pool:
-        for result in pool.map(lambda statement: checker.check(statement, seconds), listed):
+    threads = check_n_jobs(n_jobs)
+    with ThreadPoolExecutor(threads) as pool:
+        one_by_one: Any = map if threads == 1 else pool.map
+        for result in one_by_one(lambda statement: checker.check(statement, seconds), listed):
             results.append(result)
             if progress is not None:
                 progress(len(results), len(listed))
