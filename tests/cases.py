@@ -60,6 +60,16 @@ def random_case(
     return case if combine == "vote" else _with_scores(rng, case)
 
 
+def crowded_case(rng: random.Random, *, norm: float | None = None, combine: str = "vote", n_trees: int = 2000) -> Case:
+    """Draw a case of many small trees, which make few cells."""
+    n_classes, n_features, norm = rng.choice([2, 3]), rng.choice([1, 2, 3]), rng.choice(NORMS) if norm is None else norm
+    grid = [i / 8 for i in rng.sample(range(9), (9, 4, 2)[n_features - 1])]
+    trees = [_tree(rng, rng.choice([1, 2]), range(n_features), grid, n_classes) for _ in range(n_trees)]
+    case = Case(trees, n_features, n_classes, [_value(rng, grid, trees, f) for f in range(n_features)], norm, 0.0)
+    case = replace(case, eps=_eps(rng, case))
+    return case if combine == "vote" else _with_scores(rng, case)
+
+
 def extreme_case(rng: random.Random, *, norm: float | None = None, combine: str = "vote") -> Case:
     """Draw a case whose numbers are of sizes from 5e-324 to 1.797e308, mixed."""
     norm = rng.choice(NORMS) if norm is None else norm

@@ -1,5 +1,7 @@
 """Message passing and splits against the oracle, on rows at which trees meet and on those where they do not."""
 
+import bisect
+import functools
 import itertools
 import math
 import random
@@ -9,7 +11,7 @@ import pytest
 
 import oracle
 import referee
-from cases import attacker_of, ensemble_of, random_case
+from cases import attacker_of, crowded_case, ensemble_of, random_case
 from certiforest import Attacker, TreeEnsemble, Verdict, certify
 from certiforest.ensemble import score_kernels
 from certiforest.problem.around_row import RowProblem
@@ -38,6 +40,28 @@ def test_verdicts_agree_with_the_oracle(norm, combine):
     for _ in range(300):
         case = random_case(rng, norm=norm, apart=rng.random() < 0.1, combine=combine)
         assert judge(case) == [], case
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+@pytest.mark.parametrize("norm", [0, 1])
+def test_two_thousand_trees_agree_with_the_oracle(monkeypatch, norm, combine):
+    predict, known = oracle.predict, {}
+
+    def predict_cell(case, z):  # once for all rows of an ensemble
+        if id(case.trees) not in known:
+            splits = [split for tree in case.trees for split in oracle.splits(tree)]
+            cuts = [sorted({v for g, v in splits if g == f}) for f in range(case.n_features)]
+            known[id(case.trees)] = case.trees, cuts, {}
+        _, cuts, of_cell = known[id(case.trees)]
+        cell = tuple(map(bisect.bisect_left, cuts, z))
+        if cell not in of_cell:
+            of_cell[cell] = predict(case, z)
+        return of_cell[cell]
+
+    monkeypatch.setattr(oracle, "predict", predict_cell)
+    draw = functools.partial(crowded_case, norm=norm)
+    found = referee.run(60, seed=9_000 + norm, combine=combine, time_limit=60, draw=draw, n_rows=30)
+    assert {name.split()[2] for name in found} == {"stable,", "unstable,"}
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
