@@ -232,7 +232,7 @@ class _Work:
         """Find out which rows of a block are stable; yield how many more are done."""
         keep_proof, verifier = self.certifier.proof, self.verifier
         x, found = self.rows[block], self.out[block]
-        verifier.moves.check_rows(x, block.start)
+        verifier.check_rows(x, block.start)
         if self.clock.is_up:
             found.prediction[:], found.stable[:], spent = verifier.ensemble.index_of(x), UNKNOWN, np.zeros(len(x))
         else:

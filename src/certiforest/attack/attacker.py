@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.choices import Categories, Choice, OneHot
 from certiforest.attack.columns import (
     AttackerError,
     Column,
@@ -24,7 +25,7 @@ from certiforest.attack.columns import (
     read_categories,
     read_direction,
 )
-from certiforest.attack.moves import DOWN, UP, Categories, Choice, Moves, Numbers, OneHot
+from certiforest.attack.moves import DOWN, UP, Moves, Numbers
 from certiforest.attack.parameters import (
     check_domain,
     check_eps,

@@ -3,36 +3,30 @@
 Behind this room nobody asks which kind of attacker there is. Variables are the columns of a model and, from
 ``n_features`` on, groups of one-hot columns, whose values 0, 1, 2, ... tell which column is 1. What is missing is inf,
 above all numbers, where it can be filled. Nearly all variables are `Numbers`; some take one of a few values, which
-`OneHot`, `Categories` and `Ruled` list. Certificates say the same, in the same form (docs/certificate_format.md).
+`choices` lists. Certificates say the same, in the same form (docs/certificate_format.md).
 """
 
 from __future__ import annotations
 
-import heapq
-import json
 import math
 from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.budgets import Budgets, split_budgets
+from certiforest.attack.choices import FREE, Categories, Choice
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_eps
 from certiforest.attack.prices import price_move
-from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.words import shown
 
 DOWN, UP = 0, 1
-MOST_VALUES = 100_000  # that one variable may take by rules
-FREE = Fraction(0)
 
 
 class Numbers(NamedTuple):
@@ -54,117 +48,6 @@ class Numbers(NamedTuple):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     is_whole: NDArray[np.bool_]
-
-
-class OneHot(NamedTuple):
-    """Columns of which one is 1 and the others are 0: another one is a move of ``1 / scale``, and none if that is 0."""
-
-    columns: tuple[int, ...]
-    scale: float
-
-    @property
-    def least(self) -> Fraction | float:
-        """The least cost of a move; inf if there is none."""
-        return 1 / Fraction(self.scale) if self.scale else math.inf
-
-    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
-        """Return what it costs, in units of eps, to take values; those beyond the budget may be left out."""
-        return {**dict.fromkeys(map(float, range(len(self.columns))), self.least), value: FREE}
-
-    def document(self) -> dict[str, Any]:
-        """Say the same as a certificate does."""
-        return {"one_hot": list(self.columns), **({} if self.scale == 1 else {"scale": self.scale})}
-
-
-class Categories(NamedTuple):
-    """A column that a model tests for sets of values: another one of ``values`` is a move of ``cost``."""
-
-    columns: tuple[int, ...]
-    cost: float
-    values: tuple[float, ...] = ()
-
-    @property
-    def least(self) -> float:
-        """The least cost of a move."""
-        return self.cost
-
-    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
-        """Return what it costs, in units of eps, to take values; those beyond the budget may be left out."""
-        return {**dict.fromkeys(self.values, self.cost), value: FREE}
-
-    def document(self) -> dict[str, Any]:
-        """Say the same as a certificate does."""
-        return {"categories": list(self.columns), "cost": self.cost}
-
-
-class Rule(NamedTuple):
-    """One rule: a number from ``low`` to ``high`` may be raised by ``post``, or one of ``values`` become ``post``."""
-
-    is_numerical: bool
-    low: float
-    high: float
-    values: tuple[Any, ...]
-    post: Any
-    cost: Fraction
-
-    @property
-    def ever_applies(self) -> bool:
-        """Whether there is a number that the rule speaks of."""
-        return self.low < math.inf and self.high > -math.inf
-
-    def apply(self, value: Any) -> Any:
-        """Return what becomes of a value, None if the rule does not speak of it."""
-        if self.is_numerical:
-            return value + self.post if self.low <= value <= self.high else None
-        return self.post if value in self.values else None
-
-    def document(self) -> dict[str, Any]:
-        """Say the same as a certificate does."""
-        if self.is_numerical:
-            ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if math.isfinite(end)}
-            return {"add": self.post, **ends, "cost": float(self.cost)}
-        values = [value for value in self.values if math.isfinite(value)]
-        return {"become": self.post, "values": values, "cost": float(self.cost)}
-
-
-class Ruled(NamedTuple):
-    """A column, or one-hot columns by places, changed by rules, again and again, each time at a cost."""
-
-    columns: tuple[int, ...]
-    rules: tuple[Rule, ...]
-
-    @property
-    def least(self) -> Fraction | float:
-        """A bound of the least cost of a move; inf if there is none."""
-        return FREE if self.rules else math.inf
-
-    def costs(self, value: float, budget: Fraction) -> dict[float, Any]:
-        """Return what it costs, in units of eps, to take values; those beyond the budget are left out."""
-        found: dict[float, Any] = {}
-        waiting, n_seen = [(FREE, 0, value)], 0
-        while waiting:
-            cost, _, here = heapq.heappop(waiting)
-            if here in found:
-                continue
-            found[here] = cost
-            if len(found) > MOST_VALUES:
-                raise AttackerError(f"Expected rules that lead to up to {MOST_VALUES:,} values, got more.")
-            for rule in self.rules:
-                new = rule.apply(here)
-                if new is not None and new not in found and cost + rule.cost <= budget:
-                    if not math.isfinite(new):
-                        raise AttackerError("Expected rules that lead to finite numbers, got one that does not.")
-                    n_seen += 1
-                    heapq.heappush(waiting, (cost + rule.cost, n_seen, new))
-        return found
-
-    def document(self) -> dict[str, Any]:
-        """Say the same as a certificate does."""
-        kind = "ruled" if len(self.columns) == 1 else "one_hot"
-        return {kind: list(self.columns), "rules": [rule.document() for rule in self.rules if rule.ever_applies]}
-
-
-Choice = OneHot | Categories | Ruled
 
 
 class Menus(NamedTuple):
@@ -223,10 +106,7 @@ class Moves:
     def on(self, ensemble: TreeEnsemble) -> Moves:
         """Return the same on a model: with its categories, and blanks where it has a place for them.
 
-        Raises
-        ------
-        AttackerError
-            If columns are something else in the model.
+        Columns that are something else in the model are refused.
         """
         of_categories = [v for v, choice in self.choices.items() if isinstance(choice, Categories)]
         is_listed = self.is_choice.copy()
@@ -517,67 +397,3 @@ class Moves:
             costs = np.abs(end - start) / self.numbers.scale[(end > start).astype(int), column]
         costs = np.where(self._change[column] < math.inf, self._change[column], costs)
         return np.where(np.isfinite(start) & np.isfinite(end), costs, self.blank[column])
-
-    def check_rows(self, X: NDArray[np.float64], first: int) -> None:
-        """Refuse rows that the attacker could not find: outside the domain, not whole or not one-hot.
-
-        ``first`` is the number of the first row.
-        """
-        _, _, low, high, is_whole = self.numbers
-        if low.max() > -math.inf or high.min() < math.inf:
-            is_outside = (low > X) | (high < X)
-            if is_outside.any():
-                row, f = np.argwhere(is_outside)[0]
-                raise RowError(
-                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
-                    f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
-                )
-        for g, group in enumerate(self.groups):
-            part = X[:, list(group)]
-            is_one_hot = ((part == 0) | (part == 1)).all(axis=1) & (part.sum(axis=1) == 1)
-            if not is_one_hot.all():
-                row = int(np.argmin(is_one_hot))
-                raise RowError(
-                    f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
-                    f" {first + row}. Encode the column again or take the group back."
-                )
-        row, f = find_fraction(X, is_whole) if is_whole.any() else (-1, -1)
-        if row >= 0:
-            raise RowError(
-                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
-                " Round the row or take the column from integer."
-            )
-
-    def document(self) -> dict[str, Any]:
-        """Say what may be done with each column, by index; columns that are treated alike stand together.
-
-        That is what a certificate is about, and all that its auditor reads.
-        """
-        found: dict[str, tuple[str, dict[str, Any], list[int]]] = {}
-        for f in np.flatnonzero(~self.is_in_group).tolist():
-            said = self._document_of(f)
-            kind = next(iter(said))
-            if len(said) > 1 or kind == "frozen":
-                found.setdefault(json.dumps({**said, kind: []}), (kind, said, []))[2].append(f)
-        columns = [said | {kind: place} for kind, said, place in found.values()]
-        columns += [choice.document() for variable, choice in self.choices.items() if variable >= self.n_features]
-        return {
-            "norm": "inf" if self.norm == math.inf else int(self.norm),
-            "eps": self.eps,
-            **({} if self.missing is None else {"missing": self.missing}),
-            **({"columns": columns} if columns else {}),
-        }
-
-    def _document_of(self, f: int) -> dict[str, Any]:
-        scale, may_move, low, high, is_whole = self.numbers
-        if not may_move[:, f].any():
-            return {"frozen": [f]}
-        ends = {"low": float(low[f])} if low[f] > -math.inf else {}
-        ends |= {"high": float(high[f])} if high[f] < math.inf else {}
-        if isinstance(choice := self.choices.get(f), Categories):
-            return {"categories": [f], **ends, "cost": choice.cost}
-        if choice is not None:
-            return choice.document()
-        units = {key: float(scale[way, f] * may_move[way, f]) for way, key in enumerate(("down", "up"))}
-        units = {key: unit for key, unit in units.items() if unit != 1}
-        return {"numbers": [f], **units, **ends, **({"integer": True} if is_whole[f] else {})}

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.choices import Choice, Rule, Ruled
 from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
-from certiforest.attack.moves import Choice, Rule, Ruled
 from certiforest.attack.parameters import check_eps
 from certiforest.ensemble.numbers import is_float, is_number
 from certiforest.words import shown

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.rules import RuleAttacker
 from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.data.draw import CONFIDENCE, Draw
@@ -214,7 +213,7 @@ class StreamRun:
         rows, found = self.draw.rows, self.draw.found
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
-        has_radii = not isinstance(self.certifier.attacker, RuleAttacker)  # rules have none
+        has_radii = self.certifier.attacker.has_norm
         measurer = self.certifier.asking(radius=has_radii, witness=True)
         with self.progress("Radii and witnesses", len(found)) as advance:
             limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.budgets import Budgets
 from certiforest.attack.moves import Moves
+from certiforest.attack.rounding_kernels import find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import Trees, find_leaf
 from certiforest.ensemble.trees_for_rows import settled
 from certiforest.problem.cells_kernels import Ranks
 from certiforest.problem.gains import Gains
 from certiforest.problem.ranks import rank_thresholds
+from certiforest.words import shown
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
@@ -182,6 +185,36 @@ class Verifier:
     def largest_threshold(self) -> float:
         """The largest size of a threshold."""
         return float(np.abs(self.ensemble.threshold[self.ensemble.number_splits]).max(initial=0.0))
+
+    def check_rows(self, X: NDArray[np.float64], first: int) -> None:
+        """Refuse rows that the attacker could not find: outside the domain, not whole or not one-hot.
+
+        ``first`` is the number of the first row.
+        """
+        _, _, low, high, is_whole = self.moves.numbers
+        if low.max() > -math.inf or high.min() < math.inf:
+            is_outside = (low > X) | (high < X)
+            if is_outside.any():
+                row, f = np.argwhere(is_outside)[0]
+                raise RowError(
+                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
+                    f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
+                )
+        for g, group in enumerate(self.moves.groups):
+            part = X[:, list(group)]
+            is_one_hot = ((part == 0) | (part == 1)).all(axis=1) & (part.sum(axis=1) == 1)
+            if not is_one_hot.all():
+                row = int(np.argmin(is_one_hot))
+                raise RowError(
+                    f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
+                    f" {first + row}. Encode the column again or take the group back."
+                )
+        row, f = find_fraction(X, is_whole) if is_whole.any() else (-1, -1)
+        if row >= 0:
+            raise RowError(
+                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
+                " Round the row or take the column from integer."
+            )
 
     def predict(self, z: NDArray[np.float64]) -> int:
         """Return the predicted class index of one row, which is known to be sound."""

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.choices import Categories
 from certiforest.attack.columns import AttackerError
+from certiforest.attack.moves import Moves
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
 from certiforest.rows.certified_rows import CertifiedRows
@@ -65,13 +67,49 @@ def _header(c: CertifiedRows) -> dict[str, Any]:
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "model_sha256": c.model_sha256,
-        "attacker": c.attacker.moves(c.rows.shape[1]).document(),
+        "attacker": document_of(c.attacker.moves(c.rows.shape[1])),
         "classes": c.classes.tolist(),
         "margin": c.margin,
         "radius": c.radius is not None,
         **({} if c.attacked is None else {"attacked": c.attacked.tolist()}),
         "about": {**(c.about or {}), "attacker": c.attacker.to_document()},  # as given, by names where there are some
     }
+
+
+def document_of(moves: Moves) -> dict[str, Any]:
+    """Say what may be done with each column, by index; columns that are treated alike stand together.
+
+    That is what a certificate is about, and all that its auditor reads.
+    """
+    found: dict[str, tuple[str, dict[str, Any], list[int]]] = {}
+    for f in np.flatnonzero(~moves.is_in_group).tolist():
+        said = _column(moves, f)
+        kind = next(iter(said))
+        if len(said) > 1 or kind == "frozen":
+            found.setdefault(json.dumps({**said, kind: []}), (kind, said, []))[2].append(f)
+    columns = [said | {kind: place} for kind, said, place in found.values()]
+    columns += [choice.document() for variable, choice in moves.choices.items() if variable >= moves.n_features]
+    return {
+        "norm": "inf" if moves.norm == math.inf else int(moves.norm),
+        "eps": moves.eps,
+        **({} if moves.missing is None else {"missing": moves.missing}),
+        **({"columns": columns} if columns else {}),
+    }
+
+
+def _column(moves: Moves, f: int) -> dict[str, Any]:
+    scale, may_move, low, high, is_whole = moves.numbers
+    if not may_move[:, f].any():
+        return {"frozen": [f]}
+    ends = {"low": float(low[f])} if low[f] > -math.inf else {}
+    ends |= {"high": float(high[f])} if high[f] < math.inf else {}
+    if isinstance(choice := moves.choices.get(f), Categories):
+        return {"categories": [f], **ends, "cost": choice.cost}
+    if choice is not None:
+        return choice.document()
+    units = {key: float(scale[way, f] * may_move[way, f]) for way, key in enumerate(("down", "up"))}
+    units = {key: unit for key, unit in units.items() if unit != 1}
+    return {"numbers": [f], **units, **ends, **({"integer": True} if is_whole[f] else {})}
 
 
 def _rows(c: CertifiedRows) -> Iterator[dict[str, Any]]:
@@ -127,7 +165,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
     rows = np.array([line["row"] for line in lines], np.float64)
     has_label, has_radius = any("label" in line for line in lines), bool(header["radius"])
     prediction = np.array([line["prediction"] for line in lines], None if lines else classes.dtype)
-    if len(lines) and attacker.moves(rows.shape[1]).document() != header["attacker"]:
+    if len(lines) and document_of(attacker.moves(rows.shape[1])) != header["attacker"]:
         raise CertificateError("Expected a certificate about the attacker that it notes as given, got another one.")
     label = np.array([line["label"] for line in lines]) if has_label else None
     if not all(np.isin(said, classes).all() for said in (prediction, label) if said is not None):
