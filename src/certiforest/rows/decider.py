@@ -104,7 +104,8 @@ class Decider:
         """Find out whether leaves can gain so much for some rival of class ``y``; without ``need``, enough to win."""
         is_open, n_boxes = False, 0
         searches: dict[int, tuple[Search, Fraction]] = {}
-        for rival in self._rivals(row.x, y):
+        rivals = self._rivals(row.x, y)
+        for place, rival in enumerate(rivals):
             if searches and clock.is_up:
                 is_open = True
                 break
@@ -114,7 +115,7 @@ class Decider:
             )
             searches[rival] = search, goal.unit
             try:
-                z = search.run(clock)
+                z = search.run(clock.share(1 / (len(rivals) - place)))  # a hard rival is not to hide an easy one
             except OutOfTime:
                 is_open = True
                 continue
