@@ -217,6 +217,7 @@ def draw_case(rng, model, rows):
     cuts = [(f, v) for f in plain for v in model.cuts(f)] + [(f, 0.5) for group in model.groups for f in group]
     if rng.random() < 0.5:  # values that the translation knows nothing of
         cuts += [(f, v) for f in plain for v in np.unique(model.X[:, f])[:4].tolist() if not math.isnan(v)]
+    cuts += [(f, 0.0) for f in plain if (own.feature == f).any() and not len(model.cuts(f))]  # asked if it is missing
     x, norm = [0.0 if math.isnan(v) else v for v in rows[0]], rng.choice([0, 1, 2, math.inf])
     case = oracle.Case([(*cut, 0, 0) for cut in cuts], own.n_features, own.n_classes, x, norm, 0.0)
     case = replace(case, blanks=own.blanks, required=tuple(own.required))
