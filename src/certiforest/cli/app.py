@@ -1,8 +1,8 @@
 """All commands together, and what becomes of their errors.
 
-Exit codes: 0 done, 1 robust accuracy below ``--require`` or a certificate not confirmed, 2 bad input (one line on
-stderr), 70 a defect of ours (one line that asks to report it), 130 interrupted. ``CERTIFOREST_TRACEBACK=1`` shows where
-an error or defect comes from.
+Exit codes: 0 done, 1 robust accuracy below ``--require``, a statement not proved or a certificate not confirmed, 2 bad
+input (one line on stderr), 70 a defect of ours (one line that asks to report it), 130 interrupted.
+``CERTIFOREST_TRACEBACK=1`` shows where an error or defect comes from.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import typer
 from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.audit import audit
 from certiforest.cli.certify import certify
+from certiforest.cli.check import check
 from certiforest.cli.compare import compare
 from certiforest.cli.convert import convert
 from certiforest.cli.datasets import datasets
 from certiforest.cli.demo import demo
 from certiforest.cli.explain import explain
+from certiforest.cli.measure import measure
 from certiforest.cli.options import InputError, command
 from certiforest.cli.report import report
 from certiforest.cli.spread import spread
@@ -40,7 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _function in (demo, train, certify, report, explain, compare, audit, spread, convert, datasets):
+for _function in (demo, train, certify, report, explain, compare, check, measure, audit, spread, convert, datasets):
     app.command()(command(_function))
 
 
@@ -145,6 +147,9 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
     from certiforest.rows.certificate_file import CertificateError
+    from certiforest.statements.domain import DomainError
+    from certiforest.statements.kinds import StatementError
 
+    statements = (DomainError, StatementError)
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
-    return (*model, TableError, SplitError, SourceError, PartsError, DatasetError)
+    return (*model, *statements, TableError, SplitError, SourceError, PartsError, DatasetError)

@@ -9,7 +9,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from glob import glob
 from pathlib import Path
@@ -105,17 +105,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """A table: a file or the name of a dataset, and how to read it."""
+class ReadingOptions:
+    """How to read tables."""
 
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="CSV, Parquet, npz or LIBSVM file, a pattern of such ('rows-*.parquet', for certify), or a name from"
-            " 'certiforest datasets'.",
-        ),
-    ]
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
     ] = None
@@ -136,13 +128,31 @@ class DataOptions:
     data_dir: DataDir = None
     download: Download = False
 
-    def source(self) -> Source:
-        """Return these options as the library takes them."""
+    def source_of(self, data: str) -> Source:
+        """Return a table, and these options, as the library takes them."""
         from certiforest.data.sources import Source
 
         check_one_of("--format", self.kind, ("csv", "parquet", "npz", "libsvm"))
         how = self.kind, self.header, self.data_dir, self.download, self.first_index
-        return Source(self.data, self.target, tuple(self.drop or ()), *how)
+        return Source(data, self.target, tuple(self.drop or ()), *how)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(ReadingOptions):
+    """A table: a file or the name of a dataset, and how to read it."""
+
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, Parquet, npz or LIBSVM file, a pattern of such ('rows-*.parquet', for certify), or a name from"
+            " 'certiforest datasets'.",
+        ),
+    ]
+
+    def source(self) -> Source:
+        """Return the table as the library takes it."""
+        return self.source_of(self.data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +226,7 @@ class CertifyingOptions(AttackerOptions):
             raise InputError(
                 "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
             )
-        table, _ = replace(data, data=str(self.scale_from)).source().open(ensemble)
+        table, _ = data.source_of(str(self.scale_from)).open(ensemble)
         return Scaling.of(table.X).range
 
     def inputs(self, *files: str | Path) -> list[str | Path]:

@@ -268,7 +268,9 @@ def whole(rows: Sample) -> Stream:
     return Stream.of((rows.source,), len(rows.X), blocks())
 
 
-def find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int) -> list[int] | None:
+def find_features(
+    wanted: Sequence[str] | None, names: Sequence[str] | None, n_features: int, option: str = "frozen"
+) -> list[int] | None:
     """Return the indices of features given by name or index; None if none are."""
     if not wanted:
         return None
@@ -281,5 +283,5 @@ def find_features(wanted: Sequence[str] | None, names: Sequence[str] | None, n_f
             found.append(int(feature))
         else:
             how = "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
-            raise SourceError(f"Expected {setting('frozen')} to be {how}, got {shown(feature)}.")
+            raise SourceError(f"Expected {setting(option)} to be {how}, got {shown(feature)}.")
     return found

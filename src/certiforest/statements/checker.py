@@ -28,6 +28,7 @@ from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, S
 from certiforest.statements.results import StatementResult
 from certiforest.statements.scored import ScoredModel
 from certiforest.statements.space import Asked, Requirement, Space
+from certiforest.words import setting
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 # The most of a quantity is found to within this, where all leaves together can be worth 2**38.
@@ -57,6 +58,7 @@ class Checker:
     def __init__(self, scored: ScoredModel, domain: Domain, outputs: str, rows: tuple[Any, Any] | None) -> None:
         self._scored, self._domain, self._outputs, self._rows = scored, domain, outputs, rows
         self._space = Space(join([scored.ensemble]), domain)
+        self._others: list[tuple[Any, ScoredModel]] = []
 
     def check(self, statement: Statement, time_limit: float) -> StatementResult:
         """Prove or refute one statement."""
@@ -83,7 +85,7 @@ class Checker:
         if isinstance(statement, Monotone) and statement.tolerance > 0:
             return not self._scored.is_linear
         if isinstance(statement, Same) and statement.tolerance is not None:
-            return not (self._scored.is_linear and ScoredModel(statement.other, self._outputs).is_linear)
+            return not (self._scored.is_linear and self._other(statement.other).is_linear)
         return False
 
     def _check_probabilities(self, statement: Monotone | Same, clock: Clock) -> StatementResult:
@@ -106,10 +108,11 @@ class Checker:
 
     def _check_rows(self, statement: Robust, time_limit: float) -> StatementResult:
         if self._rows is None:
-            raise StatementError("Expected rows=(X, y) for a statement about robustness, got none.")
+            raise StatementError(f"Expected {setting('rows')} with labels, for a statement about robustness, got none.")
         began = time.monotonic()
-        X, y = self._rows
-        certificates = certify(self._scored.ensemble, X, y, statement.attacker, total_time_limit=time_limit)
+        (X, y), ensemble = self._rows, self._scored.ensemble
+        attacker = statement.attacker.resolve(ensemble.n_features, self._space.names)
+        certificates = certify(ensemble, X, y, attacker, total_time_limit=time_limit)
         low, high = certificates.robust_accuracy_bounds
         holds = True if low >= statement.at_least else False if high < statement.at_least else None
         bounds = statement.at_least - low, statement.at_least - high
@@ -206,8 +209,17 @@ class Checker:
             return None
         return lambda rows: list(np.asarray(predict(np.stack(rows))).ravel()) == [classes[a], classes[b]]
 
+    def _other(self, model: Any) -> ScoredModel:
+        """Return another model, or the path of one, translated once."""
+        for known, scored in self._others:
+            if known is model:
+                return scored
+        scored = ScoredModel(model, self._outputs)
+        self._others.append((model, scored))
+        return scored
+
     def _joined(self, other: Any) -> tuple[ScoredModel, Space]:
-        second = ScoredModel(other, self._outputs)
+        second = self._other(other)
         if second.is_regressor != self._scored.is_regressor:
             raise StatementError("Expected two classifiers or two regressors, got one of each.")
         return second, Space(join([self._scored.ensemble, second.ensemble]), self._domain)

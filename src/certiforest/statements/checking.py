@@ -12,10 +12,10 @@ from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.checker import Checker
 from certiforest.statements.domain import Domain
-from certiforest.statements.kinds import Statement, StatementError
+from certiforest.statements.kinds import Insensitive, Monotone, Statement, StatementError
 from certiforest.statements.results import Measured, Results
 from certiforest.statements.scored import ScoredModel
-from certiforest.words import shown
+from certiforest.words import setting, shown
 
 Progress = Callable[[int, int], None]
 QUANTITIES = ("range", "gap", "fall", "difference")
@@ -68,7 +68,11 @@ def check(
     >>> print(check(model, Range(0, 3), domain)[0].method)
     proved
     """
-    listed = [statements] if isinstance(statements, Statement) else list(statements)
+    listed: Any = statements if hasattr(statements, "__iter__") else [statements]
+    listed = list(listed)
+    if not listed:
+        raise StatementError("Expected a statement at least, got none.")
+    _check_domain(domain)
     scored, seconds = ScoredModel(model, outputs), check_time_limit(time_limit)
     checker, results = Checker(scored, domain, outputs, rows), []
     for statement in listed:
@@ -118,25 +122,31 @@ def measure(
     """
     if quantity not in QUANTITIES:
         raise StatementError(f"Expected a quantity among {', '.join(QUANTITIES)}, got {shown(quantity)}.")
-    needed = {"gap": columns, "fall": column, "difference": other}
-    if quantity in needed and needed[quantity] is None:
-        name = {"gap": "columns", "fall": "column", "difference": "other"}[quantity]
-        raise StatementError(f"Expected {name} for {quantity!r}, got none.")
+    needed = {"gap": ("columns", columns), "fall": ("column", column), "difference": ("other", other)}
+    name, value = needed.get(quantity, ("", ""))
+    if value is None:
+        raise StatementError(f"Expected {setting(name)} for {shown(quantity)}, got none.")
+    _check_domain(domain)
     scored = ScoredModel(model, outputs)
     scored.check_score()
-    checker, clock = Checker(scored, domain, outputs, None), Clock(time_limit).start()
+    checker, clock = Checker(scored, domain, outputs, None), Clock(check_time_limit(time_limit)).start()
     began = time.monotonic()
     if quantity == "range":
         low, high = (checker.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
         bounds: Any = (low[1], low[0]), (high[0], high[1])
         return Measured(quantity, bounds, (low[2], high[2]), time.monotonic() - began)
     if quantity == "gap":
-        most = checker.difference(tuple(columns or ()), None, None, clock)
+        most = checker.difference(Insensitive(columns or ()).columns, None, None, clock)
     elif quantity == "fall":
-        assert column is not None
-        most = checker.difference((column,), (column, direction), None, clock)
+        asked = Monotone(column, direction)  # type: ignore[arg-type]
+        most = checker.difference((asked.column,), (asked.column, direction), None, clock)
     else:
         ways = [checker.difference((), None, (other, sign), clock.share(0.5 if sign > 0 else 1.0)) for sign in (1, -1)]
         most = max(ways, key=lambda found: found.reached)
         most = most._replace(proved=max(found.proved for found in ways))
     return Measured(quantity, (most.reached, most.proved), checker.frame(most.rows), time.monotonic() - began)
+
+
+def _check_domain(domain: Any) -> None:
+    if not isinstance(domain, Domain):
+        raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")

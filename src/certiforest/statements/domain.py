@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.documents import named_once
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
-from certiforest.files import check_readable, write_atomically
+from certiforest.ensemble.scaling import Scaling
+from certiforest.files import write_atomically
+from certiforest.statements.documents import VERSION, read_document, without_header
 from certiforest.words import shown
 
-FORMAT, FORMAT_VERSION = "certiforest domain", 1
+FORMAT = "certiforest domain"
+MOST_SCALED = 1000
 PARTS = ("name", "low", "high", "integer", "values", "missing")
 
 
@@ -61,6 +62,7 @@ class Domain(Immutable):
     missing: NDArray[np.bool_]
     columns: tuple[str, ...] | None
     _like: Any  # rows of the data, none of them, whose types `decode` gives back
+    _scaling: Scaling | None  # which `decode` undoes
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Domain(Immutable):
             )
         if names is not None and len(set(names)) < n:
             raise DomainError("Expected every column name once, got one twice.")
-        self._set(low=ends[0], high=ends[1], columns=names, _like=None)
+        self._set(low=ends[0], high=ends[1], columns=names, _like=None, _scaling=None)
         listed = {} if values is None else dict(zip(self._find(list(values), "values"), values.values(), strict=True))
         grouped = check_groups(None if groups is None else list(groups)) or ()
         everywhere = np.full(n, missing) if isinstance(missing, (bool, np.bool_)) else self._mask(missing, "missing")
@@ -134,7 +136,9 @@ class Domain(Immutable):
         return f"column {column}" if self.columns is None else self.columns[column]
 
     @classmethod
-    def from_data(cls, X: Any) -> Domain:
+    def from_data(
+        cls, X: Any, *, columns: Sequence[str] | None = None, values: Mapping[Column, Sequence[Any]] | None = None
+    ) -> Domain:
         """Return the domain of some rows: what their columns hold, from the smallest to the largest.
 
         Columns all of whose numbers are whole hold whole numbers; text and categories are the values that occur; where
@@ -144,35 +148,42 @@ class Domain(Immutable):
         Parameters
         ----------
         X : data frame of pandas, or array-like of shape (n, n_features)
+        columns : sequence of str, optional
+            Names of the columns of an array.
+        values : mapping of indices to lists of numbers or text, optional
+            Values of columns whose numbers in an array stand for these.
         """
         is_frame = hasattr(X, "iloc")
-        table: Any = X if is_frame else exact_floats(X)
-        if len(table.shape) != 2 or len(table) == 0:
-            raise DomainError(f"Expected a table of at least one row, got shape {tuple(table.shape)}.")
-        names = list(map(str, X.columns)) if is_frame else None
+        try:
+            table: Any = X if is_frame else exact_floats(X)
+        except InexactError as error:
+            raise DomainError(f"Expected a table of numbers, or a data frame, got {error}.") from None
+        if len(table.shape) != 2 or 0 in table.shape:
+            raise DomainError(f"Expected a table of at least one row and column, got shape {tuple(table.shape)}.")
+        names = list(map(str, X.columns)) if is_frame else columns
         n = table.shape[1]
         low, high = np.full(n, math.nan), np.full(n, math.nan)
         integer, missing = np.zeros(n, bool), np.zeros(n, bool)
-        values: dict[Column, Sequence[Any]] = {}
+        kept: dict[Column, Sequence[Any]] = dict(values or {})
         for f in range(n):
             column = X.iloc[:, f] if is_frame else table[:, f]
+            there = column.dropna().to_numpy() if is_frame else column[~np.isnan(column)]
+            missing[f] = len(there) < len(column)
             if is_frame and str(column.dtype) in ("object", "category", "string", "str"):
-                is_there = column.notna().to_numpy()
-                kept = list(dict.fromkeys(column[is_there].tolist()))
-                if not kept:
-                    raise DomainError(f"Expected a value in column {names[f]}, got none.")  # type: ignore[index]
-                values[f], missing[f] = sorted(kept, key=str), not is_there.all()
-                if not isinstance(kept[0], str):
-                    low[f], high[f] = min(kept), max(kept)
+                kept[f] = sorted(dict.fromkeys(there.tolist()), key=str)
+            if f in kept:
+                if not any(isinstance(value, str) for value in _check_values(kept[f], f"column {f}")):
+                    low[f], high[f] = min(kept[f]), max(kept[f])
                 continue
-            numbers = column.to_numpy(float, na_value=math.nan) if is_frame else column
-            there = numbers[~np.isnan(numbers)]
-            if not len(there):
-                there = np.zeros(1)
-            low[f], high[f], missing[f] = there.min(), there.max(), len(there) < len(numbers)
-            integer[f] = bool((there == np.floor(there)).all())
-        groups = [] if names is None else _one_hot(X, names, integer & (low == 0) & (high == 1) & ~missing)
-        domain = cls(low, high, integer, values, groups or None, missing, names)
+            try:
+                numbers = exact_floats(there) if len(there) else np.zeros(1)
+            except InexactError as error:
+                raise DomainError(f"Expected numbers or text in column {f}, got {error}.") from None
+            low[f], high[f] = numbers.min(), numbers.max()
+            integer[f] = bool((numbers == np.floor(numbers)).all())
+        is_flag = integer & (low == 0) & (high == 1) & ~missing
+        groups = [] if names is None else _one_hot(X if is_frame else table, names, is_flag)
+        domain = cls(low, high, integer, kept, groups or None, missing, names)
         if is_frame:
             domain._set(_like=X.iloc[:0])
         return domain
@@ -200,11 +211,31 @@ class Domain(Immutable):
             domain = domain._with(missing=missing)
         return domain
 
+    def scaled(self, scaling: Scaling) -> Domain:
+        """Return the domain as a model sees it that scales columns, and decodes rows to the units of the data.
+
+        Of whole columns that take more than `MOST_SCALED` values, all numbers between the ends count, unless the
+        scaling leaves them as they are; so it is with one-hot groups.
+        """
+        if len(self.low) != scaling.n_features:
+            raise DomainError(f"Expected a domain of {scaling.n_features} columns, got {len(self.low)}.")
+        is_same, values = (scaling.offset == 0) & (scaling.range == 1), dict(self.values)
+        for f in np.flatnonzero(self.integer & ~is_same & (self.high - self.low < MOST_SCALED)).tolist():
+            values.setdefault(f, tuple(np.arange(math.ceil(self.low[f]), self.high[f] + 0.5).tolist()))
+        for f, kept in values.items():
+            if not isinstance(kept[0], str):
+                values[f] = tuple(((np.array(kept, float) - scaling.offset[f]) / scaling.range[f]).tolist())
+        low, high = scaling.apply([self.low, self.high])
+        groups = [group for group in self.groups if is_same[list(group)].all()]
+        domain = self._with(low=low, high=high, integer=self.integer & is_same, values=values, groups=groups)
+        domain._set(_scaling=scaling, _like=None)
+        return domain
+
     def _with(self, **changes: Any) -> Domain:
         parts = {name: getattr(self, name) for name in ("low", "high", "integer", "values", "groups", "missing")}
         changed = {**parts, "columns": self.columns, **changes}
         same = Domain(**{**changed, "values": changed["values"] or None, "groups": changed["groups"] or None})
-        same._set(_like=self._like)
+        same._set(_like=self._like, _scaling=self._scaling)
         return same
 
     def to_document(self) -> dict[str, Any]:
@@ -219,17 +250,14 @@ class Domain(Immutable):
             entry |= {"missing": True} if self.missing[f] else {}
             columns.append(entry)
         groups = {"groups": [list(group) for group in self.groups]} if self.groups else {}
-        return {"format": FORMAT, "version": FORMAT_VERSION, "columns": columns, **groups}
+        return {"format": FORMAT, "version": VERSION, "columns": columns, **groups}
 
     @classmethod
     def from_document(cls, document: Any) -> Domain:
         """Read what `to_document` returns."""
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise DomainError(f'Expected the entry "format": "{FORMAT}", got none.')
-        if document.get("version") != FORMAT_VERSION or isinstance(document["version"], bool):
-            raise DomainError(f"Expected version {FORMAT_VERSION}, got {shown(document.get('version'))}.")
+        document = without_header(document, FORMAT, DomainError)
         columns = document.get("columns")
-        if not isinstance(columns, list) or not set(document) <= {"format", "version", "columns", "groups"}:
+        if not isinstance(columns, list) or not set(document) <= {"columns", "groups"}:
             raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
         for entry in columns:
             if not isinstance(entry, dict) or not set(entry) <= set(PARTS):
@@ -260,14 +288,11 @@ class Domain(Immutable):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Domain:
         """Read a domain that `save` wrote, or that was written by hand."""
-        check_readable(path, "file that describes a domain")
-        try:
-            return cls.from_document(json.loads(Path(path).read_bytes(), object_pairs_hook=named_once))
-        except (ValueError, RecursionError) as error:
-            raise DomainError(f"{path} does not describe a domain. {error}") from None
+        return read_document(path, "domain", cls.from_document, DomainError)
 
     def decode(self, ensemble: TreeEnsemble, rows: NDArray[np.float64]) -> Any:
         """Return rows of a model as the data had them: a data frame if the columns have names, with its types."""
+        rows = rows if self._scaling is None else self._scaling.invert(rows)
         if self.columns is None or find_spec("pandas") is None:
             return rows
         import pandas as pd
@@ -311,7 +336,7 @@ def _check_values(values: Any, name: str) -> tuple[Any, ...]:
     return kept
 
 
-def _one_hot(X: Any, names: list[str], is_flag: NDArray[np.bool_]) -> list[list[int]]:
+def _one_hot(X: Any, names: Sequence[str], is_flag: NDArray[np.bool_]) -> list[list[int]]:
     """Return the columns that share what comes before their last underscore, of which exactly one is 1 in every row."""
     by_stem: dict[str, list[int]] = {}
     for f in np.flatnonzero(is_flag).tolist():
@@ -319,4 +344,5 @@ def _one_hot(X: Any, names: list[str], is_flag: NDArray[np.bool_]) -> list[list[
         if separator:
             by_stem.setdefault(stem, []).append(f)
     groups = [group for group in by_stem.values() if len(group) > 1]
-    return [group for group in groups if (X.iloc[:, group].to_numpy(float).sum(axis=1) == 1).all()]
+    flags = X.iloc if hasattr(X, "iloc") else X
+    return [group for group in groups if (np.asarray(flags[:, group], float).sum(axis=1) == 1).all()]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.attacker_file import without_header
 from certiforest.attack.columns import Column
-from certiforest.attack.rules import RuleAttacker
-from certiforest.words import listed, shown
+from certiforest.attack.rules import RuleAttacker, read_attacker
+from certiforest.words import named, shown
 
 
 class StatementError(ValueError):
@@ -73,7 +75,7 @@ class Insensitive:
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        where = listed([str(column) for column in self.columns])
+        where = named([str(column) for column in self.columns])
         if self.low is None:
             return f"A change of {where} alone never changes the decision."
         return f"A change of {where} alone never takes the score from {self.low:g} or less to {self.high:g} or more."
@@ -212,14 +214,16 @@ def read_statement(document: Any) -> Statement:
         return Same(value, **told)
     if set(told) != {"at_least"}:
         raise StatementError("Expected at_least beside robust, got none.")
-    return Robust(Attacker.from_document(value), **told)
+    if not isinstance(value, dict):
+        raise StatementError(f"Expected an attacker, as Attacker.save writes it, got {shown(value)}.")
+    return Robust(read_attacker(without_header(value) if "format" in value else value), **told)
 
 
 def _check_number(value: Any, name: str, *, finite: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise StatementError(f"Expected {name} to be a number, got {shown(value)}.")
-    if finite and not math.isfinite(value):
-        raise StatementError(f"Expected {name} to be a finite number, got {value}.")
+    if (finite or isinstance(value, int)) and not abs(value) <= sys.float_info.max:
+        raise StatementError(f"Expected {name} to be a finite number that float64 holds, got {shown(value)}.")
 
 
 def _check_tolerance(value: Any) -> None:
@@ -229,7 +233,7 @@ def _check_tolerance(value: Any) -> None:
 
 
 def _check_columns(columns: Any) -> None:
-    if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__") or not list(columns):
+    if isinstance(columns, (str, bytes, dict)) or not hasattr(columns, "__iter__") or not list(columns):
         raise StatementError(f"Expected a list of columns, got {shown(columns)}.")
     for column in columns:
         if isinstance(column, bool) or not isinstance(column, (int, str)) or (isinstance(column, int) and column < 0):

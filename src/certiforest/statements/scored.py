@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.formats.doors import open_model
-from certiforest.formats.opened import Function
-from certiforest.words import shown
+from certiforest.formats.opened import Function, Opened
+from certiforest.statements.kinds import StatementError
+from certiforest.words import setting, shown
 
 OUTPUTS = ("probability", "score")
 
@@ -22,7 +23,7 @@ class ScoredModel:
 
     Parameters
     ----------
-    model : classifier, regressor, TreeEnsemble or path
+    model : classifier, regressor, TreeEnsemble, path, or what such a path holds
     outputs : {"probability", "score"}
         What is called the score of a classifier: the probability of its second class, or the sum that decides.
 
@@ -37,8 +38,9 @@ class ScoredModel:
 
     def __init__(self, model: Any, outputs: str = "probability") -> None:
         if outputs not in OUTPUTS:
-            raise ValueError(f"Expected outputs to be one of {', '.join(OUTPUTS)}, got {shown(outputs)}.")
-        self._opened, self._of_sums = open_model(model), outputs == "score"
+            raise StatementError(f"Expected {setting('outputs')} to be {' or '.join(OUTPUTS)}, got {shown(outputs)}.")
+        self._opened = model if isinstance(model, Opened) else open_model(model)
+        self._of_sums = outputs == "score"
         self.ensemble: TreeEnsemble = self._opened.ensemble
         self.is_regressor = self._opened.is_regressor
         self._is_vote = self.ensemble.combine == "vote"
@@ -55,8 +57,8 @@ class ScoredModel:
             )
         if self._opened.sum_at is None and not self._is_vote and not self._of_sums:
             raise ModelError(
-                f"Expected outputs='score': {self._opened.name} does not say what probability its sums stand for. Give"
-                " the fitted model of the library that trained it, or ask about sums."
+                f"Expected {setting('outputs', 'score')}: {self._opened.name} does not say what probability its sums"
+                " stand for. Give the fitted model of the library that trained it, or ask about sums."
             )
 
     @property

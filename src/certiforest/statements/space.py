@@ -67,6 +67,8 @@ class Space:
     ----------
     start : ndarray of float64, shape (n_features,)
         Some input.
+    names : sequence of str, or None
+        What columns are called.
     """
 
     def __init__(self, ensemble: TreeEnsemble, domain: Domain) -> None:
@@ -80,7 +82,7 @@ class Space:
                 f"Expected column {other} of the domain to be {shown(names[other])}, got"
                 f" {shown(domain.columns[other])}."
             )
-        self.domain = domain
+        self.domain, self.names = domain, domain.columns or names
         self._codes = {f: _codes_of(ensemble, f, kept, domain.name(f)) for f, kept in domain.values.items()}
         is_category = np.isin(np.arange(n), ensemble.categorical)
         low, high = np.maximum(domain.low, -LARGEST), np.minimum(domain.high, LARGEST)
@@ -140,7 +142,7 @@ class Space:
 
     def variables_of(self, columns: Sequence[Column]) -> list[int]:
         """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
-        found = find_columns(list(columns), len(self.start), self.domain.columns, "columns")
+        found = find_columns(list(columns), len(self.start), self.names, "columns")
         groups = [len(self.start) + g for g, group in enumerate(self.domain.groups) if set(group) & set(found)]
         for g in groups:
             group = set(self.domain.groups[g - len(self.start)])
