@@ -442,7 +442,7 @@ def composed_radii(trees, X, allowance, scores, out_radius, out_works):
         y = add_up(scores, pick, total)
         out_radius[i], out_works[i] = math.inf, False
         limit = usual
-        while True:  # most leaves are much farther than what it takes for rows like the one before
+        while True:  # most leaves are much farther than what it takes for rows like those before
             near = list_near_leaves(trees, X[i], scores.value, y, allowance, limit, stack, stack_cost, room)
             for rival in range(total.shape[0]):
                 if rival != y:
@@ -453,9 +453,9 @@ def composed_radii(trees, X, allowance, scores, out_radius, out_works):
                             best_node[tree] = node[tree]
             if out_radius[i] < math.inf or limit == math.inf:
                 break
-            limit = math.inf
+            limit = 4.0 * limit if limit < 16.0 * usual else math.inf
         if out_radius[i] < math.inf:
-            usual = 2.0 * out_radius[i]
+            usual = 2.0 * out_radius[i] if usual == math.inf else 0.875 * usual + 0.25 * out_radius[i]
             z = X[i].copy()
             for tree in range(n_trees):
                 if best_node[tree] != own[tree]:
