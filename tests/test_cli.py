@@ -12,6 +12,7 @@ import pytest
 from certiforest import Attacker, Certifier, RuleAttacker, Scaling, TreeEnsemble, Verdict, certify
 from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
+from certiforest.problem import verifier
 from shared_data import needs_shared, shared
 
 
@@ -498,15 +499,24 @@ def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
     assert done.stdout.endswith("set()\n")
 
 
-def test_a_terminal_is_told_once_that_kernels_compile(monkeypatch, capsys):
-    log = logging.getLogger("certiforest.kernel_cache")
+def test_a_terminal_is_told_once_what_is_waited_for(monkeypatch, capsys):
+    logs = [logging.getLogger(f"certiforest.{name}") for name in ("kernel_cache", "problem.verifier")]
+    for log in logs:
+        monkeypatch.setattr(log, "level", log.level)
+        monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
     monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
-    monkeypatch.setattr(log, "level", log.level)
-    monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
-    console.say_when_kernels_compile()
-    log.info("compiling a kernel")
-    log.info("compiling another")
-    assert capsys.readouterr().err.count("compiling") == 1
+    monkeypatch.setattr(verifier, "LARGE", 3)
+    console.say_what_is_waited_for()
+    for depth in (1, 2):
+        certify(
+            TreeEnsemble([0, -1, -1], [depth, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1]),
+            [[0]],
+            None,
+            Attacker(1, 1),
+        )
+        logs[0].info("compiling a kernel")
+    told = capsys.readouterr().err
+    assert told.count("compiling") == told.count("preparing a large model") == 1
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import oracle
 import referee
 from cases import attacker_of, crowded_case, ensemble_of, random_case
-from certiforest import Attacker, TreeEnsemble, Verdict, certify
+from certiforest import Attacker, TreeEnsemble, Verdict, certifier, certify
 from certiforest.ensemble import score_kernels
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.problem import Problem
@@ -114,6 +114,14 @@ def test_nothing_is_begun_when_time_is_up_for_all_rows(monkeypatch):
         c = certify(ensemble_of(case), [case.x], None, attacker_of(case), total_time_limit=0, radius=True, witness=True)
         assert c.stable.tolist() == [-1]
         assert c.prediction.tolist() == [oracle.predict(case, case.x)]
+
+
+def test_the_time_that_preparing_a_model_takes_counts(monkeypatch):
+    case, clocks, made = random_case(random.Random(4), apart=False), [], Verifier.again
+    monkeypatch.setattr(certifier, "Clock", lambda *given: clocks.append(given) or Clock(*given))
+    monkeypatch.setattr(Verifier, "again", lambda *given: clocks.append("preparation") or made(*given))
+    certify(ensemble_of(case), [case.x], None, attacker_of(case), total_time_limit=60)
+    assert [type(entry) for entry in clocks[:2]] == [tuple, str]
 
 
 def test_time_runs_out_honestly(monkeypatch):

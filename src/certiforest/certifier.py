@@ -205,12 +205,12 @@ class _Work:
         progress: Callable[[int], None] | None,
     ) -> None:
         self.certifier, self.rows, self.label, self.progress = certifier, rows, label, progress
-        self.verifier = certifier.verifier
-        has_witness = certifier.witness or certifier.proof
-        self.out = Results(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         self.stop = threading.Event()
         self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
+        self.verifier = certifier.verifier  # the clock runs while it is made
+        has_witness = certifier.witness or certifier.proof
+        self.out = Results(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
         # The clock is asked before each block: those of large models are small.
         most = max(1, MOST_VISITS // certifier.ensemble.n_nodes)
         self.blocks = [

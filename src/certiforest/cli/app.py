@@ -84,7 +84,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         console.open_missing_streams()
         console.say_warnings_in_one_line()
-        console.say_when_kernels_compile()
+        console.say_what_is_waited_for()
     try:
         code = _run(argv)
     except Exception as error:

@@ -124,18 +124,24 @@ def say_warnings_in_one_line() -> None:
     warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
 
 
-def say_when_kernels_compile() -> None:
-    """Say once, on a terminal, why the first run waits: compiled code is kept, and this does not happen again."""
+def say_what_is_waited_for() -> None:
+    """Say, each once, on a terminal, why a run waits: kernels are compiled and kept, a large model is prepared."""
 
     class Notice(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            log.removeHandler(self)
-            complain("compiling what this version runs for the first time; it is kept for the next time")
+        def __init__(self, name: str, text: str) -> None:
+            super().__init__()
+            self._log, self._text = logging.getLogger(name), text
+            self._log.setLevel(logging.INFO)
+            self._log.addHandler(self)
 
-    log = logging.getLogger("certiforest.kernel_cache")
+        def emit(self, record: logging.LogRecord) -> None:
+            self._log.removeHandler(self)
+            complain(self._text)
+
     if _is_terminal(sys.stderr):
-        log.setLevel(logging.INFO)
-        log.addHandler(Notice())
+        compiling = "compiling what this version runs for the first time; it is kept for the next time"
+        Notice("certiforest.kernel_cache", compiling)
+        Notice("certiforest.problem.verifier", "preparing a large model, once for all rows")
 
 
 def close_broken_streams() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -26,7 +27,10 @@ from certiforest.words import shown
 
 # Below this a product eps * scale has fewer than 53 bits, and no bound on relative errors holds.
 SMALLEST_UNIT = 1e-300
+# Preparing so many nodes takes a second or more.
+LARGE = 2**20
 Made = TypeVar("Made")
+logger = logging.getLogger(__name__)
 
 
 class Allowance(NamedTuple):
@@ -78,6 +82,8 @@ class Verifier:
 
     def __init__(self, ensemble: TreeEnsemble, attacker: Attacker, margin: float = 0.0) -> None:
         self._made_from, n_features = (ensemble, attacker, margin), ensemble.n_features
+        if ensemble.n_nodes >= LARGE:
+            logger.info("preparing %d trees with %d nodes", ensemble.n_trees, ensemble.n_nodes)
         self._made: dict[Any, Any] = {}
         self.margin = margin
         self.moves = moves = attacker.moves(n_features).on(ensemble)
