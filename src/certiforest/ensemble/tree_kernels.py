@@ -11,11 +11,12 @@ an entry. A leaf has ``feature == -1``::
 import math
 from typing import NamedTuple
 
-from numpy import finfo, float64, ndarray, uint32
+import numpy as np
+from numpy import ndarray
 
 from certiforest.compiled import kernel
 
-LARGEST = float(finfo(float64).max)
+LARGEST = float(np.finfo(np.float64).max)
 
 
 class Aside(NamedTuple):
@@ -258,11 +259,11 @@ def walk_down(aside, trees, node, stride, x):
     in either case of a split, so that the processor need not guess.
     """
     feature, threshold, right = trees.feature, trees.threshold, trees.right
-    node = uint32(node)  # which is not asked whether it counts from behind
+    node = np.uint32(node)  # which is not asked whether it counts from behind
     if aside is None:
         while right[node] != node:
             for _ in range(stride):
-                node = uint32(node + 1) if x[feature[node]] <= threshold[node] else right[node]
+                node = np.uint32(node + 1) if x[feature[node]] <= threshold[node] else right[node]
         return node
     missing_left, subset, start, value = aside
     while right[node] != node:
@@ -270,9 +271,9 @@ def walk_down(aside, trees, node, stride, x):
             v = x[feature[node]]
             is_left = (v <= threshold[node]) | ((v != v) & missing_left[node])
             if subset[node] < 0:
-                node = uint32(node + 1) if is_left else right[node]
+                node = np.uint32(node + 1) if is_left else right[node]
             else:
-                node = uint32(node + 1) if is_left or is_in_set(start, value, subset[node], v) else right[node]
+                node = np.uint32(node + 1) if is_left or is_in_set(start, value, subset[node], v) else right[node]
     return node
 
 
