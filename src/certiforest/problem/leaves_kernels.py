@@ -232,32 +232,39 @@ def forbid(begin, stop, v, cells, lowest, highest, hole_of, source):
 def cut_segments(cells, first, first_condition, place, low, high, first_scope, scope):
     """Cut the cells of each tree's variables into segments, and let conditions speak of these instead of cells."""
     n_cells = cells.top.shape[0]
-    starts = np.full(n_cells + 1, -1, np.int64)  # starts[c] == s: a segment of place s starts at cell c
-    number = np.empty(n_cells + 1, np.int64)  # number[c]: the segment of the current place that cell c is in
+    tree_of = np.full(n_cells, -1, np.int64)  # tree_of[c] == t: a segment of tree t starts at cell c
+    number = np.empty(n_cells, np.int64)  # number[c]: that segment
     first_segment = np.empty(scope.shape[0] + 1, np.int64)
     most = scope.shape[0] + 2 * place.shape[0]
-    begin, end = np.empty(most, np.int64), np.empty(most, np.int64)
-    n = 0
+    begin, end, cuts = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    n = first_segment[0] = 0
     for t in range(first.shape[0] - 1):
-        conditions = first_condition[first[t]], first_condition[first[t + 1]]
+        n_cuts = 0
         for s in range(first_scope[t], first_scope[t + 1]):
-            v = scope[s]
-            first_segment[s] = n
-            starts[cells.first[v]] = s
-            for i in range(conditions[0], conditions[1]):
-                if place[i] == s:
-                    starts[low[i]] = s
-                    if high[i] + 1 < cells.first[v + 1]:
-                        starts[high[i] + 1] = s
-            for c in range(cells.first[v], cells.first[v + 1]):
-                if starts[c] == s:
-                    begin[n] = c
-                    n += 1
-                number[c] = n - 1
-                end[n - 1] = c
-            for i in range(conditions[0], conditions[1]):
-                if place[i] == s:
-                    # A place is visited once, so that cells are not mistaken for segments.
-                    low[i], high[i] = number[low[i]], number[high[i]]
-    first_segment[scope.shape[0]] = n
+            tree_of[cells.first[scope[s]]] = t
+            cuts[n_cuts] = cells.first[scope[s]]
+            n_cuts += 1
+        conditions = range(first_condition[first[t]], first_condition[first[t + 1]])
+        for i in conditions:
+            for c in (low[i], high[i] + 1):
+                if c < cells.first[scope[place[i]] + 1] and tree_of[c] != t:
+                    tree_of[c] = t
+                    cuts[n_cuts] = c
+                    n_cuts += 1
+        of_tree = cuts[:n_cuts]
+        of_tree.sort()
+        for s in range(first_scope[t], first_scope[t + 1]):
+            last = cells.first[scope[s] + 1] - 1
+            for k in range(np.searchsorted(of_tree, cells.first[scope[s]]), n_cuts):
+                if of_tree[k] > last:
+                    break
+                begin[n] = of_tree[k]
+                end[n] = min(last, of_tree[k + 1] - 1) if k + 1 < n_cuts else last
+                number[of_tree[k]] = n
+                n += 1
+            first_segment[s + 1] = n
+        for i in conditions:
+            s, after = place[i], high[i] + 1
+            low[i] = number[low[i]]
+            high[i] = (number[after] if after < cells.first[scope[s] + 1] else first_segment[s + 1]) - 1
     return first_segment, begin[:n], end[:n]

@@ -36,8 +36,8 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
 
     Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), FOUND
     (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
-    budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves and
-    conditions, and the next call goes on.
+    budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves,
+    conditions and cells, and the next call goes on.
 
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
@@ -78,7 +78,9 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
     if n_before == 0.0:
         momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
         before[:] = tables.table
-    n_steps = 0
+    n_steps, steps_of_sweep = 0, leaves.node.shape[0] + leaves.place.shape[0]
+    for g in range(leaves.begin.shape[0]):
+        steps_of_sweep += max(leaves.end[g] + 1 - leaves.begin[g], 0)
     for n_sweeps in range(int(n_before) + 1, most_sweeps + 1):
         if momentum > 1.0:
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
@@ -100,7 +102,7 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - need):
                 break
             mark = lowest
-        n_steps += leaves.node.shape[0] + leaves.place.shape[0]
+        n_steps += steps_of_sweep
         if n_steps > most_steps and n_sweeps < most_sweeps:
             pace[0], pace[1], pace[2], pace[3], pace[4], pace[5] = n_sweeps, momentum, last, lowest, mark, next_climb
             return PAUSED
