@@ -167,6 +167,15 @@ def test_contracts_that_say_nothing_are_refused(refuse, model, data, contract, s
     assert message in refuse(*arguments(model, contract(*statements), data))
 
 
+def test_models_in_other_units_are_not_compared(refuse, model, data, contract, tmp_path):
+    TreeEnsemble(*STUMPS, n_features=2, classes=["ham", "spam"], feature_names=COLUMNS).save(tmp_path / "plain.json")
+    assert "scale columns alike" in refuse(*arguments(model, contract({"same": "plain.json"}), data))
+    robust = contract({"robust": {"norm": "inf", "eps": 0.1}, "at_least": 0.5})
+    unlabelled = tmp_path / "unlabelled.csv"
+    unlabelled.write_text("links,length\n1,1\n")
+    assert "with labels" in refuse("check", model, robust, "--domain", unlabelled, "--rows", unlabelled)
+
+
 def test_files_that_are_no_contract_are_refused(refuse, model, data, contract, tmp_path):
     path = tmp_path / "contract.json"
     for text, message in [

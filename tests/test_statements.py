@@ -187,6 +187,9 @@ def test_one_hot_columns_of_a_frame_are_found():
     assert Domain.from_data(X).groups == ((1, 2),)
 
 
+DOMAIN = {"format": "certiforest domain", "version": 1}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -195,7 +198,16 @@ def test_one_hot_columns_of_a_frame_are_found():
         (lambda: Domain([0.2], [0.8], integer=[0]), "got none between"),
         (lambda: Domain([0, 0], [1, 1], columns=["a", "a"]), "once"),
         (lambda: Domain([0], [1], values={0: []}), "list of numbers"),
-        (lambda: Domain([0], [1], values={0: ["a"]}), "NaN"),
+        (lambda: Domain([0], [1], values={0: ["a"]}), "whose values are text"),
+        (lambda: Domain([0], [1], values={0: [10**400]}), "list of numbers"),
+        (lambda: Domain([math.inf], [math.inf]), "got none between"),
+        (lambda: Domain([0], [1]).with_range(0, "a", 1), "Expected numbers as ends"),
+        (lambda: Domain.from_document(DOMAIN | {"columns": [{"values": ["a"], "low": 1}]}), "whose values are text"),
+        (lambda: Domain.from_document(DOMAIN | {"columns": [{"low": 0, "high": 1}], "groups": 3}), "lists of columns"),
+        (lambda: Domain.from_data([["a"]]), "got text"),
+        (lambda: Domain.from_data(pd.DataFrame({"a": [2**53 + 1]})), "beyond 2"),
+        (lambda: Domain.from_data(pd.DataFrame({"a": ["x", 3]})), "or of text"),
+        (lambda: Domain.from_data(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "got dates"),
         (lambda: Domain([0, 0], [1, 1], groups=[[0, 1]], missing=True), "one-hot"),
         (lambda: Range(1, 0), "from low to high"),
         (lambda: Range(), "from low to high"),
@@ -249,6 +261,14 @@ def test_questions_that_a_model_does_not_answer_are_refused(table, numbers):
         check(boosted(*table), Monotone("country"), Domain.from_data(table[0]))
     with pytest.raises(StatementError, match="Expected columns"):
         measure(model, "gap", domain)
+    with pytest.raises(StatementError, match="up or down"):
+        measure(model, "fall", domain, column="age", direction="sideways")
+    with pytest.raises(StatementError, match="at least, got none"):
+        check(model, [], domain)
+    with pytest.raises(StatementError, match="Expected a Domain"):
+        check(model, Range(0, 0.5), X)
+    with pytest.raises(StatementError, match="got a regressor"):
+        check(RandomForestRegressor(2).fit(X, y), Robust(Attacker("l2", 1), 0.5), domain, rows=(X, y))
 
 
 def test_results_are_a_frame(numbers):

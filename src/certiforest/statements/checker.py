@@ -107,9 +107,11 @@ class Checker:
         return StatementResult(statement, holds, None, bounds, time.monotonic() - began)
 
     def _check_rows(self, statement: Robust, time_limit: float) -> StatementResult:
-        if self._rows is None:
-            raise StatementError(f"Expected {setting('rows')} with labels, for a statement about robustness, got none.")
+        if self._rows is None or len(self._rows) != 2 or self._rows[1] is None:
+            raise StatementError(f"Expected {setting('rows')} with labels for a statement about robustness, got none.")
         began = time.monotonic()
+        if self._scored.is_regressor:
+            raise StatementError("Expected a classifier for a statement about robustness, got a regressor.")
         (X, y), ensemble = self._rows, self._scored.ensemble
         attacker = statement.attacker.resolve(ensemble.n_features, self._space.names)
         certificates = certify(ensemble, X, y, attacker, total_time_limit=time_limit)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, owned
+from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_float, is_number, owned
 from certiforest.ensemble.scaling import Scaling
 from certiforest.files import write_atomically
 from certiforest.statements.documents import VERSION, read_document, without_header
@@ -116,13 +116,13 @@ class Domain(Immutable):
             kept = self.values.get(f)
             if kept is not None and isinstance(kept[0], str):
                 if not (math.isnan(low) and math.isnan(high)):
-                    raise DomainError(f"Expected no range for {self.name(f)}, whose values are text; give NaN.")
+                    raise DomainError(f"Expected no range for {self.name(f)}, whose values are text, got one.")
                 continue
             inside = [v for v in kept or (low,) if low <= v <= high]
             if self.integer[f]:
                 inside = [v for v in kept or (math.ceil(low) if math.isfinite(low) else high,) if low <= v <= high]
                 inside = [v for v in inside if math.isinf(v) or v == int(v)]
-            if not inside:
+            if not inside or low == math.inf or high == -math.inf:
                 raise DomainError(
                     f"Expected a value for {self.name(f)} from low to high, got none between {low} and {high}."
                 )
@@ -157,7 +157,7 @@ class Domain(Immutable):
         try:
             table: Any = X if is_frame else exact_floats(X)
         except InexactError as error:
-            raise DomainError(f"Expected a table of numbers, or a data frame, got {error}.") from None
+            raise DomainError(f"Expected a table of numbers, or a data frame of pandas, got {error}.") from None
         if len(table.shape) != 2 or 0 in table.shape:
             raise DomainError(f"Expected a table of at least one row and column, got shape {tuple(table.shape)}.")
         names = list(map(str, X.columns)) if is_frame else columns
@@ -191,6 +191,8 @@ class Domain(Immutable):
     def with_range(self, column: Column, low: float, high: float) -> Domain:
         """Return the domain whose column goes from low to high only."""
         (f,) = self._find([column], "column")
+        if not (is_number(low) and is_number(high)):
+            raise DomainError(f"Expected numbers as ends of {self.name(f)}, got {shown(low)} and {shown(high)}.")
         ends = self.low.copy(), self.high.copy()
         ends[0][f], ends[1][f] = low, high
         return self._with(low=ends[0], high=ends[1])
@@ -257,8 +259,11 @@ class Domain(Immutable):
         """Read what `to_document` returns."""
         document = without_header(document, FORMAT, DomainError)
         columns = document.get("columns")
-        if not isinstance(columns, list) or not set(document) <= {"columns", "groups"}:
+        groups = document.get("groups")
+        if not set(document) <= {"columns", "groups"} or not isinstance(columns, list):
             raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
+        if not isinstance(groups, (list, type(None))):
+            raise DomainError(f"Expected groups to be lists of columns, got {shown(groups)}.")
         for entry in columns:
             if not isinstance(entry, dict) or not set(entry) <= set(PARTS):
                 raise DomainError(f"Expected columns with {', '.join(PARTS)}, got {shown(entry)}.")
@@ -269,7 +274,7 @@ class Domain(Immutable):
             raise DomainError("Expected values to be a list, got something else.")
         is_text = [isinstance((values.get(f) or [0])[0], str) for f in range(len(columns))]
         ends = [
-            [math.nan if text else entry.get(key, end) for entry, text in zip(columns, is_text, strict=True)]
+            [entry.get(key, math.nan if text else end) for entry, text in zip(columns, is_text, strict=True)]
             for key, end in (("low", -math.inf), ("high", math.inf))
         ]
         named = [entry.get("name") for entry in columns]
@@ -278,7 +283,7 @@ class Domain(Immutable):
         flags = {key: [bool(entry.get(key)) for entry in columns] for key in ("integer", "missing")}
         names = named if named and named[0] is not None else None
         low, high = ends
-        return cls(low, high, flags["integer"], values or None, document.get("groups"), flags["missing"], names)
+        return cls(low, high, flags["integer"], values or None, groups, flags["missing"], names)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the domain as JSON text, to be edited and loaded; the file appears whole or not at all."""
@@ -330,8 +335,7 @@ def _check_values(values: Any, name: str) -> tuple[Any, ...]:
     kept = tuple(values) if isinstance(values, (list, tuple, np.ndarray)) else ()
     kept = tuple(value.item() if isinstance(value, np.generic) else value for value in kept)
     is_text = [isinstance(value, str) for value in kept]
-    are_numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in kept)
-    if not kept or not (all(is_text) or are_numbers):
+    if not kept or not (all(is_text) or all(map(is_float, kept))):
         raise DomainError(f"Expected a list of numbers, or of text, as values of {name}, got {shown(values)}.")
     return kept
 

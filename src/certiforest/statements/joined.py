@@ -25,6 +25,8 @@ def join(ensembles: Sequence[TreeEnsemble]) -> TreeEnsemble:
     names = [ensemble.feature_names for ensemble in ensembles if ensemble.feature_names is not None]
     if len(set(names)) > 1:
         raise DomainError("Expected models of the same columns in the same order, got different names.")
+    if any(ensemble.scaling != ensembles[0].scaling for ensemble in ensembles):
+        raise DomainError("Expected models that scale columns alike, or not at all, got different scalings.")
     takes_missing = any(ensemble.missing_left is not None for ensemble in ensembles)
     categories = {f: list(known) for ensemble in ensembles for f, known in (ensemble.categories or {}).items()}
     blanks = ensembles[0].blanks
