@@ -200,6 +200,8 @@ def decide_within_box(trees, X, budgets, stakes, unclaimed, order, out_predictio
                 least = min(least, lead[k])
             rest -= span[tree]
             is_stable = least - rest > band
+            if meet and least < -band:  # neither stable nor for the screen to decide
+                break
         if is_stable:
             out_stable[i] = STABLE
             continue
@@ -323,6 +325,8 @@ def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, o
             n_near += 1
             rest -= span[tree]
             is_stable = least - rest > band
+            if meet and least <= band:
+                break
         if is_stable:
             out_stable[i] = STABLE
             continue
