@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -232,6 +233,18 @@ def test_ctrl_c_keeps_what_is_decided(radius):
     else:
         assert 0 < known.sum() < len(X)
         assert set(part.method[~known]) == {"none"}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_kernels_leave_the_main_thread_to_ctrl_c(monkeypatch, n_jobs):
+    """There it ended the process: numba makes named tuples of results with the interrupt pending."""
+    rng, decide, threads = random.Random(4), Decider.decide, []
+    monkeypatch.setattr(Decider, "decide", lambda *row, **o: threads.append(threading.get_ident()) or decide(*row, **o))
+    for _ in range(20):
+        case = random_case(rng, apart=False)
+        certify(ensemble_of(case), [case.x], None, attacker_of(case), proof=True, radius=True, n_jobs=n_jobs)
+    assert threads
+    assert threading.main_thread().ident not in threads
 
 
 def test_an_attack_that_a_constraint_solver_missed():

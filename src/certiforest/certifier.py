@@ -334,7 +334,7 @@ class _Work:
     def run(self, steps: Callable[[VisitOrder, slice], Iterator[int]], *, is_last: bool) -> bool:
         """Do the blocks, each thread with an order of visits of its own; tell whether Ctrl-C came in between.
 
-        With several threads, ``stop`` tells those that are at work to leave off. ``is_last`` tells that a row is done
+        ``stop`` tells the threads that are at work to leave off. ``is_last`` tells that a row is done
         after these steps, and counted as progress.
         """
         own = threading.local()
@@ -350,13 +350,7 @@ class _Work:
                 if self.stop.is_set():
                     return
 
-        if self.certifier.n_jobs == 1 or len(self.blocks) <= 1:
-            try:
-                for block in self.blocks:
-                    work(block)
-            except KeyboardInterrupt:
-                return True
-            return False
+        # Never in the main thread, where Ctrl-C in a kernel that returns named tuples ends the process (numba).
         with ThreadPoolExecutor(self.certifier.n_jobs) as pool:
             tasks = [pool.submit(work, block) for block in self.blocks]
             try:
