@@ -30,13 +30,13 @@ class Ran(NamedTuple):
 
 
 def during(function):
-    read, readings, began = Clock.left, [time.thread_time()], time.monotonic()
-    Clock.left = property(lambda clock: readings.append(time.thread_time()) or read.fget(clock))
+    read, readings, began = Clock.left, [time.process_time()], time.monotonic()
+    Clock.left = property(lambda clock: readings.append(time.process_time()) or read.fget(clock))
     try:
         found = function()
     finally:
         Clock.left = read
-    readings.append(time.thread_time())
+    readings.append(time.process_time())
     return Ran(found, time.monotonic() - began, float(np.diff(readings).max()))
 
 
