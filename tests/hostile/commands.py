@@ -97,6 +97,12 @@ WORDS = {
         *(["learning_rate=-1", "n_bins=1", "max_depth=NaN", "method=["]),
         f"max_depth={'9' * 400}",
     ],
+    "--outputs": ["probability", "score", "", "x"],
+    "--columns": ["a", "b", "", "x", "0", "-1", "9" * 400],
+    "--column": ["a", "b", "", "x", "0", "-1", "9" * 400],
+    "--direction": ["up", "down", "", "x"],
+    "--other": ["model.json", "sums.json", "scaled.json", "m.silva", "none.json", "pipe"],
+    "--rows": ["good.csv", "good.npz", "text.csv", "none.csv", "pipe"],
     "--dataset": ["mnist26", "digits", "", "rewema"],
     "--data-dir": ["folder", "none", "good.csv"],
 }
@@ -137,6 +143,12 @@ DATA = [*DATA.split(), "x" * 300, "", "\udcff"]
 COMMON = "--eps --norm --target --drop --frozen --part --format"
 CERTIFYING = f"{COMMON} --first-index --time-limit --jobs --data-dir"
 TRAINING = f"{COMMON} --trees --depth --seed --method --model --param --jobs"
+QUESTION = "--drop --format --time-limit --outputs"
+CONTRACTS = ["contract.json"] * 4 + ["model.json", "junk.json", "empty", "pipe", "none.json"]
+STATEMENTS = [
+    {"insensitive": ["a"]}, {"insensitive": [1], "low": 0.3, "high": 0.7}, {"monotone": "b", "direction": "up"},
+    {"range": [None, 0.9]}, {"same": "model.json"}, {"robust": {"norm": "inf", "eps": 0.1}, "at_least": 0.5},
+]  # fmt: skip
 TAKES = {  # options with a value, options without, options for files
     "certify": (f"{CERTIFYING} --require", "--json --force --radius --witness --header --no-header", "--out --report"),
     "report": (CERTIFYING, "--json --force --header", "--out"),
@@ -144,6 +156,8 @@ TAKES = {  # options with a value, options without, options for files
     "spread": ("--eps --norm --frozen", "--json", ""),
     "convert": ("", "--json --force", "--out"),
     "datasets": ("", "--json", ""),
+    "check": (f"{QUESTION} --rows --jobs", "--json --force", "--junit"),
+    "measure": (f"{QUESTION} --columns --column --direction --other", "--json", ""),
 }
 TAKES = {command: [words.split() for words in options] for command, options in TAKES.items()}
 
@@ -166,6 +180,7 @@ def furnish(folder):
         "old.csv": "old",
         "empty": "",
         "junk.json": '{"format": "certiforest"',
+        "contract.json": json.dumps({"format": "certiforest-contract", "version": 1, "statements": STATEMENTS}),
         "m.joblib": "\x80\x04junk",
         "good.svm": "".join(f"{int(r[1] > 0.5)} 1:{r[0]} 2:{r[1]} 3:{r[2]}\n" for r in X.tolist()),
     }
@@ -205,17 +220,27 @@ def invent(random):
     def mostly(values, n_good):
         return pick(values[:n_good]) if random.random() < 0.85 else pick(values)
 
-    command = pick(["certify"] * 4 + ["train"] * 3 + ["report"] * 2 + ["spread", "convert", "datasets", "x", ""])
+    command = pick(
+        ["certify"] * 4
+        + ["train"] * 3
+        + ["report"] * 2
+        + ["spread", "convert", "datasets", "check", "measure", "x", ""]
+    )
     if command not in TAKES:
         return [word for word in (command, pick(["--help", "--version", "-h", "--x", ""])) if word]
     valued, switches, outputs = TAKES[command]
     words = [command]
-    if command in ("certify", "report", "spread", "convert"):
+    if command in ("certify", "report", "spread", "convert", "check", "measure"):
         words.append(mostly(MODELS, N_GOOD_MODELS))
     if command in ("certify", "report", "train"):
         words.append(mostly(DATA, N_GOOD_DATA))
         words += ["--eps", "0.1"] if random.random() < 0.9 else []
         words += ["--target", "y"] if random.random() < 0.8 else []
+    if command in ("check", "measure"):
+        words.append(pick(CONTRACTS if command == "check" else ["range", "gap", "fall", "difference", "x"]))
+        words += ["--domain", mostly(DATA, N_GOOD_DATA)] if random.random() < 0.95 else []
+        words += ["--target", "y"] if random.random() < 0.9 else []
+        words += ["--rows", "good.csv"] if command == "check" and random.random() < 0.8 else []
     if command == "train":
         words += ["--trees", "2", "--depth", "2"]
     if command in ("train", "convert") and random.random() < 0.9:
@@ -283,7 +308,7 @@ def judge_end(judge, seed, words, folder, code, out, err, is_apart=False):
     is_interrupted = is_apart and code in (130, -signal.SIGINT)
     if code not in (0, 1, 2, 130) and not is_interrupted:
         judge.find(seed, "exit code", told)
-    if code == 1 and "--require" not in words:
+    if code == 1 and "--require" not in words and words[0] != "check":
         judge.find(seed, "exit code 1 without --require", told)
     if "Traceback" in err and not is_interrupted:
         judge.find(seed, "traceback", told)
@@ -302,7 +327,9 @@ def judge_end(judge, seed, words, folder, code, out, err, is_apart=False):
     left = [name for name in now if name.endswith(".part")]
     if left:
         judge.find(seed, "left lying about", f"{told} {left}")
-    written = {words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--out", "--held-out", "--report")}
+    written = {
+        words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--out", "--held-out", "--report", "--junit")
+    }
     targets = {"link": "old.csv", "dangling": "new.csv"}
     written = {targets.get(name, name) for name in written} | {"report.html", "results"}
     for name, state in folder.before.items():
