@@ -132,3 +132,10 @@ def test_too_many_sums_are_undecided():
     leaves = ParetoLeaves(cost, cost + 1e-5 * np.arange(30), np.arange(31))
     for room, work in ((8, 2**40), (2**20, 100)):
         assert weigh_rival(leaves, 20.0, 0.0, 20.0001, 20.0001, 0.0, room, work) == UNFINISHED
+
+
+@pytest.mark.filterwarnings("error")
+def test_scores_of_no_leaf_do_not_count_however_large():
+    scores = [[1e-300, 0, 0], [0, 1e-300, 0], [1e307, 1e307, 1e307]]
+    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1, 2], scores=scores)
+    assert certify(e, [[0.4], [0.1]], None, Attacker(2, 0.2)).stable.tolist() == [0, 1]

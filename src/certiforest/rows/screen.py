@@ -44,7 +44,7 @@ class Screen:
             # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
             shift = -math.frexp(scores.slack)[1]
             with np.errstate(over="ignore"):  # of scores that no leaf has any more
-                value = np.ldexp(scores.value, shift)
+                value = np.nan_to_num(np.ldexp(scores.value, shift), posinf=0.0, neginf=0.0)
             step = math.ldexp(scores.step, shift)
             scores = Scores(value, scores.digit, math.ldexp(scores.slack, shift), step)
             margin = max(math.ldexp(margin, shift), 5e-324) if margin > 0 else 0.0
