@@ -124,6 +124,22 @@ def test_text_columns_are_values_and_rows_are_gated(run, contract, tmp_path):
     assert gap["reached"] <= gap["proved"] < gap["reached"] + 1e-4
 
 
+def test_categories_that_a_model_knows_by_their_hashes_are_shown_as_text(run, contract, tmp_path):
+    catboost = pytest.importorskip("catboost")
+    X = pd.DataFrame({"n": np.arange(60) % 7, "country": ["de", "fr", "it"] * 20})
+    y = (X["n"] + 4 * (X["country"] == "fr") > 5).astype(int)
+    path, data = tmp_path / "model.json", tmp_path / "rows.csv"
+    booster = catboost.CatBoostClassifier(
+        iterations=5, depth=2, verbose=0, one_hot_max_size=9, allow_writing_files=False, cat_features=["country"]
+    ).fit(X, y)
+    booster.save_model(path, format="json", pool=catboost.Pool(X, y, cat_features=["country"]))
+    X.assign(label=y).to_csv(data, index=False)
+    code, out, _ = run(*arguments(path, contract({"insensitive": ["country"]}), data), "--json")
+    pair = pd.DataFrame(json.loads(out)["statements"][0]["inputs"])
+    assert code == 1
+    assert booster.predict(pair[["n", "country"]]).tolist() == [1, 0]
+
+
 def test_measures_of_votes_and_of_regressors(run, model, data, tmp_path):
     code, out, _ = run("measure", model, "range", "--domain", data, "--target", "label", "--json")
     found = json.loads(out)

@@ -57,7 +57,7 @@ class WholeModelOptions(ReadingOptions):
                 codes = table.X[:, f].tolist()
                 text = dict(zip(codes, table.texts[f].tolist() if f in table.texts else codes, strict=True))
                 there = sorted(code for code in text if code == code)
-                stand = [known[int(code)] if code < len(known) else text[code] for code in there]
+                stand = [known[int(code)] if 0 <= code < len(known) else text[code] for code in there]
                 values[f] = there if are_numbers(known) else stand
             names = ensemble.feature_names or table.feature_names
             domain = Domain.from_data(table.X, columns=names, values=values)

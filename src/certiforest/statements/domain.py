@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.categories import Codes, are_numbers
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_float, is_number, owned
 from certiforest.ensemble.scaling import Scaling
 from certiforest.files import write_atomically
@@ -305,10 +306,11 @@ class Domain(Immutable):
         table = {}
         for f, name in enumerate(self.columns):
             known = (ensemble.categories or {}).get(f)
-            if known is None or isinstance(known[0], float):
+            if known is None or are_numbers(known):
                 table[name] = pd.Series(rows[:, f])
             else:
-                named = dict(enumerate(known))  # what is missing, or no category, has no name
+                codes = Codes(known, ensemble.unseen.get(f))  # of values that only have hashes, too
+                named = {codes[value]: value for value in self.values.get(f, known)}  # what is missing has no name
                 table[name] = pd.Series([named.get(code) for code in rows[:, f].tolist()], dtype=object)
         frame = pd.DataFrame(table)
         if self._like is None:
