@@ -112,11 +112,15 @@ def _with_raw(text: str) -> str:
 
 def _moved(case: Case, rng: random.Random) -> list[float]:
     if case.codes is not None:
-        return [
+        x = [
             rng.choice([*case.codes[f], v, v if f in case.required else math.nan])
             if f in case.codes and case.domain is None
             else v
             for f, v in enumerate(case.x)
+        ]
+        blanks = (case.blanks or {}).items()
+        return [
+            math.nan if any(f == g and low <= v <= high for g, (low, high) in blanks) else v for f, v in enumerate(x)
         ]
     cuts = [v for tree in case.trees for _, v in splits(tree)] or [0.0]
     x = [rng.choice([v, rng.choice(cuts), math.nextafter(rng.choice(cuts), INF)]) for v in case.x]
