@@ -60,11 +60,11 @@ class Checker:
         self._space = Space(join([scored.ensemble]), domain)
         self._others: list[tuple[Any, ScoredModel]] = []
 
-    def check(self, statement: Statement, time_limit: float) -> StatementResult:
+    def check(self, statement: Statement, clock: Clock) -> StatementResult:
         """Prove or refute one statement."""
-        began, clock = time.monotonic(), Clock(time_limit).start()
+        began = time.monotonic()
         if isinstance(statement, Robust):
-            return self._check_rows(statement, time_limit)
+            return self._check_rows(statement, clock.left)
         if isinstance(statement, Monotone | Same) and self._compares_probabilities(statement):
             return self._check_probabilities(statement, clock)
         proved, reached, is_open = -math.inf, -math.inf, False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -78,14 +79,26 @@ def check(
     for statement in listed:
         if not isinstance(statement, Statement):
             raise StatementError(f"Expected a statement, got {shown(statement)}.")
-    threads = check_n_jobs(n_jobs)
-    with ThreadPoolExecutor(threads) as pool:
-        one_by_one: Any = map if threads == 1 else pool.map
-        for result in one_by_one(lambda statement: checker.check(statement, seconds), listed):
-            results.append(result)
-            if progress is not None:
-                progress(len(results), len(listed))
+    for result in _in_threads(checker.check, listed, seconds, check_n_jobs(n_jobs)):
+        results.append(result)
+        if progress is not None:
+            progress(len(results), len(listed))
     return Results(results)
+
+
+def _in_threads(work: Callable[[Any, Clock], Any], asked: Sequence[Any], seconds: float, n_jobs: int) -> Iterator[Any]:
+    """Yield what work makes of each question, in order, with a clock that Ctrl-C stops.
+
+    Nothing runs in the main thread, where Ctrl-C in a kernel that returns named tuples ends the process (numba).
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(n_jobs) as pool:
+        try:
+            yield from pool.map(lambda one: work(one, Clock(seconds, is_stopped=stop.is_set).start()), asked)
+        except KeyboardInterrupt:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def measure(
@@ -129,22 +142,29 @@ def measure(
     _check_domain(domain)
     scored = ScoredModel(model, outputs)
     scored.check_score()
-    checker, clock = Checker(scored, domain, outputs, None), Clock(check_time_limit(time_limit)).start()
-    began = time.monotonic()
-    if quantity == "range":
-        low, high = (checker.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
-        bounds: Any = (low[1], low[0]), (high[0], high[1])
-        return Measured(quantity, bounds, (low[2], high[2]), time.monotonic() - began)
-    if quantity == "gap":
-        most = checker.difference(Insensitive(columns or ()).columns, None, None, clock)
-    elif quantity == "fall":
-        asked = Monotone(column, direction)  # type: ignore[arg-type]
-        most = checker.difference((asked.column,), (asked.column, direction), None, clock)
-    else:
-        ways = [checker.difference((), None, (other, sign), clock.share(0.5 if sign > 0 else 1.0)) for sign in (1, -1)]
-        most = max(ways, key=lambda found: found.reached)
-        most = most._replace(proved=max(found.proved for found in ways))
-    return Measured(quantity, (most.reached, most.proved), checker.frame(most.rows), time.monotonic() - began)
+    checker, seconds = Checker(scored, domain, outputs, None), check_time_limit(time_limit)
+
+    def work(quantity: str, clock: Clock) -> Measured:
+        began = time.monotonic()
+        if quantity == "range":
+            low, high = (checker.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
+            bounds: Any = (low[1], low[0]), (high[0], high[1])
+            return Measured(quantity, bounds, (low[2], high[2]), time.monotonic() - began)
+        if quantity == "gap":
+            most = checker.difference(Insensitive(columns or ()).columns, None, None, clock)
+        elif quantity == "fall":
+            asked = Monotone(column, direction)  # type: ignore[arg-type]
+            most = checker.difference((asked.column,), (asked.column, direction), None, clock)
+        else:
+            ways = [
+                checker.difference((), None, (other, sign), clock.share(0.5 if sign > 0 else 1.0)) for sign in (1, -1)
+            ]
+            most = max(ways, key=lambda found: found.reached)
+            most = most._replace(proved=max(found.proved for found in ways))
+        return Measured(quantity, (most.reached, most.proved), checker.frame(most.rows), time.monotonic() - began)
+
+    (measured,) = _in_threads(work, [quantity], seconds, 1)
+    return measured
 
 
 def _check_domain(domain: Any) -> None:
