@@ -7,14 +7,17 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    VotingClassifier,
 )
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import statement_referee
 from certiforest import (
@@ -104,6 +107,13 @@ def test_a_constrained_column_is_proved_monotone(numbers, direction):
         DecisionTreeClassifier(max_depth=4, random_state=0),
         RandomForestRegressor(8, max_depth=4, random_state=0),
         HistGradientBoostingRegressor(max_iter=10, max_depth=3, random_state=0),
+        FixedThresholdClassifier(GradientBoostingClassifier(n_estimators=5, random_state=0), threshold=0.3),
+        VotingClassifier(
+            [("a", DecisionTreeClassifier(max_depth=2)), ("b", RandomForestClassifier(3, max_depth=3))],
+            voting="soft",
+            weights=[1, 2],
+        ),
+        CalibratedClassifierCV(GradientBoostingClassifier(n_estimators=5, random_state=0), ensemble=False, cv=2),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -120,6 +130,61 @@ def test_the_range_is_what_the_library_says_at_both_ends(numbers, estimator):
     assert says(found.pair[1])[0] == pytest.approx(high, abs=1e-6)
     outside, inside = Range(low - 0.01, high + 0.01), Range(low + 0.01, high)
     assert [result.holds for result in check(model, [outside, inside], Domain.from_data(X))] == [True, False]
+
+
+def test_inputs_that_a_type_does_not_hold_are_of_another_one():
+    """Of float32 columns, and of whole numbers beyond those of their type."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.random(200).astype(np.float32), "n": rng.integers(0, 9, 200).astype(np.uint8)})
+    model = HistGradientBoostingClassifier(max_iter=5, max_depth=3).fit(X, X["a"] + X["n"] / 9 > 0.8)
+    domain = Domain.from_data(X).with_range("n", 0, 300).with_range("a", 0.3, 0.8)
+    found = measure(model, "range", domain)
+    for pair, reached in zip(found.pair, (found.bounds[0][1], found.bounds[1][0]), strict=True):
+        assert model.predict_proba(pair)[0, 1] == reached
+        assert pair["a"].between(0.3, 0.8).all()
+    (low,) = check(model, Range(0.999), domain.with_range("n", 300, 300))
+    assert low.pair["n"].tolist() == [300]
+
+
+def test_text_is_handed_out_as_text():
+    """CatBoost knows hashes of it, and a model that never asks for it does not know it at all."""
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.random(200), "word": rng.choice(["ash", "elm", "fir"], 200)})
+    options = {"iterations": 4, "depth": 2, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 9}
+    model = catboost.CatBoostClassifier(cat_features=["word"], **options).fit(X, (X["word"] == "elm") | (X["a"] > 0.7))
+    (result,) = check(model, Insensitive(["word"]), Domain.from_data(X))
+    assert result.pair["word"].isin(X["word"]).all()
+    assert len(set(model.predict(result.pair).tolist())) == 2
+    X["word"] = X["word"].astype("category")
+    model = boosted(X, X["a"] > 0.5, feature_weights=[1, 0], colsample_bynode=0.5)
+    result = check(model, Range(0, 0.6), Domain.from_data(X))[0]
+    assert result.pair["word"].isin(X["word"]).all()
+    assert check(model, Insensitive(["word"]), Domain.from_data(X))[0].holds is True
+
+
+def test_decisions_are_those_of_rounded_probabilities():
+    """A sum above zero, of 2e-8, is a probability of 0.5 in single precision, and the first class."""
+    xgboost = pytest.importorskip("xgboost")
+    X = np.array([[0.0], [1.0]] * 10)
+    model = xgboost.XGBClassifier(n_estimators=1, max_depth=1, base_score=0.5, min_child_weight=0).fit(X, X[:, 0] > 0)
+    document = json.loads(model.get_booster().save_raw("json"))
+    (tree,) = document["learner"]["gradient_booster"]["model"]["trees"]
+    tree["split_conditions"][1:] = [2e-8, 1e-3]
+    model.load_model(bytearray(json.dumps(document).encode()))
+    assert model.predict(X[:2]).tolist() == [0, 1]
+    assert check(model, Insensitive([0]), Domain([0], [1]))[0].holds is not True
+
+
+def test_scores_of_any_size_are_bounded():
+    X = np.array([[0.0], [1.0]])
+    model = DecisionTreeRegressor().fit(X, [5e-324, 1e300])
+    (low_proved, low), (high, high_proved) = measure(model, "range", Domain([0], [1])).bounds
+    assert low_proved <= low == 5e-324
+    assert 1e300 == high <= high_proved
+    assert [r.holds for r in check(model, [Monotone(0), Monotone(0, "down")], Domain([0], [1]))] == [True, False]
+    with pytest.raises(ModelError, match="larger ones"):
+        check(DecisionTreeRegressor().fit(X, [0.0, 1.7e308]), Range(0, 1), Domain([0], [1]))
 
 
 def test_probabilities_differ_by_what_enumeration_finds():
@@ -212,6 +277,7 @@ DOMAIN = {"format": "certiforest domain", "version": 1}
         (lambda: Range(1, 0), "from low to high"),
         (lambda: Range(), "from low to high"),
         (lambda: Range(math.nan, 1), "number"),
+        (lambda: Range(high=10**400), "number"),
         (lambda: Insensitive([]), "list of columns"),
         (lambda: Insensitive("sex"), "list of columns"),
         (lambda: Insensitive(["sex"], low=0.2), "together"),

@@ -122,7 +122,7 @@ def open_model(model: Any) -> Opened:
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model))
     refuse_other_code(model)
-    opened = _open(model, None, 0.5)
+    opened = _open(model, None, 0.5).with_usual_threshold()
     opened.compare()
     return opened
 

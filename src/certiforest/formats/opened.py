@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +46,14 @@ class Opened(NamedTuple):
     predict: Function | None = None  # labels, shape (n,); None for files, which are not given to a library
     raw: Function | None = None  # sums, in the shape of ``decision_function``
     score: Function | None = None  # what a threshold is compared with: a probability, or a regressor's value, (n,)
-    sum_at: Callable[[float], float] | None = None  # the library's own sum at which its score has a given value
+    sum_at: Callable[[float], float | Fraction] | None = None  # the sum at which the library's score has a given value
     sign: int = 1  # -1 where sums have the other sign than the library's
     dtype: DTypeLike = np.float64  # in which the library adds up
     slack: float = 0.0  # how far from a tie, beyond rounding, it may take two sums for equal
     is_regressor: bool = False  # whose classes are "below the threshold" and "not below"
     n_averaged: int = 0  # how many trees' probabilities the model takes the mean of; 0 if it does something else
     has_threshold: bool = False  # of its own
+    usual_threshold: float | None = None  # that is put on the model if no other one is asked for
     ask: Function | None = None  # makes of rows what the model takes, where that is something else
 
     def finish(self, threshold: float | None) -> TreeEnsemble:
@@ -61,7 +63,7 @@ class Opened(NamedTuple):
                 "Expected a classifier, or a threshold that makes two classes of what a regressor says, got"
                 f" {self.name} and no threshold; call as_ensemble(model, threshold=...)."
             )
-        opened = self if threshold is None else self.with_threshold(threshold)
+        opened = self.with_usual_threshold() if threshold is None else self.with_threshold(threshold)
         opened.compare()
         return opened.ensemble
 
@@ -71,7 +73,7 @@ class Opened(NamedTuple):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that these rows are without the names of their columns
                 says = np.asarray(self.score(threshold_rows(self.ensemble, 64)))
-            self.with_threshold(float(np.median(says)))._replace(is_regressor=False).compare()
+            self.with_threshold(float(np.sort(says)[len(says) // 2]))._replace(is_regressor=False).compare()
         elif self.predict is not None:
             check_agreement(self.ensemble, self.name, self.predict, self.raw, dtype=self.dtype, slack=self.slack)
 
@@ -84,6 +86,12 @@ class Opened(NamedTuple):
         raw, score = after(self.raw), after(self.score)
         return self._replace(predict=after(self.predict), raw=raw, score=score, ask=ask)
 
+    def with_usual_threshold(self) -> Opened:
+        """Return the model as it decides by itself."""
+        if self.usual_threshold is None:
+            return self
+        return self.with_threshold(self.usual_threshold)._replace(has_threshold=True)
+
     def with_threshold(self, threshold: float) -> Opened:
         """Return the model that says its second class iff its score is at least the threshold."""
         self._check_threshold(threshold)
@@ -92,14 +100,25 @@ class Opened(NamedTuple):
         labels = np.array([first, second], ensemble.classes.dtype)
         predict = None if score is None else (lambda rows: labels[(np.asarray(score(rows)) >= threshold).astype(int)])
         if ensemble.combine == "vote":
-            return self._replace(ensemble=_with_quorum(ensemble, threshold), predict=predict, raw=None)
-        (scores, base), cut = ensemble.summands(), self.sum_at(threshold)  # type: ignore[misc]  # checked above
+            voted = _with_quorum(ensemble, threshold)
+            extra = int(voted.leaf[-1] == 1) * (voted.n_trees - ensemble.n_trees)
+
+            def votes_at(score: float) -> Fraction:
+                return Fraction(score) * ensemble.n_trees + extra
+
+            return self._replace(ensemble=voted, predict=predict, raw=None, sum_at=votes_at)
+        sum_at = self.sum_at
+        assert sum_at is not None  # checked above
+        (scores, base), cut = ensemble.summands(), float(sum_at(threshold))
         # The first class wins ties, so that the second one, which has a score equal to the threshold, comes first.
         table = np.vstack([-self.sign * scores[:, -1:], [[cut]]])
         changes = {"classes": labels[::-1], "scores": table, "base": -self.sign * base[-1:]}
         other = ensemble.with_leaves([len(table) - 1], **changes)
         steepness = 1.0 if self.is_regressor else 4 * threshold * (1 - threshold)  # of the score, against that at 0.5
-        return self._replace(ensemble=other, predict=predict, raw=None, sign=-1, slack=self.slack / steepness)
+        return self._replace(
+            ensemble=other, predict=predict, raw=None, sign=-1, slack=self.slack / steepness, usual_threshold=None,
+            sum_at=lambda score: Fraction(sum_at(score)) - Fraction(cut),
+        )  # fmt: skip
 
     def _check_threshold(self, threshold: Any) -> None:
         if not is_number(threshold) or not math.isfinite(threshold):

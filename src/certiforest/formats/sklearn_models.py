@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def _open_averaging(model: Any, name: str) -> Opened:
         predict=model.predict,
         raw=lambda rows: mean(rows) * len(trees),
         score=lambda rows: mean(rows) if is_regressor else mean(rows)[:, 1],
-        sum_at=lambda score: len(trees) * score,
+        sum_at=lambda score: len(trees) * Fraction(score),
         is_regressor=is_regressor,
         n_averaged=len(trees),
     )

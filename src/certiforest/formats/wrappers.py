@@ -6,6 +6,7 @@ What they decide is brought back to one ensemble in the columns that they themse
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def open_wrapper(model: Any, enter: Enter, threshold: float | None) -> Opened:
     elif isinstance(model, Pipeline):
         opened = _open_pipeline(model, enter(model.steps[-1][1], needs_probability=threshold is not None))
     elif isinstance(model, CalibratedClassifierCV):
-        opened = _open_calibrated(model, enter, threshold)
+        opened = _open_calibrated(model, enter)
     elif isinstance(model, AdaBoostClassifier):
         opened = _open_weighted(model, enter)
     else:
@@ -131,7 +132,7 @@ def _open_threshold(model: Any, enter: Enter) -> Opened:
     return opened.with_threshold(float(cut))._replace(has_threshold=True)
 
 
-def _open_calibrated(model: Any, enter: Enter, threshold: float | None) -> Opened:
+def _open_calibrated(model: Any, enter: Enter) -> Opened:
     """Translate one model with a calibration that never turns the order: a threshold on what the model says."""
     if len(model.calibrated_classifiers_) != 1 or len(model.classes_) != 2:
         raise ModelError(
@@ -163,13 +164,11 @@ def _open_calibrated(model: Any, enter: Enter, threshold: float | None) -> Opene
                 f"Expected calibrated probabilities on both sides of {probability:.3g}, got one side only."
             )
         (last,) = last_left(is_below, *np.array(ends)[:, None])
-        return inner(float(np.nextafter(last, np.inf)))
+        return float(inner(float(np.nextafter(last, np.inf))))
 
-    opened = opened._replace(score=lambda rows: model.predict_proba(ask(rows))[:, 1], sum_at=sum_at)
-    if threshold is not None:
-        return opened
     # The second class is said where its probability is larger than that of the first.
-    return opened.with_threshold(float(np.nextafter(0.5, 1.0)))._replace(has_threshold=True)
+    usual, score = float(np.nextafter(0.5, 1.0)), lambda rows: model.predict_proba(ask(rows))[:, 1]
+    return opened._replace(score=score, sum_at=sum_at, n_averaged=0, usual_threshold=usual)
 
 
 def _open_mean(model: Any, enter: Enter) -> Opened:
@@ -209,7 +208,7 @@ def _open_mean(model: Any, enter: Enter) -> Opened:
         name,
         raw=lambda rows: model.predict_proba(ask(rows)) * total,
         score=lambda rows: model.predict_proba(ask(rows))[:, 1],
-        sum_at=lambda score: total * score,
+        sum_at=lambda score: Fraction(total) * Fraction(score),
         n_averaged=len(parts),
     )
 

@@ -197,7 +197,7 @@ class Checker:
 
     def _says(self, c: int, nothing: list[int], *, is_second: bool) -> list[Requirement]:
         """Return what it takes to predict a class for the first input, or for the second one."""
-        margin = Fraction(self._scored.margin)
+        margin = self._scored.tie
         return [
             Requirement(
                 *((nothing, weights) if is_second else (weights, nothing)), -margin, strict and not margin, True
@@ -244,7 +244,7 @@ class Checker:
                         row = list(nothing)
                         row[place : place + len(weights)] = weights
                         # What rounding alone may turn is not counted: a model is the same as its own copy.
-                        asks.append(Requirement(row, nothing, Fraction(model.margin), strict or model.margin > 0, True))
+                        asks.append(Requirement(row, nothing, model.tie, strict or model.tie > 0, True))
                 yield Case(space.ask(asks), self._differ(scored, second, label, other_label), 1)
 
     def _differ(
@@ -312,8 +312,8 @@ class Checker:
         asked = self._space.ask([Requirement(scored.weights(sign), nothing, None, grows=True)])
         found = find_most(asked.question, asked.exact, clock, RESOLUTION)
         assert found.choice is not None  # any input will do
-        proved, rows = asked.sum_at(found.bound) + Fraction(scored.margin), asked.rows(found.choice)[:1]
-        return scored.score_of(rows[0]), scored.score_at(sign * proved), self.frame(rows)
+        rows = asked.rows(found.choice)[:1]
+        return scored.score_of(rows[0]), scored.bound_at(asked.sum_at(found.bound), sign), self.frame(rows)
 
     def difference(
         self,
@@ -339,7 +339,7 @@ class Checker:
         size = sizes[0] * (first.level(1.0) - first.level(0.0))
         reached, proved = asked.sum_in(found.choice), asked.sum_at(found.bound) + slack
         rows = asked.rows(found.choice)[: 1 if is_one_row else 2]
-        return Most(float((reached - offset) / size), float((proved - offset) / size), rows)
+        return Most(float((reached - offset) / size), math.nextafter(float((proved - offset) / size), math.inf), rows)
 
     def _difference_of_probabilities(
         self,
@@ -357,7 +357,6 @@ class Checker:
         first, second, space, one, two, is_one_row = self._two(columns, other)
         n_rows, nothing = 1 if is_one_row else 2, [0] * len(one)
         best = Most(-math.inf, math.inf, None)
-        margins = Fraction(first.margin), Fraction(second.margin)
 
         def bound_of(low: float, high: float) -> float:
             """Bound the difference where the lower probability is between two values; note what was reached."""
@@ -375,7 +374,7 @@ class Checker:
             reached = self._difference_at(first, second, rows)
             if reached > best.reached:
                 best = Most(reached, best.proved, rows)
-            return first.score_at(asked.sum_at(found.bound) + margins[0]) - low
+            return math.nextafter(first.bound_at(asked.sum_at(found.bound), 1) - low, math.inf)
 
         parts = [(-bound_of(low, low + 0.25), low, low + 0.25) for low in (0.0, 0.25, 0.5, 0.75)]
         heapq.heapify(parts)

@@ -305,21 +305,42 @@ class Domain(Immutable):
 
         table = {}
         for f, name in enumerate(self.columns):
-            known = (ensemble.categories or {}).get(f)
-            if known is None or are_numbers(known):
-                table[name] = pd.Series(rows[:, f])
-            else:
-                codes = Codes(known, ensemble.unseen.get(f))  # of values that only have hashes, too
-                named = {codes[value]: value for value in self.values.get(f, known)}  # what is missing has no name
-                table[name] = pd.Series([named.get(code) for code in rows[:, f].tolist()], dtype=object)
+            named = self._names(ensemble, f)
+            texts = named and [named.get(code) for code in rows[:, f].tolist()]  # what is missing has no name
+            table[name] = pd.Series(texts, dtype=object) if texts else pd.Series(rows[:, f])
         frame = pd.DataFrame(table)
         if self._like is None:
             return frame
         frame.columns = self._like.columns
         for name, kind in self._like.dtypes.items():
-            if not (frame[name].isna().any() and kind.kind in "iub"):
-                frame[name] = frame[name].astype(kind)
+            frame[name] = _typed(frame[name], kind)
         return frame
+
+    def codes(self, ensemble: TreeEnsemble, f: int) -> dict[Any, float]:
+        """Return the numbers that stand for the values of a column in a model."""
+        kept, known, name = self.values[f], (ensemble.categories or {}).get(f), self.name(f)
+        if known is None and isinstance(kept[0], str):
+            if (ensemble.feature == f).any():
+                raise DomainError(f"Expected numbers in column {name}, which is one of numbers in the model, got text.")
+            return {value: float(code) for code, value in enumerate(kept)}  # no tree looks at it
+        if known is None:
+            return {value: float(value) for value in kept}
+        codes = Codes(known, ensemble.unseen.get(f))
+        try:
+            return {value: float(codes[value]) for value in kept}
+        except (KeyError, TypeError):
+            raise DomainError(
+                f"Expected values of {name} that the model knows, {shown(list(known))}, got {shown(list(kept))}."
+            ) from None
+
+    def _names(self, ensemble: TreeEnsemble, f: int) -> dict[float, str] | None:
+        """Return the text that numbers of a column stand for, None if it is one of numbers."""
+        if f in self.values:
+            if not isinstance(self.values[f][0], str):
+                return None
+            return {code: value for value, code in self.codes(ensemble, f).items()}
+        known = (ensemble.categories or {}).get(f)
+        return None if not known or are_numbers(known) else dict(enumerate(known))
 
     def __eq__(self, other: object) -> bool:
         """Two domains are equal iff they say the same."""
@@ -331,6 +352,18 @@ class Domain(Immutable):
 
     def __repr__(self) -> str:
         return f"Domain({len(self.low)} columns)"
+
+
+def _typed(column: Any, kind: Any) -> Any:
+    """Return a column of a data frame in another type, if that holds what is in it."""
+    try:
+        with np.errstate(invalid="ignore"):
+            typed = column.astype(kind)
+    except (ValueError, TypeError):  # where something is missing
+        return column
+    is_there = column.notna()
+    is_kept = typed.notna().equals(is_there) and (typed[is_there].astype(column.dtype) == column[is_there]).all()
+    return typed if is_kept else column
 
 
 def _check_values(values: Any, name: str) -> tuple[Any, ...]:

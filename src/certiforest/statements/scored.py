@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from fractions import Fraction
 from typing import Any
@@ -47,6 +48,8 @@ class ScoredModel:
         self.n_outputs = self.ensemble.n_classes if self._is_vote else len(self.ensemble.summands()[1])
         self._is_exact = self._opened.predict is None and self._opened.dtype == np.float64  # and no library rounds
         self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self._opened.dtype)
+        if math.isinf(self.margin):
+            raise ModelError(f"Expected scores whose sums {np.dtype(self._opened.dtype)} holds, got larger ones.")
 
     def check_score(self) -> None:
         """Refuse models without a score."""
@@ -74,13 +77,10 @@ class ScoredModel:
 
     def level(self, score: float) -> Fraction:
         """Return the sum at which the score has a value."""
-        if self._is_vote:
-            return Fraction(score) * self.ensemble.n_trees
-        if self._of_sums and not self.is_regressor:
+        if self._of_sums and not (self.is_regressor or self._is_vote):
             return Fraction(score)
-        if self._opened.n_averaged:
-            return Fraction(score) * self._opened.n_averaged
-        assert self._opened.sum_at is not None
+        if self._opened.sum_at is None:  # of votes
+            return Fraction(score) * self.ensemble.n_trees
         return Fraction(self._opened.sum_at(score))
 
     def score_at(self, total: Fraction) -> float:
@@ -98,6 +98,20 @@ class ScoredModel:
             low, high = (middle, high) if self.level(middle) <= total else (low, middle)
         return high
 
+    def bound_at(self, total: Fraction, sign: int) -> float:
+        """Return what the library's own score is never above where the sum is at most a total.
+
+        For the sign -1: what it is never below where the sum is at least minus the total.
+        """
+        if self.is_linear or self.is_regressor:
+            slack = self.slack_at(self.score_at(sign * total))
+            return math.nextafter(self.score_at(sign * (total + slack)), sign * math.inf)
+        inner, outer = (0.0, 1.0)[::sign]
+        while (middle := 0.5 * (inner + outer)) not in (inner, outer):
+            is_beyond = sign * self.level(middle) - self.slack_at(middle) >= total
+            inner, outer = (inner, middle) if is_beyond else (middle, outer)
+        return outer
+
     def score_of(self, row: NDArray[np.float64]) -> float:
         """Return the score of an input, the library's own where it is at hand."""
         if self.scores is not None:
@@ -109,9 +123,14 @@ class ScoredModel:
         """Return how far from `level` the library's own sum can be where its score has a value."""
         steepness = 1.0
         if not (self.is_linear or self.is_regressor):
-            steepness = 4 * score * (1 - score)
+            steepness = max(4 * score * (1 - score), 1e-300)
         rounding = Fraction(0) if self._is_exact else abs(self.level(score)) / 2**50
         return Fraction(self.margin) + Fraction(self._opened.slack / steepness) + rounding
+
+    @property
+    def tie(self) -> Fraction:
+        """How far apart sums may be of which the library says the lower one's class, or either."""
+        return Fraction(self.margin) + Fraction(self._opened.slack)
 
     def weights(self, sign: int = 1) -> list[int]:
         """Return the weights of the outputs that make the sum, times a sign."""

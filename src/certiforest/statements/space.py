@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import AttackerError, Column, find_columns
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.tree_kernels import LARGEST, find_leaf
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.pairs_kernels import Pairs, finish_pairs, pair_leaves
@@ -83,7 +82,7 @@ class Space:
                 f" {shown(domain.columns[other])}."
             )
         self.domain, self.names = domain, domain.columns or names
-        self._codes = {f: _codes_of(ensemble, f, kept, domain.name(f)) for f, kept in domain.values.items()}
+        self._codes = {f: sorted({*domain.codes(ensemble, f).values()}) for f in domain.values}
         is_category = np.isin(np.arange(n), ensemble.categorical)
         low, high = np.maximum(domain.low, -LARGEST), np.minimum(domain.high, LARGEST)
         for f, codes in self._codes.items():
@@ -237,7 +236,8 @@ class Asked:
             gain[:, i] = _gains(at_here[:, i], ends[0], shift) + _gains(at_there[:, i], ends[1], shift)
             alike = np.flatnonzero(ends[0] == ends[1])  # where two roundings would add up to more than one
             gain[alike, i] = _gains(shared[:, i], ends[0][alike], shift)
-            need[i] = max(min(_shifted(needs[i], shift), 1 << 45), -(1 << 45))
+            # Beyond these no leaves meet it, or all that are allowed do.
+            need[i] = max(min(_shifted(needs[i], shift), 1 << 39), -(1 << 39))
         pairs, gain = self._with_tables(pairs, gain)
         low, high = (_extended(ends, twin, cells) for ends in space._box)
         grows = np.array([r.grows for r in requirements], np.int64)
@@ -248,8 +248,11 @@ class Asked:
         if not len(pairs.here):
             return 1
         nodes = local.leaves.node
-        one, other = np.abs(at_here).astype(float)[leaf[nodes]], np.abs(at_there).astype(float)[leaf[nodes]]
-        return int(np.maximum.reduceat(one[pairs.here] + other[pairs.there], pairs.first[:-1]).sum() * (1 + 1e-9)) + 1
+        sizes = np.abs([at_here, at_there])
+        drop = max(int(sizes.max()).bit_length() - 900, 0)  # for floats
+        one, other = ((sizes >> drop) + (drop > 0)).astype(float)[:, leaf[nodes]]
+        total = np.maximum.reduceat(one[pairs.here] + other[pairs.there], pairs.first[:-1]).sum()
+        return (int(total * (1 + 1e-9)) + 1) << drop
 
     def _with_tables(self, pairs: Pairs, gain: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
         """Add a table for each variable with holes, and one for the order of two, in which nothing is worth enough."""
@@ -337,7 +340,7 @@ class Asked:
 
     def exact(self, choice: NDArray[np.int64]) -> int | None:
         """Return how much more than their need the outputs that grow have; see `requirements.find_cells`."""
-        if self._order is not None and not self._is_ordered(choice):
+        if not self._is_allowed(choice):
             return None
         grown = []
         for r, surplus in zip(self._requirements, self.surpluses(choice), strict=True):
@@ -347,27 +350,17 @@ class Asked:
                 return None
         return min(grown, default=0)
 
-    def _is_ordered(self, choice: NDArray[np.int64]) -> bool:
-        small, large = self._order  # type: ignore[misc]
+    def _is_allowed(self, choice: NDArray[np.int64]) -> bool:
         cells = self._cells
+        for v, allowed in self._space._holes.items():
+            twins = [v, int(self._twin[v])] if self._twin[v] >= 0 else [v]
+            if not all(allowed[choice[w] - cells.first[w]] for w in twins):
+                return False
+        if self._order is None:
+            return True
+        small, large = self._order
         a, b = cells.value[choice[small]], cells.value[choice[large]]
         return bool(a <= b < math.inf)
-
-
-def _codes_of(ensemble: TreeEnsemble, f: int, kept: Sequence[object], name: str) -> list[float]:
-    """Return the numbers that stand for values of a column in a model."""
-    known = (ensemble.categories or {}).get(f)
-    if known is None:
-        if any(isinstance(value, str) for value in kept):
-            raise DomainError(f"Expected numbers in column {name}, which is one of numbers in the model, got text.")
-        return [float(value) for value in kept]  # type: ignore[arg-type]
-    codes = Codes(known, ensemble.unseen.get(f))
-    try:
-        return sorted({float(codes[value]) for value in kept})
-    except (KeyError, TypeError):
-        raise DomainError(
-            f"Expected values of {name} that the model knows, {shown(list(known))}, got {shown(list(kept))}."
-        ) from None
 
 
 def _with_twins(cells: Cells, variables: Sequence[int]) -> tuple[Cells, NDArray[np.int64]]:
