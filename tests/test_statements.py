@@ -215,6 +215,33 @@ def test_a_model_is_the_same_as_its_own_copy(numbers, tmp_path):
     assert result.holds is True
 
 
+def test_sums_of_a_copy_speak_for_the_same_class(numbers, tmp_path):
+    """Where the second class wins ties, it comes first in a file."""
+    X, y = numbers
+    model = GradientBoostingClassifier(n_estimators=3, random_state=0).fit(X, y)
+    as_ensemble(model).save(tmp_path / "copy.json")
+    (result,) = check(model, Same(str(tmp_path / "copy.json"), 0.0), Domain.from_data(X), outputs="score")
+    assert result.holds is True
+
+
+def test_ends_are_compared_in_double_precision():
+    """An end just above a prediction in single precision is not reached."""
+    xgboost = pytest.importorskip("xgboost")
+    X = np.array([[0.0], [1.0]] * 10)
+    model = xgboost.XGBRegressor(n_estimators=1, max_depth=1).fit(X, X[:, 0] / 3)
+    most = math.nextafter(float(model.predict(X).max()), math.inf)
+    assert check(model, Insensitive([0], most, most), Domain([0], [1]))[0].holds is not False
+
+
+def test_text_that_only_one_of_two_models_asks_for_is_handed_out(table):
+    X, y = table
+    one = boosted(X[["age", "country"]], y, feature_weights=[1, 0], colsample_bynode=0.5)
+    other = boosted(X[["age", "country"]], X["country"] == "fr")
+    (result,) = check(one, Same(other), Domain.from_data(X[["age", "country"]]))
+    assert one.predict(result.pair)[0] != other.predict(result.pair)[0]
+    assert result.pair["country"].notna().all()
+
+
 def test_a_gate_on_rows_stands_beside_statements_about_all_inputs(cancer):
     X, y = cancer
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)

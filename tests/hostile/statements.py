@@ -135,7 +135,7 @@ class OfFrames(deployed.Deployed):
             if name == "word":
                 words = pd.Series([None if math.isnan(v) else WORDS[int(v)] for v in rows[:, f]], dtype=object)
                 frame[name] = words if self.kind == "catboost" else pd.Categorical(words, categories=WORDS)
-            elif not (self.types[name] == "float32" and (np.float32(rows[:, f]) != rows[:, f]).any()):
+            elif self.types[name] != "float32" or np.array_equal(np.float32(rows[:, f]), rows[:, f], equal_nan=True):
                 frame[name] = frame[name].astype(self.types[name])
         return frame
 
@@ -166,9 +166,10 @@ class World:
         for f in range(model.n_numbers):
             if rng.random() < 0.4:
                 ends = [self.low[f], self.high[f], *model.cuts(f)]
-                ends = [rng.choice([v, math.nextafter(v, math.inf), float(np.nextafter(np.float32(v), np.float32(9)))])
-                        for v in rng.choices(ends, k=2)]
-                low, high = sorted(ends)
+                steps = [
+                    (v, math.nextafter(v, math.inf), float(np.nextafter(np.float32(v), np.float32(9)))) for v in ends
+                ]
+                low, high = sorted(rng.choice(rng.choice(steps)) for _ in range(2))
                 if self.integer[f]:
                     low, high = math.floor(low), math.ceil(high)
                 domain = domain.with_range(f, low, high)
@@ -222,8 +223,8 @@ class World:
             else:
                 cuts = {v for m in models for v in m.cuts(f)}
                 found = {float(self.low[f]), float(self.high[f])}
-                found |= {v for cut in cuts for v in (cut, math.nextafter(cut, math.inf)) if self.low[f] <= v <= self.high[f]}
-                found = sorted(found)
+                found |= {v for cut in cuts for v in (cut, math.nextafter(cut, math.inf))}
+                found = sorted(v for v in found if self.low[f] <= v <= self.high[f])
             columns.append([*found, *([math.nan] if self.missing[f] else [])])
         flags = {f for group in self.groups for f in group}
         units = [[{f: v} for v in columns[f]] for f in range(len(columns)) if f not in flags]
@@ -252,7 +253,7 @@ class World:
 
 
 def is_regressor(model):
-    return not hasattr(model.model, "predict_proba") and not hasattr(model.model, "classes_")
+    return getattr(model, "is_regressor", False)
 
 
 def labels_of(model, given):
@@ -291,7 +292,8 @@ def partners(rows, columns):
 
 
 def beside(rng, value):
-    return rng.choice([value, value, math.nextafter(value, 9e9), math.nextafter(value, -9e9), value + 1e-3, value - 1e-3])
+    steps = math.nextafter(value, math.inf), math.nextafter(value, -math.inf)
+    return rng.choice([value, value, *steps, value + 1e-3, value - 1e-3])
 
 
 class Trial:
@@ -337,30 +339,38 @@ class Trial:
             if set(differs) - set(columns):
                 self.find("differ elsewhere", f"{name}: {rows.tolist()}")
         if hasattr(pair, "dtypes") and isinstance(self.model, OfFrames):
-            wrong = {n: (str(t), str(self.model.table.dtypes[n])) for n, t in pair.dtypes.items() if t != self.model.table.dtypes[n]}
-            if list(pair.columns) != self.model.names or any(a not in ("float64", "object") for a, _ in wrong.values()):
+            told = self.model.table.dtypes
+            wrong = [
+                str(kind) for column, kind in pair.dtypes.items() if kind not in (told[column], "float64", "object")
+            ]
+            if list(pair.columns) != self.model.names or wrong:
                 self.find("another table", f"{name}: {wrong}")
         if not shows(given, rows):
             self.find("not confirmed", f"{name}: {rows.tolist()}")
 
     def range(self):
         low, high = float(self.s.min()), float(self.s.max())
-        ends = sorted([beside(self.rng, low), beside(self.rng, self.rng.choice([high, high, float(np.median(self.s))]))])
+        ends = sorted(
+            [beside(self.rng, low), beside(self.rng, self.rng.choice([high, high, float(np.median(self.s))]))]
+        )
         if self.outputs == "probability" and not is_regressor(self.model):
             ends = [min(max(e, 1e-9), 1 - 1e-9) for e in ends]
         ends = self.rng.choice([ends, ends, [-math.inf, ends[1]], [ends[0], math.inf]])
         a, b = ends
-        score = lambda given: scores_of(self.model, given, self.outputs)[0]
+
+        def score(given):
+            return scores_of(self.model, given, self.outputs)[0]
+
         margin = max(a - low, high - b)
         self.expect(Range(a, b), margin <= 0, abs(margin), lambda given, _: not a <= score(given) <= b)
         found = measure(self.model.model, "range", self.world.domain, **self.tell)
         (low_proved, low_reached), (reached, proved) = found.bounds
         if not (low_proved <= low and high <= proved):
-            self.find("range does not enclose", f"{found.bounds}, {low} to {high}, off {low_proved - low} {high - proved}")
+            self.find("range does not enclose", f"{found.bounds}, {low} to {high}")
         if low_reached > low + 10 * self.close or reached < high - 10 * self.close:
             self.find("range not reached", f"{found.bounds}, {low} to {high}")
         for value, pair in zip((low_reached, reached), found.pair, strict=True):
-            self.judge_pair("range", pair, lambda given, _: abs(score(given) - value) <= self.close, [])
+            self.judge_pair("range", pair, lambda given, _, value=value: abs(score(given) - value) <= self.close, [])
         self.judge.note("range measured")
 
     def insensitive(self):
@@ -375,8 +385,12 @@ class Trial:
             else:
                 tie = self.tie()
                 gap = float(np.minimum(abs(self.s[i] - tie), abs(self.s[j] - tie))[differ].max())
-            shows = lambda given, _: len(set(labels_of(self.model, given).tolist())) == 2
-            self.expect(Insensitive(columns), not differ.any(), gap, shows)
+            self.expect(
+                Insensitive(columns),
+                not differ.any(),
+                gap,
+                lambda given, _: len({*labels_of(self.model, given).tolist()}) == 2,
+            )
         if self.s is None:
             return
         k = self.rng.randrange(len(i))
@@ -400,7 +414,7 @@ class Trial:
         reached, proved = found.bounds
         if proved < true:
             self.find(f"{name} does not enclose", f"{found.bounds}, is {true!r}, off {true - proved}")
-        if reached > true + 1e-9 * (1 + abs(true)) + (self.close if name != "gap" else 0) or reached < true - 10 * self.close:
+        if not true - 10 * self.close <= reached <= true + self.close:
             self.find(f"{name} not as reached", f"{found.bounds}, is {true!r}")
 
         def shows(given, _):
@@ -415,7 +429,6 @@ class Trial:
         self.judge.note(f"{name} measured")
 
     def columns(self):
-        model = self.model
         grouped = {f for group in self.world.groups for f in group}
         units = [[f] for f in range(len(self.world.low)) if f not in grouped] + self.world.groups
         return sorted(f for unit in self.rng.sample(units, self.rng.randint(1, len(units))) for f in unit)
@@ -457,7 +470,10 @@ class Trial:
         if self.y is not None:
             labels = labels_of(other, given)
             differ = labels != self.y
-            shows = lambda given, _: labels_of(self.model, given)[0] != labels_of(other, given)[0]
+
+            def shows(given, _):
+                return labels_of(self.model, given)[0] != labels_of(other, given)[0]
+
             theirs = scores_of(other, given, self.outputs)
             if not differ.any():
                 self.expect(Same(other.model), True, 0.0, shows)
@@ -477,7 +493,8 @@ class Trial:
         tolerance = self.rng.choice([0.0, 0.02, abs(beside(self.rng, gap))])
 
         def shows(given, _):
-            return abs(scores_of(self.model, given, self.outputs)[0] - scores_of(other, given, self.outputs)[0]) > tolerance
+            one, there = (scores_of(model, given, self.outputs)[0] for model in (self.model, other))
+            return abs(one - there) > tolerance
 
         if abs(gap - tolerance) < self.close:
             self.expect_close(Same(other.model, tolerance), shows)

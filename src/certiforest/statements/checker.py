@@ -41,7 +41,7 @@ class Most(NamedTuple):
 
     reached: float
     proved: float
-    rows: tuple[NDArray[np.float64], ...] | None
+    pair: Any
 
 
 class Case(NamedTuple):
@@ -72,7 +72,7 @@ class Checker:
             found, is_unsure = _decide(case, clock)
             unit = float(case.asked.unit)
             if found.choice is not None:
-                pair = self.frame(case.asked.rows(found.choice)[: case.n_rows])
+                pair = case.asked.space.frame(case.asked.rows(found.choice)[: case.n_rows])
                 bounds = math.inf, (found.reached or 0) * unit
                 return StatementResult(statement, False, pair, bounds, time.monotonic() - began)
             is_open |= is_unsure or found.bound >= 0
@@ -100,7 +100,7 @@ class Checker:
             most = self.difference(*ask, clock, stop=tolerance)
             if most.reached > tolerance:
                 bounds = most.proved - tolerance, most.reached - tolerance
-                return StatementResult(statement, False, self.frame(most.rows), bounds, time.monotonic() - began)
+                return StatementResult(statement, False, most.pair, bounds, time.monotonic() - began)
             proved, reached = max(proved, most.proved), max(reached, most.reached)
         holds = True if proved <= tolerance else None
         bounds = proved - tolerance, reached - tolerance
@@ -268,6 +268,7 @@ class Checker:
             return first, second, space, first.weights(), first.weights(-1), False
         second, space = self._joined(other[0])
         second.check_score()
+        second.speak_for(first.label)
         nothing = [0] * second.n_outputs
         one, two = [*first.weights(), *nothing], [*[0] * first.n_outputs, *second.weights(-1)]
         if other[1] < 0:  # the other way round
@@ -313,7 +314,7 @@ class Checker:
         found = find_most(asked.question, asked.exact, clock, RESOLUTION)
         assert found.choice is not None  # any input will do
         rows = asked.rows(found.choice)[:1]
-        return scored.score_of(rows[0]), scored.bound_at(asked.sum_at(found.bound), sign), self.frame(rows)
+        return scored.score_of(rows[0]), scored.bound_at(asked.sum_at(found.bound), sign), self._space.frame(rows)
 
     def difference(
         self,
@@ -339,7 +340,8 @@ class Checker:
         size = sizes[0] * (first.level(1.0) - first.level(0.0))
         reached, proved = asked.sum_in(found.choice), asked.sum_at(found.bound) + slack
         rows = asked.rows(found.choice)[: 1 if is_one_row else 2]
-        return Most(float((reached - offset) / size), math.nextafter(float((proved - offset) / size), math.inf), rows)
+        most = math.nextafter(float((proved - offset) / size), math.inf)
+        return Most(float((reached - offset) / size), most, space.frame(rows))
 
     def _difference_of_probabilities(
         self,
@@ -385,15 +387,12 @@ class Checker:
             middle = 0.5 * (low + high)
             for ends in ((low, middle), (middle, high)):
                 heapq.heappush(parts, (-bound_of(*ends), *ends))
-        return best._replace(proved=max(-parts[0][0], best.reached))
+        pair = None if best.pair is None else space.frame(best.pair)
+        return Most(best.reached, max(-parts[0][0], best.reached), pair)
 
     def _difference_at(self, first: ScoredModel, second: ScoredModel, rows: Sequence[NDArray[np.float64]]) -> float:
         """Return how far a score is above another one, as the libraries have it where they are at hand."""
         return first.score_of(rows[0]) - second.score_of(rows[-1])
-
-    def frame(self, rows: Sequence[NDArray[np.float64]] | None) -> Any:
-        """Return inputs as the domain's data had them."""
-        return None if rows is None else self._domain.decode(self._scored.ensemble, np.stack(rows))
 
 
 def _scaled_difference(

@@ -161,7 +161,7 @@ def measure(
             ]
             most = max(ways, key=lambda found: found.reached)
             most = most._replace(proved=max(found.proved for found in ways))
-        return Measured(quantity, (most.reached, most.proved), checker.frame(most.rows), time.monotonic() - began)
+        return Measured(quantity, (most.reached, most.proved), most.pair, time.monotonic() - began)
 
     (measured,) = _in_threads(work, [quantity], seconds, 1)
     return measured

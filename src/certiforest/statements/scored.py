@@ -128,6 +128,21 @@ class ScoredModel:
         return Fraction(self.margin) + Fraction(self._opened.slack / steepness) + rounding
 
     @property
+    def label(self) -> Any:
+        """The class that scores speak for."""
+        return self.ensemble.classes.tolist()[1 if self._is_vote else self._opened.sign > 0]
+
+    def speak_for(self, label: Any) -> None:
+        """Let sums speak for the other one of two classes, if they do not for a given one, which is the last there."""
+        if self.is_regressor or self.label == label or label not in self.ensemble.classes.tolist():
+            return
+        if self._is_vote or not self._of_sums:
+            raise ModelError(
+                f"Expected scores of the class {shown(label)}, got a model with those of {shown(self.label)}."
+            )
+        self._opened = self._opened._replace(sign=-self._opened.sign)
+
+    @property
     def tie(self) -> Fraction:
         """How far apart sums may be of which the library says the lower one's class, or either."""
         return Fraction(self.margin) + Fraction(self._opened.slack)
@@ -160,7 +175,8 @@ class ScoredModel:
         score, raw, sign = self._opened.score, self._opened.raw, self._opened.sign
         if self._of_sums and not (self.is_regressor or self._is_vote):
             score = None if raw is None else (lambda rows: sign * np.asarray(raw(rows)).reshape(len(rows), -1)[:, -1])
-        return _quietly(score)
+        quiet = _quietly(score)  # in double precision, in which they are compared with ends
+        return None if quiet is None else (lambda rows: quiet(rows).astype(np.float64))
 
 
 def _quietly(function: Function | None) -> Function | None:

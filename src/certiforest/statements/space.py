@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,10 @@ class Space:
                 holes[v] = allowed
         return (low, high), holes
 
+    def frame(self, rows: Sequence[NDArray[np.float64]]) -> Any:
+        """Return inputs as the domain's data had them."""
+        return self.domain.decode(self._verifier.ensemble, np.stack(rows))
+
     def variables_of(self, columns: Sequence[Column]) -> list[int]:
         """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
         found = find_columns(list(columns), len(self.start), self.names, "columns")
@@ -200,7 +204,7 @@ class Asked:
         twin: NDArray[np.int64],
         order: tuple[int, int] | None,
     ) -> None:
-        self._space, self._requirements, self._cells, self._twin, self._order = space, requirements, cells, twin, order
+        self.space, self._requirements, self._cells, self._twin, self._order = space, requirements, cells, twin, order
         local, verifier = space._local, space._verifier
         whole, score = verifier.gains.whole, verifier.gains.unit
         self._whole, self._unit = whole, score
@@ -258,7 +262,7 @@ class Asked:
         """Add a table for each variable with holes, and one for the order of two, in which nothing is worth enough."""
         tables: list[tuple[list[int], list[tuple[list[tuple[int, int, int]], int]]]] = []
         cells = self._cells
-        for v, allowed in self._space._holes.items():
+        for v, allowed in self.space._holes.items():
             for w in [v, *([int(self._twin[v])] if self._twin[v] >= 0 else [])]:
                 runs = np.flatnonzero(np.append(True, np.diff(allowed.astype(int)) != 0))
                 ends = np.append(runs[1:], len(allowed))
@@ -311,7 +315,7 @@ class Asked:
         cells, n = self._cells, len(self._twin)
         first = choice[:n]
         second = np.where(self._twin >= 0, choice[self._twin], first)
-        moves, start = self._space._verifier.moves, self._space.start
+        moves, start = self.space._verifier.moves, self.space.start
         here, there = (moves.row(start, cells.name[:n], cells.value[place]) for place in (first, second))
         return here, there
 
@@ -333,7 +337,7 @@ class Asked:
         return (self.surpluses(choice)[0] + self._need[0]) * self._score_unit
 
     def _sums(self, row: NDArray[np.float64]) -> list[int]:
-        verifier = self._space._verifier
+        verifier = self.space._verifier
         trees, leaf = verifier.ensemble.trees, verifier.ensemble.leaf
         places = [leaf[find_leaf(trees, tree, row)] for tree in range(verifier.ensemble.n_trees)]
         return [int(v) for v in self._whole[[*places, -1]].astype(object).sum(axis=0)]
@@ -352,7 +356,7 @@ class Asked:
 
     def _is_allowed(self, choice: NDArray[np.int64]) -> bool:
         cells = self._cells
-        for v, allowed in self._space._holes.items():
+        for v, allowed in self.space._holes.items():
             twins = [v, int(self._twin[v])] if self._twin[v] >= 0 else [v]
             if not all(allowed[choice[w] - cells.first[w]] for w in twins):
                 return False
