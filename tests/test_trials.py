@@ -42,6 +42,18 @@ def test_verdicts_on_deployed_models_hold_against_every_cell():
     assert min(sum(n for name, n in judge.outcomes.items() if word in name) for word in ("unstable", "stable ")) > 50
 
 
+def test_statements_about_deployed_models_hold_in_every_cell():
+    for library in ("xgboost", "lightgbm", "catboost"):
+        pytest.importorskip(library)
+    from hostile import statements
+
+    judge = statements.trial(20, 1)
+    assert judge.findings == []
+    assert all(
+        sum(n for name, n in judge.outcomes.items() if word in name) > 5 for word in ("True", "False", "measured")
+    )
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_false_certificates_are_not_confirmed(seed):
     import false_certificates
