@@ -546,13 +546,13 @@ def test_lines_have_a_longest_length(monkeypatch):
 def test_memory_does_not_grow_with_rows():
     document, header, row = stumps_file()
     peaks = []
-    for n in (50, 1000):
+    for n in (1000, 1000, 5000):  # Python keeps some objects for the next time: the first run is for these
         model, certificate = BytesIO(json.dumps(document).encode()), BytesIO(file_of(header, [row] * n))
         tracemalloc.start()
         audit.audit(model, certificate)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 50_000
+    assert peaks[2] < peaks[1] + 50_000
 
 
 def test_it_reads_what_the_library_saves(tmp_path):
