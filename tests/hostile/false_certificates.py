@@ -347,7 +347,9 @@ def crafted(rng, kind):
             changed = kind(c, rng)
             files = c.files()
             if kind in STATED:
-                if not is_false(files):
+                if c.header["attacker"].get("norm") == -1 or not is_false(
+                    files
+                ):  # of that norm nothing is true or false
                     continue
             elif changed is not None:
                 whole = [c.document] if '"@here@"' in files[0].decode() else []
