@@ -174,7 +174,7 @@ class Deployed:
     def cuts(self, f):
         """Return the thresholds of a column of numbers."""
         own = self.ensemble
-        return np.unique(own.threshold[(own.feature == f) & (np.abs(own.threshold) < 1e30)]).tolist()
+        return np.unique(own.threshold[(own.feature == f) & (np.abs(own.threshold) < 1e300)]).tolist()
 
     def draw_rows(self, rng):
         """Draw training rows, with some values at thresholds and beside them."""
