@@ -75,10 +75,6 @@ ModelPath = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
 ]
-Eps = Annotated[
-    float,
-    typer.Option(metavar="E", help="How far the attacker may move a row, in the model's (scaled) units."),
-]
 Domain = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),

@@ -22,8 +22,6 @@ from certiforest.proof.tables_kernels import new_tables
 
 FIRST_SWEEPS, MOST_SWEEPS = 100, 20
 FIRST_TRIES, MOST_TRIES = 40, 1
-# Boxes wait with the tables they start from as long as these take no more than so many bytes in all.
-MOST_BYTES = 1 << 29
 
 
 class Question(NamedTuple):
@@ -101,7 +99,7 @@ def _search(
 ) -> Found:
     cells, leaves, requirements, lowest, highest = question
     tables = new_tables(cells, leaves)
-    out, n_boxes, n_bytes = np.empty(2, np.int64), 0, 0
+    out, n_boxes = np.empty(2, np.int64), 0
     best: int | None = None
     kept: NDArray[np.int64] | None = None
     root = _Box(lowest, highest, None, kernels.new_balance(len(requirements.need)), int(ENOUGH))
@@ -142,9 +140,9 @@ def _search(
                 best, kept = value, tables.choice.copy()
                 if not goes_on:
                     return Found(kept, best, bound, n_boxes)
-                push(box._replace(start=_kept(tables.table), balance=balance, bound=bound))
+                push(box._replace(start=tables.table.copy(), balance=balance, bound=bound))
                 continue
-        start = _kept(tables.table)
+        start = tables.table.copy()
         need = kernels.weighted_need(requirements, balance, target)
         worth = np.empty(len(leaves.node), np.int64)
         kernels.weigh(requirements, balance, leaves.node, worth)
@@ -159,7 +157,6 @@ def _search(
             dropped = max(dropped, target - 1 if value is None else value)
             continue
         dropped = max(dropped, target - 1)  # what `find_split` has taken from the ends
-        n_bytes += start.nbytes
         last, first = high.copy(), low.copy()
         last[variable], first[variable] = cut, cut + 1
         halves = [_Box(low, last, start, balance, bound), _Box(first, high, start, balance, bound)]
@@ -168,7 +165,3 @@ def _search(
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))
     bound = max(open_bound, dropped, -int(ENOUGH) if best is None else best)
     return Found(kept, best, bound, n_boxes)
-
-
-def _kept(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    return table.copy()

@@ -45,7 +45,10 @@ class Most(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One way in which a statement can fail: a question, and what the library has to say to two inputs."""
+    """One way in which a statement can fail: a question, and what the library has to say to two inputs.
+
+    Where it is about one input, ``n_rows`` is 1, and both inputs are that one.
+    """
 
     asked: Asked
     is_shown: Callable[[Rows], bool] | None
@@ -193,7 +196,8 @@ class Checker:
                 asked = self._space.ask(
                     [*self._says(a, nothing, is_second=False), *self._says(b, nothing, is_second=True)], columns
                 )
-                yield Case(asked, self._are_labels(a, b, scored), 2)
+                classes = scored.ensemble.classes
+                yield Case(asked, _are_predicted((scored, scored), (classes[a], classes[b])), 2)
 
     def _says(self, c: int, nothing: list[int], *, is_second: bool) -> list[Requirement]:
         """Return what it takes to predict a class for the first input, or for the second one."""
@@ -204,12 +208,6 @@ class Checker:
             )
             for weights, strict in self._scored.decides(c)
         ]
-
-    def _are_labels(self, a: int, b: int, scored: ScoredModel) -> Callable[[Rows], bool] | None:
-        predict, classes = scored.predict, scored.ensemble.classes
-        if predict is None:
-            return None
-        return lambda rows: list(np.asarray(predict(np.stack(rows))).ravel()) == [classes[a], classes[b]]
 
     def _other(self, model: Any) -> ScoredModel:
         """Return another model, or the path of one, translated once."""
@@ -245,27 +243,19 @@ class Checker:
                         row[place : place + len(weights)] = weights
                         # What rounding alone may turn is not counted: a model is the same as its own copy.
                         asks.append(Requirement(row, nothing, model.tie, strict or model.tie > 0, True))
-                yield Case(space.ask(asks), self._differ(scored, second, label, other_label), 1)
-
-    def _differ(
-        self, scored: ScoredModel, second: ScoredModel, label: Any, other_label: Any
-    ) -> Callable[[Rows], bool] | None:
-        one, other = scored.predict, second.predict
-        if one is None or other is None:
-            return None
-        return lambda rows: (one(rows[0][None])[0], other(rows[0][None])[0]) == (label, other_label)
+                yield Case(space.ask(asks), _are_predicted((scored, second), (label, other_label)), 1)
 
     def _two(
         self, columns: Sequence[Column], other: tuple[Any, int] | None
-    ) -> tuple[ScoredModel, ScoredModel, Space, list[int], list[int], bool]:
+    ) -> tuple[ScoredModel, ScoredModel, Space, list[int], list[int], int]:
         """Return whose scores are compared: two models, where they are asked, and their weights for one sum each.
 
-        The last says whether both are asked about one input.
+        The last says about how many inputs.
         """
         first = second = self._scored
         space, nothing = self._space, [0] * first.n_outputs
         if other is None:
-            return first, second, space, first.weights(), first.weights(-1), False
+            return first, second, space, first.weights(), first.weights(-1), 2
         second, space = self._joined(other[0])
         second.check_score()
         second.speak_for(first.label)
@@ -274,7 +264,7 @@ class Checker:
         if other[1] < 0:  # the other way round
             one, two = [-w for w in two], [-w for w in one]
             first, second = second, first
-        return first, second, space, one, two, True
+        return first, second, space, one, two, 1
 
     def _differences(
         self,
@@ -284,24 +274,21 @@ class Checker:
         tolerance: float,
     ) -> Iterator[Case]:
         """Ask for a score that is above another one by more than a tolerance and what rounding can make."""
-        first, second, space, one, two, is_one_row = self._two(columns, other)
-        nothing = [0] * len(one)
+        first, second, space, one, two, n_rows = self._two(columns, other)
         scores = first.scores, second.scores
 
         def is_shown(rows: Rows) -> bool:
             here, there = scores
             assert here is not None
             assert there is not None
-            return bool(here(rows[0][None])[0] - there(rows[0 if is_one_row else 1][None])[0] > tolerance)
+            return bool(here(rows[0][None])[0] - there(rows[1][None])[0] > tolerance)
 
         shows = None if None in scores else is_shown
         if first.is_linear and second.is_linear:
             need, slack, sizes = _scaled_difference(first, second, tolerance)
             left, right = [sizes[0] * w for w in one], [sizes[1] * w for w in two]
-            if is_one_row:
-                left, right = [a + b for a, b in zip(left, right, strict=True)], nothing
             requirement = Requirement(left, right, need + slack, is_strict=True, grows=True)
-            yield Case(space.ask([requirement], columns, ordered), shows, 1 if is_one_row else 2)
+            yield Case(space.ask([requirement], columns, ordered), shows, n_rows)
             return
         # Probabilities of one model are compared without a tolerance: its sums will do.
         requirement = Requirement(one, two, 2 * Fraction(first.margin), is_strict=True, grows=True)
@@ -325,13 +312,11 @@ class Checker:
         stop: float = math.inf,
     ) -> Most:
         """Return the most that a score is above another one; what is above ``stop`` will do."""
-        first, second, space, one, two, is_one_row = self._two(columns, other)
+        first, second, space, one, two, n_rows = self._two(columns, other)
         if not (first.is_linear and second.is_linear):
             return self._difference_of_probabilities(columns, ordered, other, clock, stop)
         _, slack, sizes = _scaled_difference(first, second, 0.0)
         left, right = [sizes[0] * w for w in one], [sizes[1] * w for w in two]
-        if is_one_row:
-            left, right = [a + b for a, b in zip(left, right, strict=True)], [0] * len(one)
         offset = sizes[0] * first.level(0.0) - sizes[1] * second.level(0.0)
         asked = space.ask([Requirement(left, right, None, grows=True)], columns, ordered)
         found = find_most(asked.question, asked.exact, clock, RESOLUTION)
@@ -339,7 +324,7 @@ class Checker:
             return Most(-math.inf, -math.inf, None)
         size = sizes[0] * (first.level(1.0) - first.level(0.0))
         reached, proved = asked.sum_in(found.choice), asked.sum_at(found.bound) + slack
-        rows = asked.rows(found.choice)[: 1 if is_one_row else 2]
+        rows = asked.rows(found.choice)[:n_rows]
         most = math.nextafter(float((proved - offset) / size), math.inf)
         return Most(float((reached - offset) / size), most, space.frame(rows))
 
@@ -356,8 +341,8 @@ class Checker:
         Where the lower one is between two values, the difference is at most the highest that the other one can be, less
         the first of them. The part with the largest such bound is cut in two.
         """
-        first, second, space, one, two, is_one_row = self._two(columns, other)
-        n_rows, nothing = 1 if is_one_row else 2, [0] * len(one)
+        first, second, space, one, two, n_rows = self._two(columns, other)
+        nothing = [0] * len(one)
         best = Most(-math.inf, math.inf, None)
 
         def bound_of(low: float, high: float) -> float:
@@ -366,14 +351,13 @@ class Checker:
             highest = Requirement(one, nothing, None, grows=True)
             asks = [highest]
             if high < 1:
-                lowest = (two, nothing) if is_one_row else (nothing, two)
-                asks.append(Requirement(*lowest, -second.level(high) - second.slack_at(high)))
+                asks.append(Requirement(nothing, two, -second.level(high) - second.slack_at(high)))
             asked = space.ask(asks, columns, ordered)
             found = find_most(asked.question, asked.exact, clock, RESOLUTION)
             if found.choice is None:
                 return -math.inf if found.bound < 0 else 1.0
             rows = asked.rows(found.choice)[:n_rows]
-            reached = self._difference_at(first, second, rows)
+            reached = first.score_of(rows[0]) - second.score_of(rows[-1])  # as the libraries have it, if at hand
             if reached > best.reached:
                 best = Most(reached, best.proved, rows)
             return math.nextafter(first.bound_at(asked.sum_at(found.bound), 1) - low, math.inf)
@@ -390,9 +374,13 @@ class Checker:
         pair = None if best.pair is None else space.frame(best.pair)
         return Most(best.reached, max(-parts[0][0], best.reached), pair)
 
-    def _difference_at(self, first: ScoredModel, second: ScoredModel, rows: Sequence[NDArray[np.float64]]) -> float:
-        """Return how far a score is above another one, as the libraries have it where they are at hand."""
-        return first.score_of(rows[0]) - second.score_of(rows[-1])
+
+def _are_predicted(models: tuple[ScoredModel, ScoredModel], labels: tuple[Any, Any]) -> Callable[[Rows], bool] | None:
+    """Return what tells whether two inputs are predicted so, each by its model; None if a model is not at hand."""
+    one, other = (model.predict for model in models)
+    if one is None or other is None:
+        return None
+    return lambda rows: (one(rows[0][None]).ravel()[0], other(rows[1][None]).ravel()[0]) == labels
 
 
 def _scaled_difference(

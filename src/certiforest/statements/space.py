@@ -207,10 +207,9 @@ class Asked:
         self.space, self._requirements, self._cells, self._twin, self._order = space, requirements, cells, twin, order
         local, verifier = space._local, space._verifier
         whole, score = verifier.gains.whole, verifier.gains.unit
-        self._whole, self._unit = whole, score
         if verifier.ensemble.summands()[0].shape[1] == 1:  # a single output stands in the second of two columns
             whole = whole[:, 1:]
-            self._whole = whole
+        self._whole = whole
         leaf = verifier.ensemble.leaf
         here = np.array([r.here for r in requirements], object).T
         there = np.array([r.there for r in requirements], object).T
