@@ -107,7 +107,7 @@ positive = st.floats(min_value=5e-324, max_value=1e150)
 
 @given(positive, positive, st.floats(0, 1e300), st.floats(0, 1e300))
 def test_budgets_decide_as_rationals_do(eps, scale, a, b):
-    from certiforest.attack.rounding_kernels import is_within
+    from certiforest.attack.reach_kernels import is_within
 
     _, (high, _), (low, _) = Attacker(2, eps, scale=scale).moves(1).budgets()
     exact = Fraction(eps) * Fraction(scale)

@@ -104,7 +104,7 @@ def test_certify_runs_the_code_that_is_there(tmp_path):
     """
     beside_the_sources = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}
     assert run(tmp_path, code, **beside_the_sources)[0] == ["0"]
-    path = package / "attack" / "rounding_kernels.py"
+    path = package / "attack" / "reach_kernels.py"
     times, text = path.stat(), path.read_text()
     assert "return d < rounded" in text, "is_within looks different: choose anew how to spoil it"
     path.write_text(text.replace("return d < rounded", "return d > rounded"))

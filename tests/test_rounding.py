@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from certiforest.attack.prices import ceil_root
-from certiforest.attack.rounding_kernels import ceil_difference, difference, is_within, successor
+from certiforest.attack.reach_kernels import ceil_difference, difference, is_within, successor
 
 LARGEST = 1.7976931348623157e308
 finite = st.floats(-LARGEST, LARGEST)

@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.budgets import Budgets, split_budgets
 from certiforest.attack.choices import FREE, Categories, Choice
 from certiforest.attack.columns import AttackerError
 from certiforest.attack.parameters import check_eps
-from certiforest.attack.prices import price_move
+from certiforest.attack.prices import Budgets, price_move, split_budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 

@@ -1,17 +1,124 @@
-"""What one tree can be made to say: which leaves an attacker reaches, and at what cost.
+"""How far an attacker comes, to the last bit: differences of floats, and the leaves of a tree that a row reaches.
 
-A visit goes down the path of the row itself and puts every other side that the attacker can reach on a stack.
+THE rounding rule: a difference of two floats is seldom a float, but it is always the sum of two, the rounded
+difference and its rounding error (after Dekker: exact wherever the rounded difference is finite, since no step in
+between is larger than the numbers themselves). A budget is kept the same way, as ``rounded + rest`` (see
+`attack.prices.Budgets`). Rounding is monotone, so the rounded parts decide unless they are equal, and then the errors
+do. No tolerance anywhere, and no ``fastmath``: the compiler must not simplify these lines.
+
+A visit to a tree goes down the path of the row itself and puts every other side that the attacker can reach on a stack.
 Seen from the row, a side costs nothing or is the *other* side; because dead branches are cut when an ensemble is
 built, a leaf is within an L-inf budget iff every split on its path is: three intervals of a line that meet in
 pairs meet in one point. So L-inf needs no state, and other norms only the cost so far.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
-from certiforest.attack.rounding_kernels import ceil_difference, is_within
 from certiforest.compiled import kernel
+
+
+class Allowance(NamedTuple):
+    """What an attacker may spend on each feature, and on all of them together.
+
+    Each feature alone is held to ``budgets`` (see `attack.prices.Budgets`). Costs are in multiples of ``unit``
+    (2, n_features), down and up, to the power of the norm; together they may reach ``limit``. Rounding takes a sum of
+    them no further than ``slack``. Columns that take one of a few values have an infinite unit: their values are
+    listed, with prices. Where features do not share a budget, ``norm`` is -1 and there is no limit.
+    """
+
+    budgets: tuple
+    unit: ndarray
+    norm: int
+    limit: float
+    slack: float
+
+
+class PricedNodes(NamedTuple):
+    """Nodes, and what it costs to get there; arrays with room for all nodes of a model."""
+
+    node: ndarray
+    cost: ndarray
+
+
+@kernel
+def new_priced_nodes(trees):
+    """Return room for the nodes of a model."""
+    n = trees.feature.shape[0] + 1
+    return PricedNodes(np.empty(n, np.int64), np.empty(n))
+
+
+@kernel
+def difference(a, b):
+    """Return ``fl(a - b)`` and its error: their sum is ``a - b`` exactly."""
+    d = a - b
+    if abs(a) >= abs(b):
+        return d, (a - d) - b
+    return d, a - (d + b)
+
+
+@kernel
+def is_within(a, b, rounded, rest):
+    """Tell whether ``a - b <= rounded + rest``, exactly."""
+    d, e = difference(a, b)
+    return d < rounded or (d == rounded and e <= rest)
+
+
+@kernel
+def successor(v):
+    """Return the next float above ``v``."""
+    return np.nextafter(v, math.inf)
+
+
+@kernel
+def ceil_difference(a, b):
+    """Return the smallest float that is not below ``a - b``."""
+    d, e = difference(a, b)
+    return successor(d) if e > 0.0 else d
+
+
+@kernel
+def find_fraction(X, is_whole):
+    """Return row and column of the first number that is not whole where it should be, (-1, -1) if there is none."""
+    for row in range(X.shape[0]):
+        x, n_fractions = X[row], 0
+        for f in range(len(x)):  # without a way out in between, the compiler takes several at once
+            n_fractions += is_whole[f] & (x[f] > np.floor(x[f]))
+        if n_fractions:
+            for f in range(len(x)):
+                if is_whole[f] and x[f] > np.floor(x[f]):
+                    return row, f
+    return -1, -1
+
+
+@kernel
+def list_overlaps(feature, value, tree, budget_high, budget_low, out_first, out_second):
+    """Write pairs ``(i, j)``, ``i < j``, of one feature and two trees with ``value[j] - value[i]`` within budget.
+
+    Pairs beyond the length of the outputs are counted, not written; return how many there are.
+    """
+    n_pairs = 0
+    for i in range(feature.shape[0]):
+        f = feature[i]
+        for j in range(i + 1, feature.shape[0]):
+            if feature[j] != f or not is_within(value[j], value[i], budget_high[f], budget_low[f]):
+                break
+            if tree[i] != tree[j]:
+                if n_pairs < out_first.shape[0]:
+                    out_first[n_pairs] = i
+                    out_second[n_pairs] = j
+                n_pairs += 1
+    return n_pairs
+
+
+@kernel
+def list_differences(a, b, out_rounded, out_error):
+    """Write ``a - b`` entry by entry, as the rounded difference and its error."""
+    for i in range(a.shape[0]):
+        out_rounded[i], out_error[i] = difference(a[i], b[i])
 
 
 @kernel
@@ -100,24 +207,26 @@ def crossing_cost(cost, x, v, above, first, last, unit, norm):
 
 
 @kernel
-def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_cost, n, out_leaf, out_cost):
-    """Append every leaf of one tree that costs at most ``limit``, the row's own first, at place ``n`` of the outputs.
+def list_leaves(trees, tree, x, allowance, owner, stack, out, n):
+    """Append every leaf of one tree within the allowance, the row's own first, at place ``n`` of ``out``.
 
-    Costs are powers of norms in units of ``unit`` (2, n_features), down and up, see `raised_cost`. Return the new
-    number of leaves listed, and whether the tree has a split in reach on a feature that another tree has one on.
-    ``owner`` (n_features,) is for `claim`; with length 0 the trees are not compared.
+    Return the new number of leaves listed, and whether the tree has a split in reach on a feature that another tree has
+    one on. ``owner`` (n_features,) is for `claim`; with length 0 the trees are not compared. ``stack`` and ``out`` are
+    `PricedNodes`.
     """
-    watch = owner.shape[0] > 0
+    budgets, unit, norm, limit, slack = allowance
+    stack_node, stack_cost, out_leaf, out_cost = stack.node, stack.cost, out.node, out.cost
+    watch, most = owner.shape[0] > 0, limit + slack
     meets = False
     stride = trees.stride[tree]
-    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack, 0)
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack_node, 0)
     out_leaf[n], out_cost[n] = node, 0.0
     n += 1
     for place in range(depth):
         stack_cost[place] = 0.0
     while depth > 0:
         depth -= 1
-        split, cost = stack[depth], stack_cost[depth]
+        split, cost = stack_node[depth], stack_cost[depth]
         f, v = trees.feature[split], trees.threshold[split]
         value = x[f]
         side = 0 if value > v else 1
@@ -126,12 +235,12 @@ def list_leaves(trees, tree, x, budgets, unit, norm, limit, owner, stack, stack_
         other = split + 1 if value > v else trees.right[split]
         price = unit[side, f]
         cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
-        if cost > limit:
+        if cost > most:
             continue
         if watch and claim(owner, f, tree):
             meets = True
         height = depth
-        node, depth = descend(trees, other, stride, x, budgets.near, stack, depth)
+        node, depth = descend(trees, other, stride, x, budgets.near, stack_node, depth)
         for place in range(height, depth):
             stack_cost[place] = cost
         out_leaf[n], out_cost[n] = node, cost

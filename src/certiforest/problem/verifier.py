@@ -6,15 +6,15 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.budgets import Budgets
 from certiforest.attack.moves import Moves
-from certiforest.attack.rounding_kernels import find_fraction
+from certiforest.attack.prices import Budgets
+from certiforest.attack.reach_kernels import Allowance, find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.rows import RowError
@@ -31,22 +31,6 @@ SMALLEST_UNIT = 1e-300
 LARGE = 2**20
 Made = TypeVar("Made")
 logger = logging.getLogger(__name__)
-
-
-class Allowance(NamedTuple):
-    """What an attacker may spend on each feature, and on all of them together.
-
-    Costs are in multiples of ``unit`` (2, n_features), down and up, to the power of the norm; together they may reach
-    ``limit``. Rounding takes a sum of them no further than ``slack``. Columns that take one of a few values have an
-    infinite unit: what they cost is on menus. Where features do not share a budget, ``norm`` is -1 and there is no
-    limit.
-    """
-
-    budgets: Budgets
-    unit: NDArray[np.float64]
-    norm: int
-    limit: float
-    slack: float
 
 
 class Verifier:

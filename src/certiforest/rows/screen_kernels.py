@@ -12,8 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from certiforest.attack.reach_kernels import claim, descend, enter_leaf, list_leaves, other_side_is_near
-from certiforest.attack.rounding_kernels import difference
+from certiforest.attack.reach_kernels import (
+    Allowance,
+    claim,
+    descend,
+    difference,
+    enter_leaf,
+    list_leaves,
+    new_priced_nodes,
+    other_side_is_near,
+)
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import Scores, add_up, exact_sign
 from certiforest.ensemble.tree_kernels import find_leaf
@@ -272,12 +280,12 @@ def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, o
 
     A row is BORDERLINE if rounding decides, UNFINISHED if room or work do not suffice.
     """
-    budgets, unit, norm, limit, slack = allowance  # slack bounds errors of costs, that of scores those of their sums
+    budgets, _, _, limit, slack = allowance  # slack bounds errors of costs, that of scores those of their sums
     (value, _, gain_slack, step), margin, span = stakes[:3]
     n_nodes, n_trees, n_classes = trees.feature.shape[0], span.shape[0], value.shape[1]
     n_rivals = n_classes - 1
-    stack, stack_cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
-    node, cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+    stack, found = new_priced_nodes(trees), new_priced_nodes(trees)
+    node, cost = found.node, found.cost
     start = np.empty((n_trees + 1, 2), np.int64)  # of the leaves of each tree, and the score row of its own
     pick, is_near = np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_)
     total, rival, lead = np.empty(n_classes), np.empty(n_rivals, np.int64), np.empty(n_rivals)
@@ -309,9 +317,7 @@ def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, o
                 continue
             start[n_near, 0], start[n_near, 1] = n, pick[tree]
             first = n
-            n, meets = list_leaves(
-                trees, tree, x, budgets, unit, norm, limit + slack, owner, stack, stack_cost, n, node, cost
-            )
+            n, meets = list_leaves(trees, tree, x, allowance, owner, stack, found, n)
             meet |= meets
             least = math.inf
             for k in range(n_rivals):
@@ -370,18 +376,16 @@ def gains_no_more(value, row, other, y):
 
 
 @kernel
-def list_near_leaves(trees, x, value, y, allowance, limit, stack, stack_cost, out):
+def list_near_leaves(trees, x, value, y, allowance, limit, stack, out):
     """Return `NearLeaves` of a row that cost at most ``limit`` and are worth more than cheaper ones of their tree.
 
     ``out``, with room for all nodes, holds them on the way.
     """
-    budgets, unit, norm, _, _ = allowance
+    allowance = Allowance(allowance.budgets, allowance.unit, allowance.norm, limit, 0.0)
     nobody, leaf, n = np.empty(0, np.int64), trees.leaf, 0
     for tree in range(trees.tree_start.shape[0] - 1):
         first = n
-        end, _ = list_leaves(
-            trees, tree, x, budgets, unit, norm, limit, nobody, stack, stack_cost, n, out.node, out.cost
-        )
+        end, _ = list_leaves(trees, tree, x, allowance, nobody, stack, out, n)
         own = leaf[out.node[first]]
         for k in range(first + 1, end):
             node, cost, is_useful = out.node[k], out.cost[k], not gains_no_more(value, leaf[out.node[k]], own, y)
@@ -434,7 +438,7 @@ def composed_radii(trees, X, allowance, scores, out_radius, out_works):
     The allowance has no limits where a move is allowed.
     """
     n_nodes, n_trees = trees.feature.shape[0], trees.tree_start.shape[0] - 1
-    stack, stack_cost = np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1)
+    stack = new_priced_nodes(trees)
     room = NearLeaves(np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1), np.empty(n_nodes + 1, np.int64))
     own, node, best_node = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
     pick, total = np.empty(n_trees, np.int64), np.empty(scores.value.shape[1])
@@ -447,7 +451,7 @@ def composed_radii(trees, X, allowance, scores, out_radius, out_works):
         out_radius[i], out_works[i] = math.inf, False
         limit = usual
         while True:  # most leaves are much farther than what it takes for rows like those before
-            near = list_near_leaves(trees, X[i], scores.value, y, allowance, limit, stack, stack_cost, room)
+            near = list_near_leaves(trees, X[i], scores.value, y, allowance, limit, stack, room)
             for rival in range(total.shape[0]):
                 if rival != y:
                     cost = cheapest_break(trees.leaf, scores, near, own, y, rival, out_radius[i], pick, node)

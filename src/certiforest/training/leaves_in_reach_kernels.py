@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near
-from certiforest.attack.rounding_kernels import successor
+from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, successor
 from certiforest.compiled import kernel
 
 
@@ -27,7 +26,7 @@ class Splits(NamedTuple):
 class Reach(NamedTuple):
     """How far one attacker moves rows: each feature for itself, and all of them together."""
 
-    budgets: tuple  # see certiforest.attack.budgets.Budgets
+    budgets: tuple  # see certiforest.attack.prices.Budgets
     unit: np.ndarray  # (2, n_features) float64, of moves down and up
     norm: int  # -1 for L-inf, whose moves cost nothing
     budget: float  # what all moves together may cost, as a sum of powers

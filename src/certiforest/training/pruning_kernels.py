@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from certiforest.attack.rounding_kernels import is_within
+from certiforest.attack.reach_kernels import is_within
 from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 

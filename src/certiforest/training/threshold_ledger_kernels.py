@@ -1,4 +1,4 @@
-"""Find and claim open thresholds, exactly (the rounding rule is in `certiforest.attack.rounding_kernels`).
+"""Find and claim open thresholds, exactly (the rounding rule is in `certiforest.attack.reach_kernels`).
 
 Claims of one feature, sorted, with the trees that hold them; tree 7 asks for a place in the gap [a, b):
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from certiforest.attack.rounding_kernels import is_within
+from certiforest.attack.reach_kernels import is_within
 from certiforest.compiled import kernel
 
 FLOAT_STEP = np.finfo(np.float64).eps
@@ -24,7 +24,7 @@ class Claims(NamedTuple):
     value: np.ndarray  # (n_features, capacity) float64
     tree: np.ndarray  # (n_features, capacity) int32
     n_claims: np.ndarray  # (n_features,) int32
-    distance_high: np.ndarray  # (n_features,) float64: see certiforest.attack.budgets.Budgets
+    distance_high: np.ndarray  # (n_features,) float64: see certiforest.attack.prices.Budgets
     distance_low: np.ndarray  # (n_features,) float64
 
 
