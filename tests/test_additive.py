@@ -1,6 +1,7 @@
 """LargeSpreadAdditiveClassifier: conventions, exact worst cases, and attackers with one budget for all features."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,8 +30,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-def small(**options):
-    return LargeSpreadAdditiveClassifier(**({"max_cells": 8, "random_state": 0} | options))
+small = partial(LargeSpreadAdditiveClassifier, max_cells=8, random_state=0)
 
 
 @pytest.mark.parametrize(("norm", "eps"), [(0, 2), (1, 0.2), (2, 0.1), (3, 0.1), (np.inf, 0.05)])

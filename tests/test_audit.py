@@ -19,7 +19,7 @@ import pytest
 import oracle
 import tampering
 from cases import NORMS, attacker_of, ensemble_of, random_case, real_case, rule_case
-from certiforest import Attacker, CertificateError, Certificates, RuleAttacker, TreeEnsemble, audit, certify
+from certiforest import Attacker, CertificateError, Certificates, RuleAttacker, audit, certify
 from naive_prover import (
     certificate_row,
     document_of,
@@ -35,6 +35,7 @@ from naive_prover import (
     swept_proof,
 )
 from oracle import INF, Case
+from small_models import stumps
 
 LARGEST = sys.float_info.max
 STUMPS = Case([(0, 0.5, 0, 1), (1, 0.5, 0, 1), (0, 0.25, 0, 1)], 2, 2, [0.25, 0.375], INF, 0.125)
@@ -160,7 +161,7 @@ def test_a_radius_that_only_floats_beyond_the_largest_would_break_is_proved(tmp_
 @pytest.mark.parametrize("pre", [(INF, INF), (-INF, -INF)])
 def test_a_rule_that_never_applies_is_not_written(pre, tmp_path):
     """It was written as one that always applies."""
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump = stumps((0, 0.5))
     stump.save(tmp_path / "m.json")
     rule = {"pre": list(pre), "post": 1.0, "cost": 1.0, "is_numerical": True}
     found = certify(stump, [[0.25]], None, RuleAttacker({0: [rule]}, 5.0), proof=True)
@@ -556,10 +557,15 @@ def test_memory_does_not_grow_with_rows():
 
 
 def test_it_reads_what_the_library_saves(tmp_path):
-    ensemble = TreeEnsemble(
-        [0, -1, -1, 1, -1, -1], [0.5, 0, 0, 0.5, 0, 0], [-1, 0, 1, -1, 0, 1], n_features=2, classes=["ham", "spam"],
-        scores=[[-0.25], [0.75]], base=[0.1], feature_names=["a", "b"],
-    )  # fmt: skip
+    ensemble = stumps(
+        (0, 0.5),
+        (1, 0.5),
+        n_features=2,
+        classes=["ham", "spam"],
+        scores=[[-0.25], [0.75]],
+        base=[0.1],
+        feature_names=["a", "b"],
+    )
     ensemble.save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     header = {
@@ -573,7 +579,7 @@ def test_it_reads_what_the_library_saves(tmp_path):
 
 
 def test_the_attacker_that_was_given_is_the_one_that_is_certified(tmp_path):
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=[0, 1])
+    stump = stumps((0, 0.5), n_features=2)
     attacker = Attacker(1, 0.5, scale=([1, 2], [3, 2]), frozen=[1], domain=([0, -np.inf], [9, np.inf]))
     path = tmp_path / "c.jsonl"
     certify(stump, [[0.25, 1.0]], None, attacker, proof=True).save(path)

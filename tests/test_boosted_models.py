@@ -15,25 +15,9 @@ from certiforest.formats.agreement import check_agreement, threshold_rows
 from certiforest.formats.float32_rows import parse_single
 from certiforest.formats.lightgbm_models import ZERO
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK, parse_xgboost
+from small_models import catboost, lgb, xgb
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
-
-
-def fit_xgboost(data, **options):
-    xgboost = pytest.importorskip("xgboost")
-    return xgboost.XGBClassifier(**{"n_estimators": 12, "n_jobs": 1, **options}).fit(*data)
-
-
-def fit_lightgbm(data, **options):
-    lightgbm = pytest.importorskip("lightgbm")
-    options = {"n_estimators": 12, "n_jobs": 1, "verbose": -1, "num_leaves": 8, **options}
-    return lightgbm.LGBMClassifier(**options).fit(*data)
-
-
-def fit_catboost(data, **options):
-    catboost = pytest.importorskip("catboost")
-    options = {"iterations": 12, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False, **options}
-    return catboost.CatBoostClassifier(**options).fit(*data)
 
 
 def lead(ensemble, rows):
@@ -78,7 +62,7 @@ CATBOOST = {
 @pytest.mark.parametrize("case", XGBOOST)
 def test_xgboost_predicts_the_same(case, tmp_path):
     data, options = XGBOOST[case]
-    model = fit_xgboost(data, **options)
+    model = xgb(**options).fit(*data)
     ensemble = as_ensemble(model)
     rows = np.vstack([threshold_rows(ensemble, 3_000, seed=7), data[0]])
     differs = ensemble.predict(rows) != model.predict(rows)
@@ -92,7 +76,7 @@ def test_xgboost_predicts_the_same(case, tmp_path):
 
 def test_xgboost_files_weigh_dropped_trees_in_one_of_two_places(tmp_path):
     """Up to version 3.3 beside the trees, from 3.4 on in the model; what else a newer one may write is refused."""
-    model = fit_xgboost(TWO, booster="dart", rate_drop=0.5)
+    model = xgb(booster="dart", rate_drop=0.5).fit(*TWO)
     document = json.loads(model.get_booster().save_raw("json"))
     booster = document["learner"]["gradient_booster"]
     inner = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
@@ -116,7 +100,7 @@ def test_xgboost_files_weigh_dropped_trees_in_one_of_two_places(tmp_path):
 @pytest.mark.parametrize("case", LIGHTGBM)
 def test_lightgbm_predicts_the_same(case, tmp_path):
     data, options = LIGHTGBM[case]
-    model = fit_lightgbm(data, **options)
+    model = lgb(**options).fit(*data)
     ensemble = as_ensemble(model)
     rows = np.vstack([threshold_rows(ensemble, 3_000, seed=7), data[0]])
     np.testing.assert_array_equal(ensemble.predict(rows), model.predict(rows))
@@ -129,7 +113,7 @@ def test_lightgbm_predicts_the_same(case, tmp_path):
 @pytest.mark.parametrize("case", CATBOOST)
 def test_catboost_predicts_the_same(case, tmp_path):
     data, options = CATBOOST[case]
-    model = fit_catboost(data, **options)
+    model = catboost(**options).fit(*data)
     ensemble = as_ensemble(model)
     rows = np.vstack([threshold_rows(ensemble, 3_000, seed=7), data[0]])
     np.testing.assert_array_equal(ensemble.predict(rows), np.ravel(model.predict(rows)))
@@ -139,7 +123,7 @@ def test_catboost_predicts_the_same(case, tmp_path):
 
 def test_catboost_trees_without_splits(tmp_path):
     path = tmp_path / "model.json"
-    fit_catboost(TWO).save_model(path, format="json")
+    catboost().fit(*TWO).save_model(path, format="json")
     document = json.loads(path.read_text())
     document["oblivious_trees"][0] = {"leaf_values": [0.5], "leaf_weights": [1], "splits": None}  # as it writes them
     path.write_text(json.dumps(document))
@@ -155,7 +139,7 @@ def test_catboost_trees_without_splits(tmp_path):
 @pytest.mark.parametrize("decision", [0, 2, 4, 6, 8, 10])  # every way to treat what is missing, default left or right
 def test_tiny_numbers_are_zero_to_lightgbm(threshold, decision):
     lightgbm = pytest.importorskip("lightgbm")
-    text = fit_lightgbm(TWO, n_estimators=1, num_leaves=2).booster_.model_to_string()
+    text = lgb(n_estimators=1, num_leaves=2).fit(*TWO).booster_.model_to_string()
     for name, value in (("threshold", repr(threshold)), ("decision_type", decision), ("split_feature", 0)):
         text = re.sub(rf"^{name}=.*$", f"{name}={value}", text, flags=re.MULTILINE)
     booster = lightgbm.Booster(model_str=re.sub("tree_sizes=.*\n", "", text))
@@ -166,7 +150,7 @@ def test_tiny_numbers_are_zero_to_lightgbm(threshold, decision):
 
 
 def test_a_wrong_comparison_is_found_by_the_proof():
-    model = fit_xgboost(MANY)
+    model = xgb().fit(*MANY)
     sound = as_ensemble(model)
     for step in (-np.inf, np.inf):  # as if `<` and `<=`, or their rounding, had been mixed up
         wrong = TreeEnsemble(
@@ -183,7 +167,7 @@ def test_a_wrong_comparison_is_found_by_the_proof():
 
 
 def test_a_model_that_gives_no_single_label_is_refused():
-    model = fit_xgboost(TWO, objective="multi:softprob", num_class=2)  # its predict gives two columns
+    model = xgb(objective="multi:softprob", num_class=2).fit(*TWO)  # its predict gives two columns
     with pytest.raises(ModelError, match=r"Expected XGBClassifier to predict one label per row, got shape \(4096, 2\)"):
         as_ensemble(model)
 
@@ -215,40 +199,40 @@ def test_rounds_after_the_best_are_left_out_as_predict_does(tmp_path):
 def test_data_frames_keep_their_names():
     frame, y = load_breast_cancer(return_X_y=True, as_frame=True)
     frame = frame.iloc[:, :3].set_axis(["radius", "texture", "size"], axis=1)
-    for fit in (fit_xgboost, fit_lightgbm, fit_catboost):
-        assert as_ensemble(fit((frame, y))).feature_names == ("radius", "texture", "size")
-        assert as_ensemble(fit((frame.to_numpy(), y))).feature_names is None
+    for make in (xgb, lgb, catboost):
+        assert as_ensemble(make().fit(frame, y)).feature_names == ("radius", "texture", "size")
+        assert as_ensemble(make().fit(frame.to_numpy(), y)).feature_names is None
 
 
-def with_categories(fit, **options):
+def with_categories(model):
     rng = np.random.default_rng(0)
     label = np.resize([0, 1], 400)
     frame = pd.DataFrame({"size": rng.random(400), "colour": pd.Categorical(3 * label + rng.integers(4, size=400))})
-    return fit((frame, label), **options)
+    return model.fit(frame, label)
 
 
 REFUSED = {
     "CatBoost categories": (
-        lambda: with_categories(fit_catboost, cat_features=["colour"]),
+        lambda: with_categories(catboost(cat_features=["colour"])),
         "statistics of the target .CTR., .* fit with one_hot_max_size",
     ),
-    "linear booster": (lambda: fit_xgboost(TWO, booster="gblinear"), "got the booster 'gblinear'"),
-    "raw output": (lambda: fit_xgboost(TWO, objective="binary:logitraw"), "objectives .*, got 'binary:logitraw'"),
-    "infinity as missing": (lambda: fit_xgboost(TWO, missing=-np.inf), "Expected missing to be NaN or a finite"),
-    "linear leaves": (lambda: fit_lightgbm(TWO, linear_tree=True), "linear models in the leaves of tree 0"),
+    "linear booster": (lambda: xgb(booster="gblinear").fit(*TWO), "got the booster 'gblinear'"),
+    "raw output": (lambda: xgb(objective="binary:logitraw").fit(*TWO), "objectives .*, got 'binary:logitraw'"),
+    "infinity as missing": (lambda: xgb(missing=-np.inf).fit(*TWO), "Expected missing to be NaN or a finite"),
+    "linear leaves": (lambda: lgb(linear_tree=True).fit(*TWO), "linear models in the leaves of tree 0"),
     "rounded to one": (
-        lambda: fit_lightgbm(MANY, objective="multiclassova", n_estimators=500),
+        lambda: lgb(objective="multiclassova", n_estimators=500).fit(*MANY),
         "fit with the objective multiclass instead",
     ),
-    "other loss": (lambda: fit_catboost(TWO, loss_function="CrossEntropy"), "losses .*, got 'CrossEntropy'"),
-    "own threshold": (lambda: at_threshold(fit_catboost(TWO)), "parted at probability 0.5"),
-    "regressor": (lambda: pytest.importorskip("xgboost").XGBRegressor(n_estimators=1).fit(*TWO), "got XGBRegressor"),
-    "unfitted XGBoost": (lambda: pytest.importorskip("xgboost").XGBClassifier(), "unfitted XGBClassifier; call fit"),
+    "other loss": (lambda: catboost(loss_function="CrossEntropy").fit(*TWO), "losses .*, got 'CrossEntropy'"),
+    "own threshold": (lambda: at_threshold(catboost().fit(*TWO)), "parted at probability 0.5"),
+    "regressor": (lambda: xgb("Regressor").fit(*TWO), "got XGBRegressor"),
+    "unfitted XGBoost": (xgb, "unfitted XGBClassifier; call fit"),
     "unfitted LightGBM": (
-        lambda: pytest.importorskip("lightgbm").LGBMClassifier(),
+        lgb,
         "unfitted LGBMClassifier; call fit",
     ),
-    "unfitted CatBoost": (lambda: pytest.importorskip("catboost").CatBoostClassifier(), "unfitted CatBoostClassifier"),
+    "unfitted CatBoost": (catboost, "unfitted CatBoostClassifier"),
 }
 
 
@@ -268,8 +252,8 @@ def test_what_cannot_be_translated_is_refused_by_name(case):
 def test_the_command_line_reads_them(tmp_path, capsys):
     X, y = TWO
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y])[:20], delimiter=",", fmt="%.17g")
-    fit_xgboost(TWO).save_model(tmp_path / "model.ubj")
-    fit_lightgbm(TWO).booster_.save_model(tmp_path / "model.txt")
+    xgb().fit(*TWO).save_model(tmp_path / "model.ubj")
+    lgb().fit(*TWO).booster_.save_model(tmp_path / "model.txt")
     for name in ("model.ubj", "model.txt"):
         assert main(["spread", str(tmp_path / name)]) == 0
         rows = [str(tmp_path / "rows.csv"), "--target", "30", "--no-header"]

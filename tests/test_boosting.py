@@ -3,6 +3,7 @@
 import itertools
 import logging
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,10 +56,7 @@ def iris():
     return minmax_scale(X), y
 
 
-def small(**options):
-    return LargeSpreadBoostingClassifier(
-        **({"n_estimators": 9, "max_depth": 3, "eps": 0.02, "random_state": 0} | options)
-    )
+small = partial(LargeSpreadBoostingClassifier, n_estimators=9, max_depth=3, eps=0.02, random_state=0)
 
 
 attackers = st.builds(

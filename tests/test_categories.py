@@ -10,6 +10,7 @@ from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.category_hashes import HASHES, hash_of, text_of
 from certiforest.ensemble.rows import RowError
 from certiforest.formats.agreement import threshold_rows
+from small_models import catboost, lgb, xgb
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box", "bay", "fig"])
@@ -30,21 +31,10 @@ def codes(frame):
     return np.column_stack([frame["a"], np.where(code < 0, np.nan, code), frame["b"]])
 
 
-def xgb(**options):
-    options = {"n_estimators": 9, "max_depth": 4, "enable_categorical": True, "n_jobs": 1} | options
-    return pytest.importorskip("xgboost").XGBClassifier(**options)
-
-
-def lgb():
-    return pytest.importorskip("lightgbm").LGBMClassifier(
-        n_estimators=9, num_leaves=12, min_child_samples=5, cat_smooth=1, verbose=-1, n_jobs=1
-    )
-
-
 MODELS = {
-    "xgboost, sets": lambda: xgb(max_cat_to_onehot=1),
-    "xgboost, one by one": lambda: xgb(max_cat_to_onehot=100),
-    "lightgbm": lgb,
+    "xgboost, sets": lambda: xgb(max_depth=4, enable_categorical=True, max_cat_to_onehot=1),
+    "xgboost, one by one": lambda: xgb(max_depth=4, enable_categorical=True, max_cat_to_onehot=100),
+    "lightgbm": lambda: lgb(num_leaves=12, min_child_samples=5, cat_smooth=1),
     "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=9, max_depth=4),
 }
 
@@ -134,11 +124,6 @@ def test_text_for_a_model_of_numbers_is_refused():
         as_ensemble(model).predict(frame[["a", "tree"]].rename(columns={"tree": "b"}))
 
 
-def catboost_model(**options):
-    options = {"iterations": 9, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1} | options
-    return pytest.importorskip("catboost").CatBoostClassifier(one_hot_max_size=60, **options)
-
-
 def catboost_table(seed=0):
     frame, y = table(seed=seed)
     frame["tree"] = frame["tree"].astype(object).fillna("none").astype(object)
@@ -148,7 +133,9 @@ def catboost_table(seed=0):
 @pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide", "Depthwise"])
 def test_catboost_splits_on_hashes(policy, tmp_path):
     frame, y = catboost_table()
-    model = catboost_model(grow_policy=policy, cat_features=[1, 3]).fit(frame, y ^ (frame["year"] > 1992))
+    model = catboost(depth=4, one_hot_max_size=60, grow_policy=policy, cat_features=[1, 3]).fit(
+        frame, y ^ (frame["year"] > 1992)
+    )
     ensemble = as_ensemble(model)
     assert ensemble.categorical.tolist() == [1, 3]
     other = catboost_table(seed=1)[0]
@@ -179,9 +166,7 @@ def test_catboost_splits_on_hashes(policy, tmp_path):
 
 def test_catboost_statistics_are_refused():
     frame, y = catboost_table()
-    model = pytest.importorskip("catboost").CatBoostClassifier(
-        iterations=4, verbose=0, allow_writing_files=False, cat_features=[1, 3], one_hot_max_size=2
-    )
+    model = catboost(cat_features=[1, 3], one_hot_max_size=2)
     with pytest.raises(ModelError, match=r"statistics of the target \(CTR\).*one_hot_max_size of at least"):
         as_ensemble(model.fit(frame, y))
 
@@ -191,7 +176,7 @@ def test_hashes_are_those_of_catboost(tmp_path):
     rng = np.random.default_rng(0)
     texts = ["".join(rng.choice([*"abc XYZ09äüß語"], size)) for size in [*range(1, 70, 3), 70, 100, 128, 129, 200]]
     frame = pd.DataFrame({"text": np.tile(texts, 9)})
-    model = catboost_model(iterations=200, cat_features=[0])
+    model = catboost(depth=4, one_hot_max_size=60, iterations=200, cat_features=[0])
     model.fit(frame, np.tile(np.arange(len(texts)) % 2, 9)).save_model(str(tmp_path / "model.json"), format="json")
     document = json.loads((tmp_path / "model.json").read_text())
     found = {HASHES + value % 2**32 for value in document["features_info"]["categorical_features"][0]["values"]}

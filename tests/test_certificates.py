@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from cases import attacker_of, ensemble_of, random_case
-from certiforest import Attacker, CertificateError, Certificates, TreeEnsemble, audit, certify
+from certiforest import Attacker, CertificateError, Certificates, audit, certify
 from certiforest.cli import main
+from small_models import stumps
 
-STUMP = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"])
+STUMP = stumps((0, 0.5), classes=["ham", "spam"])
 
 
 def audited(ensemble, c, tmp_path):
@@ -120,7 +121,7 @@ def test_verdicts_that_there_are_not_are_refused(tmp_path, said):
 def test_model_and_certificate_must_belong_together(tmp_path, capsys):
     c = certify(STUMP, [[0.2]], None, Attacker("linf", 0.1), proof=True)
     c.save(tmp_path / "c.jsonl")
-    TreeEnsemble([0, -1, -1], [0.4, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"]).save(tmp_path / "m.json")
+    stumps((0, 0.4), classes=["ham", "spam"]).save(tmp_path / "m.json")
     assert main(["audit", str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 2
     assert "do not belong together" in capsys.readouterr().err
 

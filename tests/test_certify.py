@@ -18,9 +18,10 @@ from certiforest import Attacker, TreeEnsemble, Verdict, as_ensemble, certify, h
 from certiforest.certifier import SpreadError
 from certiforest.ensemble.rows import RowError
 from shared_data import needs_shared, paper_split, shared
+from small_models import stumps
 
 CHUNKS, CASES_PER_CHUNK = 20, 1_000
-STUMP = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+STUMP = stumps((0, 0.5))
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
@@ -175,7 +176,7 @@ def test_bad_time_limits(limit):
 
 
 def test_labels_may_be_text_and_are_optional():
-    model = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["ham", "spam"])
+    model = stumps((0, 0.5), classes=["ham", "spam"])
     c = certify(model, [[0.2]], ["ham"], Attacker("linf", 0.1))
     assert c.verdict[0] is Verdict.ROBUST
     c = certify(model, [[0.2]], attacker=Attacker("linf", 0.1))
@@ -192,9 +193,7 @@ def test_no_rows_at_all():
 
 
 def test_require_exact_names_the_spread_and_the_largest_eps():
-    ensemble = TreeEnsemble(
-        [0, -1, -1, 0, -1, -1], [0.25, 0, 0, 0.5, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0, 1]
-    )
+    ensemble = stumps((0, 0.25), (0, 0.5))
     largest = math.nextafter(0.125, 0)
     certify(ensemble, [[0.3]], [0], Attacker("linf", largest), require_exact=True)
     with pytest.raises(SpreadError, match=rf"spread 0\.25\. It can be certified for eps up to {largest!r}"):

@@ -10,23 +10,14 @@ import pytest
 
 from certiforest import Attacker, Domain, Range, Scaling, TreeEnsemble
 from certiforest.statements.results import Results, StatementResult
-
-STUMPS = (
-    [0, -1, -1, 1, -1, -1, 0, -1, -1],
-    [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
-    [-1, 0, 1, -1, 0, 1, -1, 0, 1],
-)
-COLUMNS = ["length", "links"]
+from small_models import VOTERS
 
 
 @pytest.fixture
 def model(tmp_path):
-    """Three stumps that vote, scaled: the file's numbers are 10 times the model's."""
-    ensemble = TreeEnsemble(
-        *STUMPS, n_features=2, classes=["ham", "spam"], feature_names=COLUMNS, scaling=Scaling([0, 0], [10, 10])
-    )
+    """The voters, scaled: the file's numbers are 10 times the model's."""
     path = tmp_path / "model.json"
-    ensemble.save(path)
+    VOTERS.replace(scaling=Scaling([0, 0], [10, 10])).save(path)
     return path
 
 
@@ -184,7 +175,7 @@ def test_contracts_that_say_nothing_are_refused(refuse, model, data, contract, s
 
 
 def test_models_in_other_units_are_not_compared(refuse, model, data, contract, tmp_path):
-    TreeEnsemble(*STUMPS, n_features=2, classes=["ham", "spam"], feature_names=COLUMNS).save(tmp_path / "plain.json")
+    VOTERS.save(tmp_path / "plain.json")
     assert "scale columns alike" in refuse(*arguments(model, contract({"same": "plain.json"}), data))
     robust = contract({"robust": {"norm": "inf", "eps": 0.1}, "at_least": 0.5})
     unlabelled = tmp_path / "unlabelled.csv"

@@ -14,22 +14,14 @@ from certiforest.cli import console
 from certiforest.cli.train import TRAINERS
 from certiforest.problem import verifier
 from shared_data import needs_shared, shared
+from small_models import VOTERS, stumps
 
 
 @pytest.fixture
 def model(tmp_path):
-    """Two stumps on two features, scaled: the file's numbers are 10 times the model's."""
-    ensemble = TreeEnsemble(
-        [0, -1, -1, 1, -1, -1, 0, -1, -1],
-        [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
-        [-1, 0, 1, -1, 0, 1, -1, 0, 1],
-        n_features=2,
-        classes=["ham", "spam"],
-        feature_names=["length", "links"],
-        scaling=Scaling([0, 0], [10, 10]),
-    )
+    """The voters, scaled: the file's numbers are 10 times the model's."""
     path = tmp_path / "model.json"
-    ensemble.save(path)
+    VOTERS.replace(scaling=Scaling([0, 0], [10, 10])).save(path)
     return path
 
 
@@ -123,7 +115,7 @@ def test_spread(run, model):
 
 def test_spread_of_trees_that_share_nothing(run, tmp_path):
     path = tmp_path / "stump.json"
-    TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1]).save(path)
+    stumps((0, 0.5)).save(path)
     assert json.loads(run("spread", path, "--json")[1])["spread"] is None
     assert "any eps" in run("spread", path)[1]
 
@@ -491,7 +483,7 @@ def test_a_model_is_kept_when_certifying_held_out_rows_is_interrupted(run, tmp_p
 
 @pytest.mark.parametrize("words", [["--help"], ["certify", "model.json", "breast_cancer", "--eps", "0.01"]])
 def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=30, classes=[0, 1])
+    stump = stumps((0, 0.5), n_features=30)
     stump.save(tmp_path / "model.json")
     code = f"import sys; from certiforest.cli import main; assert main({words!r}) == 0; "
     code += "print({'sklearn', 'pandas'} & set(sys.modules))"

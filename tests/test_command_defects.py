@@ -15,22 +15,17 @@ import pytest
 from certiforest import Attacker, Scaling, TreeEnsemble
 from certiforest.cli import main
 from certiforest.cli.summaries import as_csv
+from small_models import stumps
 
 COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main())"]
+MAIL = {"n_features": 2, "classes": ["ham", "spam"]}
 LARGEST = float(np.finfo(float).max)
-
-
-def stumps(thresholds, **options):
-    """One stump per threshold, all on feature 0."""
-    n = len(thresholds)
-    columns = [0, -1, -1] * n, np.repeat(thresholds, 3), [-1, 0, 1] * n
-    return TreeEnsemble(*columns, **{"n_features": 2, "classes": ["ham", "spam"], **options})
 
 
 @pytest.fixture
 def model(tmp_path):
     path = tmp_path / "model.json"
-    stumps([0.3, 0.5, 0.8], feature_names=["length", "links"]).save(path)
+    stumps((0, 0.3), (0, 0.5), (0, 0.8), **MAIL, feature_names=["length", "links"]).save(path)
     return path
 
 
@@ -120,7 +115,7 @@ class TestPartsOfAnotherTable:
         assert "--part train" in refuse(*words, "--held-out", tmp_path / "x.csv", "--force")
 
     def test_a_model_that_does_not_tell_its_rows_is_warned_of(self, run, table, tmp_path):
-        stumps([0.5], n_features=4, classes=["no", "yes"]).save(tmp_path / "other.json")
+        stumps((0, 0.5), n_features=4, classes=["no", "yes"]).save(tmp_path / "other.json")
         code, _, err = self.certify(run, tmp_path / "other.json", table, "--part", "test")
         assert code == 0
         assert "does not say which rows it was trained on" in err
@@ -168,7 +163,7 @@ class TestMarkup:
         folder = tmp_path / "[bold]x[" / "[b]"
         folder.mkdir(parents=True)
         model = folder / "m[red].json"
-        stumps([0.3, 0.31], feature_names=["[/b]", "[link=x]"]).save(model)
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["[/b]", "[link=x]"]).save(model)
         code, out, _ = run("spread", model, "--eps", "0.1")
         assert code == 0
         assert "[/b]" in out
@@ -181,7 +176,7 @@ class TestMarkup:
         assert "[i].csv" in out
 
     def test_control_characters_are_not_sent_to_the_terminal(self, run, tmp_path):
-        stumps([0.3, 0.31], feature_names=["\x1b[31mred\x07", "b\r\x00"]).save(tmp_path / "m.json")
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["\x1b[31mred\x07", "b\r\x00"]).save(tmp_path / "m.json")
         code, out, err = run("spread", tmp_path / "m.json", "--eps", "0.1")
         assert code == 0
         assert r"\x1b[31mred\x07" in out
@@ -195,7 +190,7 @@ class TestLargestFloats:
     @pytest.mark.parametrize("norm", ["inf", "1", "0"])
     def test_thresholds(self, run, tmp_path, suffix, norm):
         model, rows = tmp_path / "m.json", tmp_path / "rows.csv"
-        stumps([-LARGEST, -1.7e308, 1.7e308, 1e-320]).save(model)
+        stumps((0, -LARGEST), (0, -1.7e308), (0, 1.7e308), (0, 1e-320), **MAIL).save(model)
         rows.write_text("-1.7e308,1,ham\n1.7e308,-1.7e308,spam\n0,0,ham\n")
         out = tmp_path / f"report{suffix}"
         words = ("report", model, rows, "--target", "-1", "--norm", norm, "--eps", "1", "--out", out)
@@ -398,7 +393,7 @@ class TestStreams:
         assert end.stderr.splitlines()[-1] in ("0", "2")
 
     def test_names_that_the_terminal_cannot_show(self, model, tmp_path):
-        stumps([0.3, 0.31], feature_names=["größe…", "b"]).save(model)
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["größe…", "b"]).save(model)
         env = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
         end = subprocess.run([*COMMAND, "spread", model, "--eps", "1"], capture_output=True, text=True, env=env)
         assert end.returncode == 0, end.stderr
@@ -489,7 +484,7 @@ def test_convert_writes_any_model_as_our_file(run, refuse, model, tmp_path):
 
 def test_witnesses_with_fractions_seemed_to_exist_in_the_world(run, tmp_path):
     model, rows = tmp_path / "m.json", tmp_path / "rows.csv"
-    stumps([3.5]).save(model)
+    stumps((0, 3.5), **MAIL).save(model)
     rows.write_text("3,1,ham\n4,2,spam\n")
     for name in ("report.json", "report.html", "report.txt"):
         words = ("report", model, rows, "--target", "-1", "--eps", "0.6", "--out", tmp_path / name)

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import certiforest
-from certiforest import Attacker, LargeSpreadForestClassifier, TreeEnsemble, certify, kernel_cache
+from certiforest import Attacker, LargeSpreadForestClassifier, certify, kernel_cache
 from certiforest.compiled import kernel
 from certiforest.proof.clock import Clock
+from small_models import stumps
 
 PACKAGE = Path(certiforest.__file__).parent
 KERNELS = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*_kernels.py"))
@@ -219,9 +220,7 @@ def sample(tmp_path_factory):
 def test_frozen_and_memory_mapped_rows_compile_nothing_anew(sample, caplog):
     X, y, path = sample
     attacker = Attacker("inf", 0.01)
-    sums = TreeEnsemble(
-        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], scores=[[-1.0], [1.0]], n_features=4, classes=[False, True]
-    )
+    sums = stumps((0, 0.5), scores=[[-1.0], [1.0]], n_features=4, classes=[False, True])
 
     def work(X):
         forest = LargeSpreadForestClassifier(5, max_depth=3, eps=0.01, random_state=0).fit(X, y)

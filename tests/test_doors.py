@@ -21,6 +21,7 @@ from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, 
 from certiforest.ensemble import model_file
 from certiforest.formats import doors
 from hostile.model_files import read_pairs, sources, to_ubjson
+from small_models import catboost, lgb, stumps, xgb
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
 
@@ -209,7 +210,7 @@ OWN = {
 
 @pytest.mark.parametrize("case", OWN)
 def test_own_files_that_contradict_themselves(case, tmp_path):
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump = stumps((0, 0.5))
     stump.save(tmp_path / "model")
     change, message = OWN[case]
     content = json.dumps(json.loads((tmp_path / "model").read_text()) | change)
@@ -305,27 +306,20 @@ def test_sha256_is_that_of_the_saved_document(tmp_path, monkeypatch, size):
 # Translations are remembered for as long as a model lives unchanged ---------------------------------------------------
 
 
-def fit(name):
-    if name == "xgboost":
-        return pytest.importorskip(name).XGBClassifier(n_estimators=3, n_jobs=1).fit(*TWO)
-    if name == "lightgbm":
-        return pytest.importorskip(name).LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1).fit(*TWO)
-    if name == "catboost":
-        options = {"iterations": 3, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
-        return pytest.importorskip(name).CatBoostClassifier(**options).fit(*TWO)
-    kinds = {
-        "tree": DecisionTreeClassifier(max_depth=3), "forest": RandomForestClassifier(3, max_depth=3),
-        "boosting": GradientBoostingClassifier(n_estimators=3), "histogram": HistGradientBoostingClassifier(max_iter=3),
-    }  # fmt: skip
-    return kinds[name].fit(*TWO)
-
-
-MODELS = ["xgboost", "lightgbm", "catboost", "tree", "forest", "boosting", "histogram"]
+MODELS = {
+    "xgboost": lambda: xgb(n_estimators=3),
+    "lightgbm": lambda: lgb(n_estimators=3),
+    "catboost": lambda: catboost(iterations=3),
+    "tree": lambda: DecisionTreeClassifier(max_depth=3),
+    "forest": lambda: RandomForestClassifier(3, max_depth=3),
+    "boosting": lambda: GradientBoostingClassifier(n_estimators=3),
+    "histogram": lambda: HistGradientBoostingClassifier(max_iter=3),
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_translated_once_and_again_when_it_is_fitted_again(name):
-    model = fit(name)
+    model = MODELS[name]().fit(*TWO)
     first = as_ensemble(model)
     assert as_ensemble(model) is first
     X, y = TWO
@@ -342,7 +336,7 @@ def test_a_model_is_translated_once_and_again_when_it_is_fitted_again(name):
 
 @pytest.mark.parametrize("name", ["tree", "forest", "boosting", "histogram"])
 def test_arrays_changed_in_place_are_seen(name):
-    model = fit(name)
+    model = MODELS[name]().fit(*TWO)
     first = as_ensemble(model)
     if name == "histogram":
         nodes = model._predictors[0][0].nodes
@@ -361,11 +355,11 @@ def test_arrays_changed_in_place_are_seen(name):
 
 
 def test_parameters_that_change_predictions_are_seen():
-    model = fit("boosting")
+    model = MODELS["boosting"]().fit(*TWO)
     first = as_ensemble(model)
     model.learning_rate = 0.5
     assert as_ensemble(model) != first
-    forest = fit("forest")
+    forest = MODELS["forest"]().fit(*TWO)
     soft, hard = as_ensemble(forest), as_ensemble(forest, voting="hard")
     assert (soft.combine, hard.combine) == ("sum", "vote")
     assert as_ensemble(forest) is soft
@@ -385,7 +379,7 @@ def test_boosters_changed_in_place_are_seen():
     assert as_ensemble(booster).n_trees == 3
     booster.load_model(bytearray(booster[:1].save_raw("ubj")))
     assert as_ensemble(booster).n_trees == 1
-    model = fit("xgboost")
+    model = MODELS["xgboost"]().fit(*TWO)
     as_ensemble(model)
     model.missing = 0.0
     assert as_ensemble(model).blanks is not None
@@ -402,7 +396,7 @@ def test_boosters_changed_in_place_are_seen():
     assert as_ensemble(booster) != before
     booster.best_iteration = 1
     assert as_ensemble(booster).n_trees == 1
-    model = fit("catboost")
+    model = MODELS["catboost"]().fit(*TWO)
     as_ensemble(model)
     model.set_scale_and_bias(1.0, 3.0)
     assert as_ensemble(model).base.tolist() == [3.0]

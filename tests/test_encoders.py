@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.rows import RowError
 from certiforest.formats import pipelines
+from small_models import lgb, xgb
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box"])
@@ -31,18 +32,6 @@ def table(n=700, seed=0, *, has_gaps=True):
         for name in frame:
             frame.loc[rng.random(n) < 0.15, name] = np.nan
     return frame, y.to_numpy().astype(int)
-
-
-def library(name):
-    return pytest.importorskip(name)
-
-
-def xgb():
-    return library("xgboost").XGBClassifier(n_estimators=8, max_depth=4, n_jobs=1)
-
-
-def lgb():
-    return library("lightgbm").LGBMClassifier(n_estimators=8, num_leaves=10, min_child_samples=5, verbose=-1, n_jobs=1)
 
 
 def forest():

@@ -11,14 +11,10 @@ import pytest
 from cases import attacker_of, ensemble_of, random_case, real_case
 from certiforest import Attacker, RowError, Scaling, TreeEnsemble, certify, compare, explain
 from certiforest.comparison import bracket_radii, mcnemar
+from small_models import stumps
 
-VOTERS = TreeEnsemble(
-    [0, -1, -1, 1, -1, -1, 2, -1, -1],
-    [0.5, 0, 0, 0.5, 0, 0, 0.5, 0, 0],
-    [-1, 0, 1, -1, 0, 1, -1, 0, 1],
-    n_features=3,
-    classes=["ham", "spam"],
-    feature_names=["length", "links", "caps"],
+VOTERS = stumps(
+    (0, 0.5), (1, 0.5), (2, 0.5), n_features=3, classes=["ham", "spam"], feature_names=["length", "links", "caps"]
 )
 
 
@@ -137,7 +133,7 @@ def rows():
 
 
 def test_rows_won_and_lost(rows, tmp_path):
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=3, classes=["ham", "spam"])
+    stump = stumps((0, 0.5), n_features=3, classes=["ham", "spam"])
     attacker = Attacker("inf", 0.05)
     a, b = (certify(model, *rows, attacker, radius=True) for model in (stump, VOTERS))
     comparison = compare(a, b, names=("stump", "<three>"))
@@ -182,9 +178,9 @@ def test_radii_between_budgets_draw_the_curve_of_exact_radii(rows, norm):
 @pytest.fixture
 def files(tmp_path, rows):
     VOTERS.save(tmp_path / "m.json")
-    TreeEnsemble(
-        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=3, classes=["ham", "spam"], feature_names=VOTERS.feature_names
-    ).save(tmp_path / "s.json")
+    stumps((0, 0.5), n_features=3, classes=["ham", "spam"], feature_names=VOTERS.feature_names).save(
+        tmp_path / "s.json"
+    )
     lines = [",".join([*map(repr, row), label]) for row, label in zip(rows[0].tolist(), rows[1].tolist(), strict=True)]
     (tmp_path / "rows.csv").write_text("\n".join(["length,links,caps,label", *lines]) + "\n")
     return tmp_path / "m.json", tmp_path / "s.json", tmp_path / "rows.csv"

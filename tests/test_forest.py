@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,10 +49,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-def small(**options):
-    return LargeSpreadForestClassifier(
-        **({"n_estimators": 9, "max_depth": 3, "eps": 0.01, "random_state": 0} | options)
-    )
+small = partial(LargeSpreadForestClassifier, n_estimators=9, max_depth=3, eps=0.01, random_state=0)
 
 
 @pytest.mark.parametrize("norm", [np.inf, 1, 2, 3, "l2"])

@@ -19,15 +19,8 @@ from certiforest import (
 )
 from certiforest.report import as_html, as_text
 from certiforest.report.witnesses import witnesses_in_data
+from small_models import VOTERS
 
-VOTERS = TreeEnsemble(
-    [0, -1, -1, 1, -1, -1, 0, -1, -1],
-    [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
-    [-1, 0, 1, -1, 0, 1, -1, 0, 1],
-    n_features=2,
-    classes=["ham", "spam"],
-    feature_names=["length", "links"],
-)
 ATTACKER = Attacker("inf", 0.1)
 
 

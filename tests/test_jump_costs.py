@@ -19,6 +19,7 @@ from certiforest import (
     spread,
 )
 from certiforest.attack.columns import AttackerError
+from small_models import stumps
 from test_categories import MODELS, WORDS, table
 
 LARGEST = sys.float_info.max
@@ -156,18 +157,18 @@ def test_spread_knows_what_changes_cost():
 
 
 def test_a_model_without_a_place_for_missing_values_has_nothing_to_blank():
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump = stumps((0, 0.5))
     assert certify(stump, [[0.0]], None, Attacker("linf", 0.1, missing=0.1)).stable.tolist() == [1]
 
 
 def test_a_column_of_numbers_has_no_category_to_change():
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump = stumps((0, 0.5))
     with pytest.raises(AttackerError, match="Expected categories to name columns that the model tests for sets"):
         certify(stump, [[0.0]], None, Attacker("linf", 0.1, categories={0: 0.1}))
 
 
 def test_a_witness_in_which_all_is_missing_is_kept_in_the_file(tmp_path):
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[0, 0, 0])
+    stump = stumps((0, 0.5), missing_left=[0, 0, 0])
     c = certify(stump, [[0.0]], None, Attacker("linf", 0.1, missing=0.1), witness=True, proof=True, radius=True)
     assert (c.stable.tolist(), c.radius.tolist()) == ([0], [0.1])
     stump.save(tmp_path / "model.json")

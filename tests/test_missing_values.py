@@ -19,6 +19,7 @@ from certiforest import Attacker, Certificates, ModelError, TreeEnsemble, as_ens
 from certiforest.cli import main
 from certiforest.ensemble.rows import RowError
 from certiforest.formats.agreement import threshold_rows
+from small_models import catboost, lgb, stumps, xgb
 
 
 def holed(data, share=0.3):
@@ -31,26 +32,15 @@ def holed(data, share=0.3):
 TWO, MANY = holed(load_breast_cancer), holed(load_iris)
 
 
-def library(name):
-    return pytest.importorskip(name)
-
-
-def catboost(**options):
-    options = {"iterations": 12, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1} | options
-    return library("catboost").CatBoostClassifier(**options)
-
-
 MODELS = {
     "tree": lambda: DecisionTreeClassifier(max_depth=4, random_state=0),
     "forest": lambda: RandomForestClassifier(15, max_depth=4, random_state=0),
     "extra trees": lambda: ExtraTreesClassifier(15, max_depth=4, random_state=0),
     "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=12, max_depth=3),
-    "xgboost": lambda: library("xgboost").XGBClassifier(n_estimators=12, max_depth=3, n_jobs=1),
-    "xgboost dart": lambda: library("xgboost").XGBClassifier(booster="dart", n_estimators=6, max_depth=3, n_jobs=1),
-    "lightgbm": lambda: library("lightgbm").LGBMClassifier(n_estimators=12, num_leaves=8, verbose=-1, n_jobs=1),
-    "lightgbm, NaN as zero": lambda: library("lightgbm").LGBMClassifier(
-        n_estimators=12, num_leaves=8, use_missing=False, verbose=-1, n_jobs=1
-    ),
+    "xgboost": xgb,
+    "xgboost dart": lambda: xgb(booster="dart"),
+    "lightgbm": lgb,
+    "lightgbm, NaN as zero": lambda: lgb(use_missing=False),
     "catboost": catboost,
     "catboost above": lambda: catboost(nan_mode="Max"),
     "catboost grown by depth": lambda: catboost(grow_policy="Depthwise"),
@@ -115,9 +105,9 @@ def test_rows_with_missing_values_are_certified(kind, norm, tmp_path):
 
 
 ZEROS = {
-    "xgboost": lambda: library("xgboost").XGBClassifier(n_estimators=15, max_depth=3, missing=0.0, n_jobs=1),
-    "xgboost, another number": lambda: library("xgboost").XGBClassifier(n_estimators=9, missing=0.1, n_jobs=1),
-    "lightgbm": lambda: library("lightgbm").LGBMClassifier(n_estimators=15, zero_as_missing=True, verbose=-1, n_jobs=1),
+    "xgboost": lambda: xgb(missing=0.0),
+    "xgboost, another number": lambda: xgb(missing=0.1),
+    "lightgbm": lambda: lgb(zero_as_missing=True),
 }
 
 
@@ -153,7 +143,7 @@ def test_a_category_that_counts_as_missing():
     X = np.column_stack([rng.integers(6, size=300), rng.normal(size=300)]).astype(float)
     y = (X[:, 0] % 2 == 1) ^ (X[:, 1] > 0.5)
     options = {"feature_types": ["c", "q"], "enable_categorical": True, "max_cat_to_onehot": 1}
-    model = library("xgboost").XGBClassifier(n_estimators=6, missing=2.0, n_jobs=1, **options).fit(X, y.astype(int))
+    model = xgb(missing=2.0, **options).fit(X, y.astype(int))
     ensemble = as_ensemble(model)
     assert (ensemble.predict(X) == model.predict(X)).all()
     c = certify(ensemble, X[:60], None, Attacker(0, 1, categories={0: 1}), witness=True)
@@ -163,10 +153,7 @@ def test_a_category_that_counts_as_missing():
 
 def test_thresholds_at_a_number_that_counts_as_missing():
     """From below, the other side begins above it; from above, below it."""
-    stump = TreeEnsemble(
-        [0, -1, -1], [0.0, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[0, 0, 0],
-        blanks={0: (-0.5, 0.5)},
-    )  # fmt: skip
+    stump = stumps((0, 0.0), missing_left=[0, 0, 0], blanks={0: (-0.5, 0.5)})
     rows = [[-0.75], [-0.5], [0.5], [0.75], [np.nan]]
     assert stump.predict(rows).tolist() == [0, 1, 1, 1, 1]
     c = certify(stump, rows, None, Attacker(np.inf, 2), witness=True, radius=True)
@@ -197,9 +184,7 @@ def test_nobody_goes_where_numbers_count_as_missing(blank, more):
 
 
 def test_certificates_of_the_command_line_know_which_numbers_count_as_missing(tmp_path, run):
-    stump = TreeEnsemble(
-        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[1, 0, 0], blanks={0: (0, 0)}
-    )
+    stump = stumps((0, 0.5), missing_left=[1, 0, 0], blanks={0: (0, 0)})
     stump.save(tmp_path / "model.json")
     (tmp_path / "rows.csv").write_text("a\n0\n0.3\n2\n")
     files = tmp_path / "model.json", tmp_path / "rows.csv", tmp_path / "rows.cert"
@@ -286,7 +271,7 @@ def test_frames_with_missing_values():
 
 
 def test_onnx_files_take_missing_values(tmp_path):
-    library("onnxruntime")
+    pytest.importorskip("onnxruntime")
     X, _ = TWO
     y = np.isnan(X[:, 0])  # so that splits part what is missing from numbers
     ensemble = as_ensemble(MODELS["histogram boosting"]().fit(X, y))
@@ -313,9 +298,7 @@ def test_onnx_files_take_missing_values(tmp_path):
     ],
 )
 def test_altered_files_are_refused(tmp_path, change, message):
-    stump = TreeEnsemble(
-        [0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[True, False, False]
-    )
+    stump = stumps((0, 0.5), missing_left=[True, False, False])
     stump.save(tmp_path / "m.json")
     (tmp_path / "m.json").write_text(json.dumps(json.loads((tmp_path / "m.json").read_text()) | change))
     with pytest.raises(ModelError, match=message) as caught:

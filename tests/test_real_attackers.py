@@ -18,6 +18,7 @@ from certiforest.problem.verifier import Verifier
 from certiforest.proof import search
 from certiforest.proof.clock import Clock
 from certiforest.rows.decider import Decider
+from small_models import stumps
 
 
 def stable_of(case):
@@ -127,9 +128,7 @@ def test_witnesses_of_a_one_hot_table_are_one_hot():
 
 
 def test_one_way_needs_half_the_spread():
-    trees = TreeEnsemble(
-        [0, -1, -1, 0, -1, -1], [0.5, 0, 0, 0.75, 0, 0], [-1, 0, 1, -1, 0, 1], n_features=1, classes=[0, 1]
-    )
+    trees = stumps((0, 0.5), (0, 0.75))
     assert spread_of(trees) == 0.25
     assert spread_of(trees, direction="up") == 0.5
     assert spread_of(trees, scale=([1.0], [3.0])) == 0.125
@@ -140,9 +139,7 @@ def test_one_way_needs_half_the_spread():
 
 
 def test_trees_that_test_one_group_are_close_if_it_can_change():
-    trees = TreeEnsemble(
-        [0, -1, -1, 1, -1, -1], [0.5, 0, 0, 0.5, 0, 0], [-1, 0, 1, -1, 0, 1], n_features=2, classes=[0, 1]
-    )
+    trees = stumps((0, 0.5), (1, 0.5))
     assert spread_of(trees) == math.inf
     assert spread_of(trees, groups=[[0, 1]], scale=0.5) == 4.0
     assert has_large_spread(trees, Attacker("linf", 1.9, scale=0.5, groups=[[0, 1]]))
@@ -257,7 +254,7 @@ def test_columns_that_do_not_fit_the_model_get_one_sentence(attacker, words):
 
 
 def test_a_pair_of_scales_for_two_features_could_mean_two_things():
-    model = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=[0, 1])
+    model = stumps((0, 0.5), n_features=2)
     with pytest.raises(AttackerError, match="read one way only"):
         certify(model, [[0, 0]], None, Attacker(1, 1, scale=(1.0, 2.0)))
     assert certify(model, [[0, 0]], None, Attacker(1, 1, scale=[1.0, 2.0])).stable[0] == 0
@@ -265,7 +262,7 @@ def test_a_pair_of_scales_for_two_features_could_mean_two_things():
 
 
 def test_names_need_a_model_that_has_some():
-    model = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=[0, 1])
+    model = stumps((0, 0.5), n_features=2)
     with pytest.raises(AttackerError, match="the model has no names for them, got 'bytes'"):
         certify(model, [[0, 0]], None, Attacker(1, 1, frozen=["bytes"]))
 

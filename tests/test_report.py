@@ -12,19 +12,15 @@ import pytest
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
 from certiforest.report import as_html, as_text
 from certiforest.report.spread_facts import map_spread, spread_facts
+from small_models import stumps
 
 SPITEFUL = "<script>alert('x')</script>"
 
 
 @pytest.fixture(scope="module")
 def ensemble():
-    return TreeEnsemble(
-        [0, -1, -1, 1, -1, -1, 0, -1, -1],
-        [0.5, 0, 0, 0.5, 0, 0, 0.8, 0, 0],
-        [-1, 0, 1, -1, 0, 1, -1, 0, 1],
-        n_features=4,
-        classes=["ham", "spam"],
-        scaling=Scaling([0] * 4, [10] * 4),
+    return stumps(
+        (0, 0.5), (1, 0.5), (0, 0.8), n_features=4, classes=["ham", "spam"], scaling=Scaling([0] * 4, [10] * 4)
     )
 
 
@@ -94,10 +90,10 @@ def test_fragile_rows_show_a_change_that_works(ensemble, rows, findings):
 
 
 def test_the_closest_pair_counts_twice_where_moves_go_one_way():
-    stumps = TreeEnsemble([0, -1, -1] * 2, [0.5, 0, 0, 0.75, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0, 1])
+    two = stumps((0, 0.5), (0, 0.75))
     attacker = Attacker("linf", 0.2, direction="up")
-    assert map_spread(stumps, attacker, ["a"], 1)["closest_pair"]["distance"] == 0.5
-    assert spread_facts(stumps, attacker)["spread"] == 0.5
+    assert map_spread(two, attacker, ["a"], 1)["closest_pair"]["distance"] == 0.5
+    assert spread_facts(two, attacker)["spread"] == 0.5
 
 
 def test_the_closest_pair_is_the_spread(findings):
@@ -189,7 +185,7 @@ def test_every_norm_and_extreme_budgets(ensemble, rows, norm, eps):
 
 
 def test_a_single_stump_that_shares_nothing():
-    stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
+    stump = stumps((0, 0.5))
     findings = find(stump, np.array([[0.1]]), np.array([0]), Attacker("inf", 0.1), model="m", data="d")
     assert findings["spread_map"]["closest_pair"] is None
     assert "No row predicted right can be changed" in as_html(findings)

@@ -1,5 +1,7 @@
 """RobustBoostingClassifier: conventions, exact verdicts without large spread, and what sharing thresholds gains."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -27,10 +29,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-def small(**options):
-    return RobustBoostingClassifier(
-        **({"n_estimators": 12, "max_depth": 5, "learning_rate": 0.3, "eps": 0.02, "random_state": 0} | options)
-    )
+small = partial(RobustBoostingClassifier, n_estimators=12, max_depth=5, learning_rate=0.3, eps=0.02, random_state=0)
 
 
 def test_trees_share_thresholds_and_every_row_is_decided(cancer):

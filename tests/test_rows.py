@@ -10,8 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from certiforest import Attacker, AttackerError, RowError, Scaling, ScalingError, TreeEnsemble, certify
+from certiforest import Attacker, AttackerError, RowError, Scaling, ScalingError, certify
 from certiforest.ensemble.rows import Rows
+from small_models import stumps
 
 LONG = 2**53 + 1
 DAY = datetime.datetime(2020, 1, 1)
@@ -19,7 +20,7 @@ FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
 
 def two_columns(names=None, classes=(0, 1)):
-    return TreeEnsemble([1, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=classes, feature_names=names)
+    return stumps((1, 0.5), classes=classes, feature_names=names)
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)

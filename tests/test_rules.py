@@ -11,13 +11,11 @@ import pytest
 import oracle
 import referee
 from cases import attacker_of, ensemble_of, real_case, rule_case
-from certiforest import Attacker, AttackerError, RuleAttacker, TreeEnsemble, certify, has_large_spread
+from certiforest import Attacker, AttackerError, RuleAttacker, certify, has_large_spread
 from shared_data import needs_shared, shared
+from small_models import stumps
 
-STUMPS = TreeEnsemble(
-    [0, -1, -1, 1, -1, -1], [2.5, 0, 0, 0.5, 0, 0], [-1, 0, 1, -1, 0, 1],
-    n_features=2, classes=["ham", "spam"], feature_names=["links", "caps"],
-)  # fmt: skip
+STUMPS = stumps((0, 2.5), (1, 0.5), classes=["ham", "spam"], feature_names=["links", "caps"])
 ONE_UP = {"pre": "(0, np.inf)", "post": 1, "cost": 10, "is_numerical": True}
 
 
@@ -77,10 +75,7 @@ def test_names_documents_and_files(tmp_path):
 def test_text_columns_are_one_hot_groups():
     rules = {"colour": [{"pre": "('red', 'blue')", "post": "green", "cost": 5, "is_numerical": False}]}
     groups = {"colour": {"red": "is_red", "green": "is_green", "blue": "is_blue"}}
-    model = TreeEnsemble(
-        [1, -1, -1], [0.5, 0, 0], [-1, 0, 1],
-        n_features=3, classes=[0, 1], feature_names=["is_red", "is_green", "is_blue"],
-    )  # fmt: skip
+    model = stumps((1, 0.5), n_features=3, feature_names=["is_red", "is_green", "is_blue"])
     found = certify(model, np.eye(3), None, RuleAttacker(rules, 5, groups=groups), witness=True)
     assert found.stable.tolist() == [0, 1, 0]  # green stays green
     assert found.witness[0].tolist() == found.witness[2].tolist() == [0, 1, 0]

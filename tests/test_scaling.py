@@ -5,10 +5,11 @@ import pytest
 
 from certiforest import ModelError, Scaling, TreeEnsemble
 from certiforest.ensemble.scaling import ScalingError
+from small_models import stumps
 
 
 def stump(**options):
-    return TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=2, classes=[0, 1], **options)
+    return stumps((0, 0.5), n_features=2, classes=[0, 1], **options)
 
 
 def test_of_takes_rows_to_the_unit_interval():

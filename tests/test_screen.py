@@ -16,6 +16,7 @@ from certiforest.rows import knapsack_kernels as knapsack
 from certiforest.rows.knapsack_kernels import Demand, ParetoLeaves
 from certiforest.rows.screen import Screen, VisitOrder
 from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNFINISHED, UNSTABLE, weigh_rival
+from small_models import stumps
 
 ATTACKERS = [Attacker(0, 1), Attacker(1, 0.2), Attacker(2, 0.15), Attacker(math.inf, 0.1)]
 
@@ -137,5 +138,5 @@ def test_too_many_sums_are_undecided():
 @pytest.mark.filterwarnings("error")
 def test_scores_of_no_leaf_do_not_count_however_large():
     scores = [[1e-300, 0, 0], [0, 1e-300, 0], [1e307, 1e307, 1e307]]
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1, 2], scores=scores)
+    e = stumps((0, 0.5), classes=[0, 1, 2], scores=scores)
     assert certify(e, [[0.4], [0.1]], None, Attacker(2, 0.2)).stable.tolist() == [0, 1]

@@ -16,6 +16,7 @@ from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows.decider import Decider
 from certiforest.rows.screen import Screen, VisitOrder
+from small_models import stumps
 
 PAIR = dict(n_features=1, classes=[0, 1])
 
@@ -174,14 +175,14 @@ def _scores(tree):
     ],
 )
 def test_bad_limits_are_named(options, message):
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], scores=[[-1.0], [1.0]], **PAIR)
+    e = stumps((0, 0.5), scores=[[-1.0], [1.0]], **PAIR)
     with pytest.raises(ValueError, match=message):
         certify(e, [[0.1]], [0], Attacker("linf", 0.1), **options)
 
 
 def test_votes_and_scores_are_not_confused(tmp_path):
-    vote = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], **PAIR)
-    scores = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], scores=[[-1.0], [1.0]], **PAIR)
+    vote = stumps((0, 0.5), **PAIR)
+    scores = stumps((0, 0.5), scores=[[-1.0], [1.0]], **PAIR)
     assert (vote.combine, scores.combine) == ("vote", "sum")
     assert vote != scores
     assert vote.predict([[0.4], [0.6]]).tolist() == scores.predict([[0.4], [0.6]]).tolist() == [0, 1]
@@ -237,7 +238,7 @@ def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
 
 
 def test_a_single_class_is_stable():
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=["a"], scores=[[-1.0], [1.0]])
+    e = stumps((0, 0.5), classes=["a"], scores=[[-1.0], [1.0]])
     for attacker in ATTACKERS:
         c = certify(e, [[0.5]], ["a"], attacker, radius=True, witness=True)
         assert (c.stable[0], c.radius[0], c.verdict[0]) == (1, math.inf, Verdict.ROBUST)
@@ -262,7 +263,7 @@ def test_floats_and_whole_numbers_agree(attacker):
 @pytest.mark.parametrize("norm", [1, math.inf])
 @pytest.mark.parametrize("margin", [5e-324, 1e308, math.inf])
 def test_margins_may_be_tiny_or_huge(norm, margin):
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], scores=[[-1.0], [1.0]])
+    e = stumps((0, 0.5), scores=[[-1.0], [1.0]])
     c = certify(e, [[0.2], [0.45]], None, Attacker(norm, 0.1), margin=margin, witness=True)
     assert c.stable.tolist() == ([1, 0] if margin < 1 else [-1, -1])
 
@@ -284,7 +285,5 @@ def test_a_hard_rival_does_not_hide_an_easy_one():
 
 
 def test_one_class_has_an_infinite_radius_where_trees_meet():
-    e = TreeEnsemble(
-        [0, -1, -1] * 2, [0.5, 0, 0, 0.6, 0, 0], [-1, 0, 1] * 2, n_features=1, classes=[0], scores=[[1.0], [2.0]]
-    )
+    e = stumps((0, 0.5), (0, 0.6), classes=[0], scores=[[1.0], [2.0]])
     assert certify(e, [[0.2]], None, Attacker(1, 0.1), radius=True).radius.tolist() == [math.inf]

@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from certiforest import as_ensemble
 from certiforest.data.sources import Source
+from small_models import catboost, lgb
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm, dry", "fir"])
@@ -34,18 +35,6 @@ def encoded(**options):
     )
 
 
-def lightgbm():
-    return pytest.importorskip("lightgbm").LGBMClassifier(
-        n_estimators=9, num_leaves=12, min_child_samples=5, cat_smooth=1, verbose=-1, n_jobs=1
-    )
-
-
-def catboost():
-    return pytest.importorskip("catboost").CatBoostClassifier(
-        iterations=9, depth=4, verbose=0, allow_writing_files=False, cat_features=[1, 2], one_hot_max_size=9
-    )
-
-
 def made(kind, tmp_path):
     """A model file, what predicts a frame, and a frame with unseen text."""
     frame, y = table()
@@ -53,7 +42,12 @@ def made(kind, tmp_path):
         frame = frame.astype({"tree": "category"})
     if kind == "catboost":
         frame["tree"] = frame["tree"].fillna("none")
-    model = {"encoder": lambda: encoded(handle_unknown="ignore"), "lightgbm": lightgbm, "catboost": catboost}[kind]()
+    models = {
+        "encoder": lambda: encoded(handle_unknown="ignore"),
+        "lightgbm": lambda: lgb(num_leaves=12, min_child_samples=5, cat_smooth=1),
+        "catboost": lambda: catboost(depth=4, cat_features=[1, 2], one_hot_max_size=9),
+    }
+    model = models[kind]()
     model.fit(frame, y)
     as_ensemble(model).save(tmp_path / "m.json")
     other = table(seed=1)[0]

@@ -25,17 +25,13 @@ from certiforest import (
 )
 from certiforest.formats.agreement import threshold_rows
 from certiforest.formats.opened import log_odds
+from small_models import catboost, lgb, xgb
 
 X, Y = load_breast_cancer(return_X_y=True)
 Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.15, 1 - Y, Y)  # probabilities of all sizes
 NAMES = np.array(["benign", "malignant"])
 
 
-def library(name):
-    return pytest.importorskip(name)
-
-
-CATBOOST = {"iterations": 8, "depth": 3, "verbose": 0, "allow_writing_files": False}
 CLASSIFIERS = {
     "tree": lambda: DecisionTreeClassifier(max_depth=3),
     "forest": lambda: RandomForestClassifier(9, max_depth=4, random_state=0),
@@ -44,12 +40,10 @@ CLASSIFIERS = {
     "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=8),
     "own forest": lambda: LargeSpreadForestClassifier(n_estimators=7, max_depth=3, eps=0.01, random_state=0),
     "own boosting": lambda: LargeSpreadBoostingClassifier(n_estimators=7, max_depth=3, eps=0.01, random_state=0),
-    "xgboost": lambda: library("xgboost").XGBClassifier(n_estimators=8, max_depth=3),
-    "lightgbm": lambda: library("lightgbm").LGBMClassifier(n_estimators=8, sigmoid=0.7, verbose=-1),
-    "lightgbm forest": lambda: library("lightgbm").LGBMClassifier(
-        boosting_type="rf", bagging_freq=1, bagging_fraction=0.7, n_estimators=8, verbose=-1
-    ),
-    "catboost": lambda: library("catboost").CatBoostClassifier(**CATBOOST),
+    "xgboost": xgb,
+    "lightgbm": lambda: lgb(sigmoid=0.7),
+    "lightgbm forest": lambda: lgb(boosting_type="rf", bagging_freq=1, bagging_fraction=0.7),
+    "catboost": catboost,
 }
 REGRESSORS = {
     "tree": lambda: DecisionTreeRegressor(max_depth=3),
@@ -57,9 +51,9 @@ REGRESSORS = {
     "extra trees": lambda: ExtraTreesRegressor(9, max_depth=4, random_state=0),
     "boosting": lambda: GradientBoostingRegressor(n_estimators=8),
     "histogram boosting": lambda: HistGradientBoostingRegressor(max_iter=8),
-    "xgboost": lambda: library("xgboost").XGBRegressor(n_estimators=8, max_depth=3),
-    "lightgbm": lambda: library("lightgbm").LGBMRegressor(n_estimators=8, verbose=-1),
-    "catboost": lambda: library("catboost").CatBoostRegressor(**CATBOOST),
+    "xgboost": lambda: xgb("Regressor"),
+    "lightgbm": lambda: lgb("Regressor"),
+    "catboost": lambda: catboost("Regressor"),
 }
 
 
@@ -99,8 +93,7 @@ def test_regressors_with_a_threshold_have_two_classes(kind):
 
 
 def test_thresholds_of_files(tmp_path):
-    xgboost = library("xgboost")
-    model = xgboost.XGBClassifier(n_estimators=8, max_depth=3).fit(X, Y)
+    model = xgb().fit(X, Y)
     model.save_model(tmp_path / "m.json")
     assert as_ensemble(tmp_path / "m.json", threshold=0.3) == as_ensemble(model, threshold=0.3).with_columns(None)
 
@@ -149,7 +142,6 @@ def test_models_that_have_no_threshold():
     summing = as_ensemble(HistGradientBoostingClassifier(max_iter=2).fit(X, Y))
     with pytest.raises(ModelError, match="does not say what probability"):
         as_ensemble(summing, threshold=0.2)
-    xgboost = library("xgboost")
-    hinge = xgboost.XGBClassifier(objective="binary:hinge", n_estimators=2).fit(X, Y)
+    hinge = xgb(objective="binary:hinge", n_estimators=2).fit(X, Y)
     with pytest.raises(ModelError, match="does not say what probability"):
         as_ensemble(hinge, threshold=0.2)

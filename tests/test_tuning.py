@@ -9,18 +9,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, StratifiedShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, minmax_scale
+from sklearn.preprocessing import MinMaxScaler
 
 from certiforest import Attacker, LargeSpreadForestClassifier, RobustBoostingClassifier, certify
 from certiforest.tuning import certified_scores, mean_accuracy, robust_accuracy
 
 GRID = {"pool_factor": [2, 3], "shift_range": [(0.5, 1.0), (1.0, 1.5)]}
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return minmax_scale(X), y
 
 
 def forest(**options):

@@ -30,24 +30,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, LargeSpreadForestClassifier, ModelError, as_ensemble, certify
 from certiforest.formats.agreement import threshold_rows
+from small_models import lgb, xgb
 
 X, Y = load_breast_cancer(return_X_y=True)
 Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.1, 1 - Y, Y)
 HOLED = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
 MANY = load_iris(return_X_y=True)
 LABELS = np.array(["no", "yes"])
-
-
-def library(name):
-    return pytest.importorskip(name)
-
-
-def xgb(**options):
-    return library("xgboost").XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1, **options)
-
-
-def lgb():
-    return library("lightgbm").LGBMClassifier(n_estimators=8, num_leaves=8, verbose=-1, n_jobs=1)
 
 
 def tree(depth=3):
