@@ -50,7 +50,7 @@ def check(
     output.check({"--junit": junit}, [model, contract, options.domain, *([] if rows is None else [rows])])
     check_jobs(jobs)
     from certiforest.statements.checking import check
-    from certiforest.statements.contract import read_contract
+    from certiforest.statements.kinds import read_contract
 
     statements = read_contract(contract)
     opened, domain = options.open(model)

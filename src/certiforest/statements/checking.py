@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from certiforest.attack.attacker import Attacker
 from certiforest.attack.columns import Column
+from certiforest.attack.rules import RuleAttacker
+from certiforest.certification import certify
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_n_jobs, check_time_limit
-from certiforest.statements.checker import Checker
+from certiforest.statements.compared import Answer, Compared, Side
 from certiforest.statements.domain import Domain
-from certiforest.statements.kinds import Insensitive, Monotone, Statement, StatementError
-from certiforest.statements.results import Measured, Results
-from certiforest.statements.scored import ScoredModel
+from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, Statement, StatementError
+from certiforest.statements.models import ScoredModel, join
+from certiforest.statements.results import Measured, Results, StatementResult
+from certiforest.statements.space import Space
 from certiforest.words import setting, shown
 
 Progress = Callable[[int, int], None]
@@ -73,9 +78,7 @@ def check(
     listed = list(listed)
     if not listed:
         raise StatementError("Expected a statement at least, got none.")
-    _check_domain(domain)
-    scored, seconds = ScoredModel(model, outputs), check_time_limit(time_limit)
-    checker, results = Checker(scored, domain, outputs, rows), []
+    checker, results, seconds = Checker(model, domain, outputs, rows), [], check_time_limit(time_limit)
     for statement in listed:
         if not isinstance(statement, Statement):
             raise StatementError(f"Expected a statement, got {shown(statement)}.")
@@ -139,34 +142,127 @@ def measure(
     name, value = needed.get(quantity, ("", ""))
     if value is None:
         raise StatementError(f"Expected {setting(name)} for {shown(quantity)}, got none.")
-    _check_domain(domain)
-    scored = ScoredModel(model, outputs)
-    scored.check_score()
-    checker, seconds = Checker(scored, domain, outputs, None), check_time_limit(time_limit)
+    checker, seconds = Checker(model, domain, outputs), check_time_limit(time_limit)
+    one = checker.scores()
 
     def work(quantity: str, clock: Clock) -> Measured:
         began = time.monotonic()
         if quantity == "range":
-            low, high = (checker.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
-            bounds: Any = (low[1], low[0]), (high[0], high[1])
-            return Measured(quantity, bounds, (low[2], high[2]), time.monotonic() - began)
+            low, high = (one.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
+            bounds: Any = (low.proved, low.reached), (high.reached, high.proved)
+            return Measured(quantity, bounds, (low.pair, high.pair), time.monotonic() - began)
         if quantity == "gap":
-            most = checker.difference(Insensitive(columns or ()).columns, None, None, clock)
+            ways = [checker.scores(Insensitive(columns or ()).columns)]
         elif quantity == "fall":
             asked = Monotone(column, direction)  # type: ignore[arg-type]
-            most = checker.difference((asked.column,), (asked.column, direction), None, clock)
+            ways = [checker.scores([asked.column], (asked.column, direction))]
         else:
-            ways = [
-                checker.difference((), None, (other, sign), clock.share(0.5 if sign > 0 else 1.0)) for sign in (1, -1)
-            ]
-            most = max(ways, key=lambda found: found.reached)
-            most = most._replace(proved=max(found.proved for found in ways))
-        return Measured(quantity, (most.reached, most.proved), most.pair, time.monotonic() - began)
+            both = checker.scores_with(other)
+            ways = [both, both.swapped]
+        found = [way.most(clock.share(1 / (len(ways) - i))) for i, way in enumerate(ways)]
+        most = max(found, key=lambda most: most.reached)
+        bounds = most.reached, max(most.proved for most in found)
+        return Measured(quantity, bounds, most.pair, time.monotonic() - began)
 
     (measured,) = _in_threads(work, [quantity], seconds, 1)
     return measured
 
 
-def _check_domain(domain: Any) -> None:
-    if not isinstance(domain, Domain):
-        raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")
+class Checker:
+    """A model in a domain, asked about one statement after the other."""
+
+    def __init__(self, model: Any, domain: Domain, outputs: str, rows: tuple[Any, Any] | None = None) -> None:
+        if not isinstance(domain, Domain):
+            raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")
+        self._scored, self._domain, self._outputs, self._rows = ScoredModel(model, outputs), domain, outputs, rows
+        self._space = Space(join([self._scored.ensemble]), domain)
+        self._compared: list[tuple[Any, Compared]] = []
+
+    def check(self, statement: Statement, clock: Clock) -> StatementResult:
+        """Prove or refute a statement, which holds if it does not fail in any way."""
+        began, proved, reached, holds = time.monotonic(), -math.inf, -math.inf, True
+        for answer in self._answers(statement, clock):
+            if answer.holds is False:
+                return StatementResult(statement, False, answer.pair, answer.bounds, time.monotonic() - began)
+            holds = holds and answer.holds is True
+            proved, reached = max(proved, answer.bounds[0]), max(reached, answer.bounds[1])
+        return StatementResult(statement, holds or None, None, (proved, reached), time.monotonic() - began)
+
+    def _answers(self, statement: Statement, clock: Clock) -> Iterator[Answer]:
+        """Yield what is known of each way in which a statement can fail."""
+        match statement:
+            case Range(low, high):
+                one, is_probability = self.scores(), self._scored.is_probability
+                if high < (1 if is_probability else math.inf):
+                    yield one.is_beyond(1, high, clock)
+                if low > (0 if is_probability else -math.inf):
+                    yield one.is_beyond(-1, low, clock)
+            case Insensitive(columns, None):
+                self._check_decides("low and high")
+                yield from self._inputs(columns).are_decided_otherwise(clock)
+            case Insensitive(columns, low, high):
+                assert low is not None
+                assert high is not None
+                yield self.scores(columns).is_apart(low, high, clock)
+            case Monotone(column, direction, tolerance):
+                yield self.scores([column], (column, direction)).exceeds(tolerance, clock)
+            case Same(other, None):
+                self._check_decides("a tolerance")
+                yield from self._models(other).are_decided_otherwise(clock)
+            case Same(other, tolerance):
+                assert tolerance is not None
+                both = self.scores_with(other)
+                yield both.exceeds(tolerance, clock)
+                yield both.swapped.exceeds(tolerance, clock)
+            case Robust(attacker, at_least):
+                yield self._withstand(attacker, at_least, clock)
+
+    def scores(self, columns: Sequence[Column] = (), ordered: tuple[Column, str] | None = None) -> Compared:
+        """Return the scores of two inputs that differ in columns only, or of one; see `InputQuestion`."""
+        self._scored.check_score()
+        return self._inputs(columns, ordered)
+
+    def scores_with(self, other: Any) -> Compared:
+        """Return the scores of two models, for the same class, for one input."""
+        self._scored.check_score()
+        both = self._models(other)
+        both.second.model.check_score()
+        both.second.model.speak_for(self._scored.label)
+        return both
+
+    def _inputs(self, columns: Sequence[Column], ordered: tuple[Column, str] | None = None) -> Compared:
+        sides = [Side(self._scored, place, 0, self._scored.n_outputs) for place in (0, 1)]
+        return Compared(sides[0], sides[1], self._space, columns, ordered)
+
+    def _models(self, other: Any) -> Compared:
+        """Return this model and another one, or the path of one, which is translated once."""
+        for known, both in self._compared:
+            if known is other:
+                return both
+        models = self._scored, ScoredModel(other, self._outputs)
+        if models[0].is_regressor != models[1].is_regressor:
+            raise StatementError("Expected two classifiers or two regressors, got one of each.")
+        n_first, n_second = (model.n_outputs for model in models)
+        both = Compared(
+            Side(models[0], 0, 0, n_first + n_second),
+            Side(models[1], 1, n_first, n_first + n_second),
+            Space(join([model.ensemble for model in models]), self._domain),
+        )
+        self._compared.append((other, both))
+        return both
+
+    def _check_decides(self, instead: str) -> None:
+        if self._scored.is_regressor:
+            raise StatementError(f"Expected {instead} for a regressor, which has no decisions, got none.")
+
+    def _withstand(self, attacker: Attacker | RuleAttacker, at_least: float, clock: Clock) -> Answer:
+        """Tell whether a share of the rows withstands an attacker."""
+        if self._rows is None or len(self._rows) != 2 or self._rows[1] is None:
+            raise StatementError(f"Expected {setting('rows')} with labels for a statement about robustness, got none.")
+        if self._scored.is_regressor:
+            raise StatementError("Expected a classifier for a statement about robustness, got a regressor.")
+        ensemble, (X, y) = self._scored.ensemble, self._rows
+        resolved = attacker.resolve(ensemble.n_features, self._domain.columns or ensemble.feature_names)
+        low, high = certify(ensemble, X, y, resolved, total_time_limit=clock.left).robust_accuracy_bounds
+        holds = True if low >= at_least else False if high < at_least else None
+        return Answer(holds, (at_least - low, at_least - high))

@@ -88,8 +88,8 @@ class Domain(Immutable):
         if names is not None and len(set(names)) < n:
             raise DomainError("Expected every column name once, got one twice.")
         self._set(low=ends[0], high=ends[1], columns=names, _like=None, _scaling=None)
-        listed = {} if values is None else dict(zip(self._find(list(values), "values"), values.values(), strict=True))
-        grouped = check_groups(None if groups is None else list(groups)) or ()
+        listed = dict(zip(self._find(list(values), "values"), values.values(), strict=True)) if values else {}
+        grouped = check_groups([] if groups is None else list(groups)) or ()
         everywhere = np.full(n, missing) if isinstance(missing, (bool, np.bool_)) else self._mask(missing, "missing")
         self._set(
             integer=self._mask(integer, "integer"),
@@ -104,11 +104,11 @@ class Domain(Immutable):
 
     def _mask(self, columns: Any, option: str) -> NDArray[np.bool_]:
         mask, given = np.zeros(len(self.low), bool), check_columns(columns, option)
+        if isinstance(given, np.ndarray) and given.dtype == bool:
+            if len(given) != len(mask):
+                raise DomainError(f"Expected {option} for {len(mask)} columns, got {len(given)} values.")
+            return given.copy()
         if given is not None:
-            if isinstance(given, np.ndarray) and given.dtype == bool:
-                if len(given) != len(mask):
-                    raise DomainError(f"Expected {option} for {len(mask)} columns, got {len(given)} values.")
-                return given.copy()
             mask[self._find(given, option)] = True
         return mask
 
@@ -119,9 +119,11 @@ class Domain(Immutable):
                 if not (math.isnan(low) and math.isnan(high)):
                     raise DomainError(f"Expected no range for {self.name(f)}, whose values are text, got one.")
                 continue
-            inside = [v for v in kept or (low,) if low <= v <= high]
-            if self.integer[f]:
-                inside = [v for v in kept or (math.ceil(low) if math.isfinite(low) else high,) if low <= v <= high]
+            first, is_whole = low, self.integer[f]
+            if is_whole:
+                first = math.ceil(low) if math.isfinite(low) else high
+            inside = [v for v in kept or (first,) if low <= v <= high]
+            if is_whole:
                 inside = [v for v in inside if math.isinf(v) or v == int(v)]
             if not inside or low == math.inf or high == -math.inf:
                 raise DomainError(
@@ -183,8 +185,8 @@ class Domain(Immutable):
             low[f], high[f] = numbers.min(), numbers.max()
             integer[f] = bool((numbers == np.floor(numbers)).all())
         is_flag = integer & (low == 0) & (high == 1) & ~missing
-        groups = [] if names is None else _one_hot(X if is_frame else table, names, is_flag)
-        domain = cls(low, high, integer, kept, groups or None, missing, names)
+        groups = None if names is None else _one_hot(table, names, is_flag)
+        domain = cls(low, high, integer, kept, groups, missing, names)
         if is_frame:
             domain._set(_like=X.iloc[:0])
         return domain
@@ -235,11 +237,10 @@ class Domain(Immutable):
         return domain
 
     def _with(self, **changes: Any) -> Domain:
-        parts = {name: getattr(self, name) for name in ("low", "high", "integer", "values", "groups", "missing")}
-        changed = {**parts, "columns": self.columns, **changes}
-        same = Domain(**{**changed, "values": changed["values"] or None, "groups": changed["groups"] or None})
-        same._set(_like=self._like, _scaling=self._scaling)
-        return same
+        names = ("low", "high", "integer", "values", "groups", "missing", "columns")
+        domain = Domain(**{name: getattr(self, name) for name in names} | changes)
+        domain._set(_like=self._like, _scaling=self._scaling)
+        return domain
 
     def to_document(self) -> dict[str, Any]:
         """Return the domain as it is written to files."""
@@ -259,8 +260,7 @@ class Domain(Immutable):
     def from_document(cls, document: Any) -> Domain:
         """Read what `to_document` returns."""
         document = without_header(document, FORMAT, DomainError)
-        columns = document.get("columns")
-        groups = document.get("groups")
+        columns, groups = document.get("columns"), document.get("groups")
         if not set(document) <= {"columns", "groups"} or not isinstance(columns, list):
             raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
         if not isinstance(groups, (list, type(None))):
@@ -270,21 +270,18 @@ class Domain(Immutable):
                 raise DomainError(f"Expected columns with {', '.join(PARTS)}, got {shown(entry)}.")
             if any(not isinstance(entry.get(flag, False), bool) for flag in ("integer", "missing")):
                 raise DomainError(f"Expected integer and missing to be true or false, got {shown(entry)}.")
-        values: dict[Column, Any] = {f: entry["values"] for f, entry in enumerate(columns) if "values" in entry}
-        if any(not isinstance(kept, list) for kept in values.values()):
-            raise DomainError("Expected values to be a list, got something else.")
-        is_text = [isinstance((values.get(f) or [0])[0], str) for f in range(len(columns))]
-        ends = [
-            [entry.get(key, math.nan if text else end) for entry, text in zip(columns, is_text, strict=True)]
-            for key, end in (("low", -math.inf), ("high", math.inf))
-        ]
-        named = [entry.get("name") for entry in columns]
-        if any(name is not None for name in named) and not all(isinstance(name, str) for name in named):
+            if not isinstance(entry.get("values", []), list):
+                raise DomainError("Expected values to be a list, got something else.")
+        names = [entry["name"] for entry in columns if entry.get("name") is not None]
+        if len(names) not in (0, len(columns)) or not all(isinstance(name, str) for name in names):
             raise DomainError("Expected a name for every column, or for none, got some.")
-        flags = {key: [bool(entry.get(key)) for entry in columns] for key in ("integer", "missing")}
-        names = named if named and named[0] is not None else None
-        low, high = ends
-        return cls(low, high, flags["integer"], values or None, groups, flags["missing"], names)
+        low, high = (
+            [entry.get(key, math.nan if isinstance((entry.get("values") or [0])[0], str) else end) for entry in columns]
+            for key, end in (("low", -math.inf), ("high", math.inf))
+        )
+        integer, missing = ([bool(entry.get(key)) for entry in columns] for key in ("integer", "missing"))
+        values: dict[Column, Any] = {f: entry["values"] for f, entry in enumerate(columns) if "values" in entry}
+        return cls(low, high, integer, values, groups, missing, names or None)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the domain as JSON text, to be edited and loaded; the file appears whole or not at all."""
@@ -305,8 +302,8 @@ class Domain(Immutable):
 
         table = {}
         for f, name in enumerate(self.columns):
-            named = self._names(ensemble, f)
-            texts = named and [named.get(code) for code in rows[:, f].tolist()]  # what is missing has no name
+            names = self._names(ensemble, f)
+            texts = [names.get(code) for code in rows[:, f].tolist()] if names else None  # what is missing has no name
             table[name] = pd.Series(texts, dtype=object) if texts else pd.Series(rows[:, f])
         frame = pd.DataFrame(table)
         if self._like is None:

@@ -1,18 +1,23 @@
-"""Statements: what may be said about all inputs of a model, as plain data that is written, read and printed."""
+"""Statements: what may be said about all inputs of a model, as plain data; contracts: statements in a file."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.attacker_file import without_header
+from certiforest.attack.attacker_file import without_header as attacker_without_header
 from certiforest.attack.columns import Column
 from certiforest.attack.rules import RuleAttacker, read_attacker
+from certiforest.statements.documents import read_document, without_header
 from certiforest.words import named, shown
+
+FORMAT = "certiforest-contract"
 
 
 class StatementError(ValueError):
@@ -58,21 +63,20 @@ class Insensitive:
         If given: no two such inputs have scores at or below ``low`` and at or above ``high``.
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     low: float | None = None
     high: float | None = None
 
-    def __init__(self, columns: Sequence[Column], low: float | None = None, high: float | None = None) -> None:
-        _check_columns(columns)
-        if (low is None) != (high is None):
+    def __post_init__(self) -> None:
+        _check_columns(self.columns)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if (self.low is None) != (self.high is None):
             raise StatementError("Expected low and high together, or neither, got one of them.")
-        if low is not None and high is not None:
-            _check_number(low, "low", finite=True)
-            _check_number(high, "high", finite=True)
-            if low > high:
-                raise StatementError(f"Expected low up to high, got {low} and {high}.")
-        for name, value in (("columns", tuple(columns)), ("low", low), ("high", high)):
-            object.__setattr__(self, name, value)
+        if self.low is not None and self.high is not None:
+            _check_number(self.low, "low", finite=True)
+            _check_number(self.high, "high", finite=True)
+            if self.low > self.high:
+                raise StatementError(f"Expected low up to high, got {self.low} and {self.high}.")
 
     def __str__(self) -> str:
         where = named([str(column) for column in self.columns])
@@ -183,6 +187,33 @@ class Robust:
 Statement = Range | Insensitive | Monotone | Same | Robust
 
 
+def read_contract(path: str | os.PathLike[str]) -> list[Statement]:
+    """Read the statements of a contract; paths of other models start where the contract is.
+
+    Raises
+    ------
+    StatementError
+        That says which statement, counted from 1, is none.
+    """
+
+    def read(document: Any) -> list[Statement]:
+        statements = without_header(document, FORMAT, StatementError)
+        if set(statements) != {"statements"} or not isinstance(statements["statements"], list):
+            raise StatementError(f"Expected a list, statements, and nothing else, got {shown(sorted(statements))}.")
+        return [read_one(entry, number) for number, entry in enumerate(statements["statements"], 1)]
+
+    def read_one(entry: Any, number: int) -> Statement:
+        try:
+            statement = read_statement(entry)
+        except ValueError as error:
+            raise StatementError(f"Statement {number}: {error}") from None
+        if isinstance(statement, Same):
+            return replace(statement, other=str(Path(path).parent / statement.other))
+        return statement
+
+    return read_document(path, "contract", read, StatementError)
+
+
 def read_statement(document: Any) -> Statement:
     """Read what ``to_document`` of a statement returns.
 
@@ -190,33 +221,46 @@ def read_statement(document: Any) -> Statement:
     ------
     StatementError
     """
-    names = {"range", "insensitive", "monotone", "same", "robust"}
-    kind = names & set(document) if isinstance(document, dict) else set()
-    if len(kind) != 1:
-        raise StatementError(f"Expected a statement, one of {', '.join(sorted(names))}, got {shown(document)}.")
-    (kind_name,) = kind
-    told, value = {key: entry for key, entry in document.items() if key != kind_name}, document[kind_name]
-    known = {"insensitive": {"low", "high"}, "monotone": {"direction", "tolerance"}, "same": {"tolerance"}}
-    known["robust"] = {"at_least"}
-    if not set(told) <= known.get(kind_name, set()):
-        raise StatementError(f"Expected no other entries beside {kind_name}, got {shown(sorted(told))}.")
-    if kind_name == "range":
-        if not isinstance(value, list) or len(value) != 2:
-            raise StatementError(f"Expected a range to be a list of low and high, got {shown(value)}.")
-        return Range(-math.inf if value[0] is None else value[0], math.inf if value[1] is None else value[1])
-    if kind_name == "insensitive":
-        return Insensitive(value, **told)
-    if kind_name == "monotone":
-        return Monotone(value, **told)
-    if kind_name == "same":
-        if not isinstance(value, str):
-            raise StatementError(f"Expected the path of another model, got {shown(value)}.")
-        return Same(value, **told)
-    if set(told) != {"at_least"}:
+    kinds = KINDS.keys() & document if isinstance(document, dict) else set()
+    if len(kinds) != 1:
+        raise StatementError(f"Expected a statement, one of {', '.join(sorted(KINDS))}, got {shown(document)}.")
+    (kind,) = kinds
+    read, known = KINDS[kind]
+    told = {key: entry for key, entry in document.items() if key != kind}
+    if not set(told) <= known:
+        raise StatementError(f"Expected no other entries beside {kind}, got {shown(sorted(told))}.")
+    return read(document[kind], **told)
+
+
+def _read_range(ends: Any) -> Range:
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise StatementError(f"Expected a range to be a list of low and high, got {shown(ends)}.")
+    low, high = ends
+    return Range(-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _read_same(path: Any, **told: Any) -> Same:
+    if not isinstance(path, str):
+        raise StatementError(f"Expected the path of another model, got {shown(path)}.")
+    return Same(path, **told)
+
+
+def _read_robust(attacker: Any, at_least: Any = None) -> Robust:
+    if at_least is None:
         raise StatementError("Expected at_least beside robust, got none.")
-    if not isinstance(value, dict):
-        raise StatementError(f"Expected an attacker, as Attacker.save writes it, got {shown(value)}.")
-    return Robust(read_attacker(without_header(value) if "format" in value else value), **told)
+    if not isinstance(attacker, dict):
+        raise StatementError(f"Expected an attacker, as Attacker.save writes it, got {shown(attacker)}.")
+    return Robust(read_attacker(attacker_without_header(attacker) if "format" in attacker else attacker), at_least)
+
+
+# The entry that a statement of each kind has in a contract, what reads it, and the entries that may stand beside it.
+KINDS: dict[str, tuple[Callable[..., Statement], set[str]]] = {
+    "range": (_read_range, set()),
+    "insensitive": (Insensitive, {"low", "high"}),
+    "monotone": (Monotone, {"direction", "tolerance"}),
+    "same": (_read_same, {"tolerance"}),
+    "robust": (_read_robust, {"at_least"}),
+}
 
 
 def _check_number(value: Any, name: str, *, finite: bool = False) -> None:

@@ -1,0 +1,238 @@
+"""Questions about inputs of a domain, one or two that differ in some columns: what weighted sums of outputs must be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.columns import Column
+from certiforest.ensemble.tree_kernels import find_leaf
+from certiforest.problem.pairs_kernels import Pairs, finish_pairs, pair_leaves
+from certiforest.problem.problem import Cells
+from certiforest.proof.clock import Clock
+from certiforest.proof.requirements import Found, Question, find_cells, find_most
+from certiforest.proof.requirements_kernels import FORBIDDEN, Requirements
+from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
+
+Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
+# What leaves are worth to one requirement has about this many bits, all trees together; the most is found to within
+# `RESOLUTION`.
+GAIN_BITS, RESOLUTION = 38, 1 << 17
+
+
+class Requirement(NamedTuple):
+    """What a weighted sum of the outputs of two inputs must at least be.
+
+    Attributes
+    ----------
+    weights : ndarray of int, shape (2, n_outputs)
+        For the first and for the second input, which may be the same.
+    need : Fraction, or None
+        None: what is the same for all inputs; for what is to be as large as possible.
+    is_strict : bool, default=False
+        Whether the sum must be more than that.
+    grows : bool, default=True
+        Whether it is to be as large as possible.
+    """
+
+    weights: NDArray[np.object_]
+    need: Fraction | None
+    is_strict: bool = False
+    grows: bool = True
+
+
+class InputQuestion:
+    """A question about two inputs of a space that differ in some columns only, or about one input.
+
+    Parameters
+    ----------
+    space : Space
+    requirements : sequence of Requirement
+    columns : sequence of columns, optional
+        Those in which the inputs may differ; they are one and the same if there are none.
+    ordered : column and {"up", "down"}, optional
+        A column, one of those, in which the second input is larger, or smaller, if they are not equal.
+
+    Attributes
+    ----------
+    unit : Fraction
+        What a target of one is, in outputs.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        requirements: Sequence[Requirement],
+        columns: Sequence[Column] = (),
+        ordered: tuple[Column, str] | None = None,
+    ) -> None:
+        self._space, self._requirements = space, requirements
+        self._n_rows, self._n_variables = 2 if columns else 1, len(space.problem.cells.name)
+        self._cells, self._twin = with_twins(space.problem.cells, space.variables_of(columns))
+        self._rules = self._make_rules(ordered)
+        self._gather_values()
+        self._question = self._of_cells()
+
+    def _make_rules(self, ordered: tuple[Column, str] | None) -> list[Rule]:
+        cells, twin = self._cells, self._twin
+        holes = [Rule((w,), is_allowed) for (v,), is_allowed in self._space.holes for w in (v, int(twin[v])) if w >= 0]
+        v = None if ordered is None else self._space.variable_of_numbers(ordered[0])
+        if ordered is None or v is None:
+            return holes
+        is_there = cells.value[cells.first[v] : cells.first[v + 1]] < math.inf
+        is_ordered = np.triu(is_there[:, None] & is_there)
+        return [*holes, Rule((v, int(twin[v])) if ordered[1] == "up" else (int(twin[v]), v), is_ordered)]
+
+    def _gather_values(self) -> None:
+        """Find what values of leaves are worth to requirements, and what these need, in whole units of scores."""
+        verifier, problem = self._space.verifier, self._space.problem
+        whole, self._score_unit = verifier.gains.whole, verifier.gains.unit
+        # A single output stands in the second of two columns; the last row is the base.
+        self._values = whole[:, 1:] if verifier.ensemble.summands()[0].shape[1] == 1 else whole
+        self._worth = [self._values @ np.stack([r.weights[k] for r in self._requirements], axis=1) for k in (0, 1)]
+        both = self._worth[0] + self._worth[1]
+        fixed = both[-1] + both[verifier.ensemble.leaf[problem.fixed]].sum(axis=0)  # what is the same for all inputs
+        self._needs = [
+            int(same) if r.need is None else _least_whole(r.need / self._score_unit, r.is_strict)
+            for r, same in zip(self._requirements, fixed, strict=True)
+        ]
+        self._needs_of_tables = [need - int(same) for need, same in zip(self._needs, fixed, strict=True)]
+
+    def _of_cells(self) -> Question:
+        space, cells, twin = self._space, self._cells, self._twin
+        problem, leaf, (here, there) = space.problem, space.verifier.ensemble.leaf, self._worth
+        both = here + there
+        pairs = pair_leaves(cells, problem.leaves, twin, bool((both[:-1] != 0).any()))
+        values = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
+        alike = values[0] == values[1]  # where two roundings would add up to more than one
+        sizes = [_most(pairs.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))]
+        grown = max((size for size, r in zip(sizes, self._requirements, strict=True) if r.grows), default=1)
+        self._shift = GAIN_BITS - grown.bit_length()
+        self.unit = self._score_unit / Fraction(2) ** self._shift
+        gain, need = np.zeros((len(pairs.here), len(sizes)), np.int64), np.empty(len(sizes), np.int64)
+        for i, r in enumerate(self._requirements):
+            shift = self._shift if r.grows else GAIN_BITS - sizes[i].bit_length()
+            apart = _by_value(here[:, i], values[0], shift) + _by_value(there[:, i], values[1], shift)
+            gain[:, i] = np.where(alike, _by_value(both[:, i], values[0], shift), apart)
+            # Beyond these no leaves meet it, or all that are allowed do.
+            need[i] = max(min(_shifted(self._needs_of_tables[i], shift), 1 << 39), -(1 << 39))
+        for rule in self._rules:
+            pairs, gain = _with_rule(cells, pairs, gain, rule)
+        low, high = (with_ends_of_twins(ends, twin, cells.first) for ends in (space.low, space.high))
+        grows = np.array([r.grows for r in self._requirements], np.int64)
+        return Question(cells, finish_pairs(cells, pairs), Requirements(gain, need, grows), low, high)
+
+    def find(self, clock: Clock, is_counted: Callable[[Rows], bool]) -> Found:
+        """Look for inputs that meet the requirements and are counted; see `requirements.find_cells`."""
+
+        def exact(choice: NDArray[np.int64]) -> int | None:
+            value = self._exact(choice)
+            return value if value is None or value < 0 or is_counted(self.rows(choice)) else None
+
+        return find_cells(self._question, exact, clock)
+
+    def find_most(self, clock: Clock) -> Found:
+        """Look for the inputs for which sums that grow are largest; see `requirements.find_most`."""
+        return find_most(self._question, self._exact, clock, RESOLUTION)
+
+    def rows(self, choice: NDArray[np.int64]) -> Rows:
+        """Return the two inputs in chosen cells."""
+        n, problem = self._n_variables, self._space.problem
+        name, twin = self._cells.name[:n], self._twin[:n]
+        first = choice[:n]
+        cells = first, np.where(twin >= 0, choice[twin], first)
+        here, there = (problem.moves.row(problem.x, name, self._cells.value[places]) for places in cells)
+        return here, there
+
+    def frame(self, rows: Rows) -> Any:
+        """Return inputs as the domain's data had them: two, or the one."""
+        return self._space.domain.decode(self._space.verifier.ensemble, np.stack(rows[: self._n_rows]))
+
+    def sum_at(self, target: int) -> Fraction:
+        """Return the sum of outputs that a target for the first requirement stands for."""
+        return target * self.unit + self._needs[0] * self._score_unit
+
+    def sum_in(self, choice: NDArray[np.int64]) -> Fraction:
+        """Return the exact sum of outputs in chosen cells, for the first requirement."""
+        return self._sums(choice)[0] * self._score_unit
+
+    def _sums(self, choice: NDArray[np.int64]) -> list[int]:
+        """Return the exact sums for all requirements, in whole units of scores."""
+        outputs = np.stack([self._outputs(row) for row in self.rows(choice)])
+        return [int((r.weights * outputs).sum()) for r in self._requirements]
+
+    def _outputs(self, row: NDArray[np.float64]) -> NDArray[np.object_]:
+        ensemble = self._space.verifier.ensemble
+        values = [ensemble.leaf[find_leaf(ensemble.trees, tree, row)] for tree in range(ensemble.n_trees)]
+        return self._values[[*values, -1]].sum(axis=0)
+
+    def _exact(self, choice: NDArray[np.int64]) -> int | None:
+        """Return how much more than their need the sums that grow are; see `requirements.find_cells`."""
+        places = choice - self._cells.first[:-1]
+        if not all(rule.is_allowed[tuple(places[list(rule.variables)])] for rule in self._rules):
+            return None
+        more = [total - need for total, need in zip(self._sums(choice), self._needs, strict=True)]
+        if any(m < 0 and not r.grows for m, r in zip(more, self._requirements, strict=True)):
+            return None
+        return min(
+            (-_shifted(-m, self._shift) for m, r in zip(more, self._requirements, strict=True) if r.grows), default=0
+        )
+
+
+def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) -> tuple[Pairs, NDArray[np.int64]]:
+    """Add a table for a rule, in which what is not allowed loses more than leaves are worth, and nothing gains."""
+    alternatives = list(_alternatives(cells, rule))
+    conditions = np.array([condition for listed, _ in alternatives for condition in listed], np.int64)
+    ends = len(pairs.place) + np.cumsum([len(listed) for listed, _ in alternatives])
+    nothing, scope = np.full(len(alternatives), -1), np.array(rule.variables, np.int64)
+    worth = np.array([0 if is_allowed else -int(FORBIDDEN) for _, is_allowed in alternatives], np.int64)
+    n_alternatives, n_scope = len(gain) + len(alternatives), len(pairs.scope) + len(scope)
+    pairs = Pairs(
+        np.append(pairs.first, n_alternatives), np.append(pairs.here, nothing), np.append(pairs.there, nothing),
+        np.append(pairs.first_condition, ends), np.append(pairs.place, conditions[:, 0] + len(pairs.scope)),
+        np.append(pairs.low, conditions[:, 1]), np.append(pairs.high, conditions[:, 2]),
+        np.append(pairs.first_scope, n_scope), np.append(pairs.scope, scope),
+    )  # fmt: skip
+    return pairs, np.vstack([gain, np.repeat(worth[:, None], gain.shape[1], axis=1)])
+
+
+def _alternatives(cells: Cells, rule: Rule) -> Iterator[tuple[list[tuple[int, int, int]], bool]]:
+    """Yield which cells are allowed together and which are not: conditions (place in the scope, first, last cell)."""
+    *outer, inner = (int(cells.first[v]) for v in rule.variables)
+    for c, is_allowed in enumerate(np.atleast_2d(rule.is_allowed)):
+        starts = np.flatnonzero(np.append(True, is_allowed[1:] != is_allowed[:-1]))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(is_allowed)], strict=True):
+            fixed = [(0, first + c, first + c) for first in outer]
+            yield [*fixed, (len(outer), inner + start, inner + end - 1)], bool(is_allowed[start])
+
+
+def _most(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], values: tuple[NDArray, NDArray]) -> int:
+    """Return the most that alternatives of all tables together can be worth, in size."""
+    if not len(values[0]):
+        return 1
+    sizes = np.abs(worth)
+    drop = max(int(sizes.max()).bit_length() - 900, 0)  # for floats
+    one, other = ((sizes >> drop) + (drop > 0)).astype(float)
+    total = np.maximum.reduceat(one[values[0]] + other[values[1]], first[:-1]).sum()
+    return (int(total * (1 + 1e-9)) + 1) << drop
+
+
+def _by_value(worth: NDArray, values: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    """Return what leaves of some values are worth, in whole numbers, rounded up."""
+    used, number = np.unique(values, return_inverse=True)
+    return np.array([_shifted(int(v), shift) for v in worth[used]], np.int64)[number]
+
+
+def _least_whole(need: Fraction, is_strict: bool) -> int:
+    """Return the least whole number that is at least a need, or more than it."""
+    return math.floor(need) + 1 if is_strict else math.ceil(need)
+
+
+def _shifted(value: int, shift: int) -> int:
+    """Return ``value * 2**shift``, rounded up."""
+    return value << shift if shift >= 0 else -(-value >> -shift)
