@@ -11,7 +11,7 @@ import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
 from certiforest.report import as_html, as_text
-from certiforest.report.spread_facts import map_spread, spread_facts
+from certiforest.report.findings import map_spread, spread_facts
 from small_models import stumps
 
 SPITEFUL = "<script>alert('x')</script>"

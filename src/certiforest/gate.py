@@ -10,7 +10,7 @@ import numpy as np
 from certiforest.attack.attacker import Attacker
 from certiforest.certificates import Certificates
 from certiforest.certification import certify
-from certiforest.report.in_words import fragile_line
+from certiforest.report.witnesses import fragile_line
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 from certiforest.words import counted, listed, shown
 

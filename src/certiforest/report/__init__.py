@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from certiforest.files import write_atomically
-from certiforest.report import html, text
+from certiforest.report import html, shown
 from certiforest.report.certified import report_page
-from certiforest.report.findings import gather
-from certiforest.report.spread_facts import spread_facts
+from certiforest.report.findings import gather, spread_facts
 
 __all__ = ["RENDERERS", "as_html", "as_text", "gather", "render", "spread_facts", "write"]
 
@@ -25,7 +24,7 @@ def as_html(findings: dict[str, Any]) -> str:
 def as_text(findings: dict[str, Any]) -> str:
     """Write the report as plain text."""
     page = report_page(findings)
-    return f"{page.title}\n{text.as_text(page)}\n"
+    return f"{page.title}\n{shown.as_text(page)}\n"
 
 
 #: What writes findings into a file, by its suffix.

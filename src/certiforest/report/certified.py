@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
-from certiforest.report.in_words import fragile_line, moved, origin_facts, prediction_change
 from certiforest.report.sections import (
     Bars,
     Card,
@@ -26,6 +25,7 @@ from certiforest.report.sections import (
     Tiles,
     Words,
 )
+from certiforest.report.witnesses import fragile_line, moved, prediction_change
 from certiforest.verdicts import Verdict
 from certiforest.words import counted, interval, listed
 
@@ -34,6 +34,17 @@ REALITY = (
     " not examined beyond what the attacker is told about it."
 )
 N_CHANGES_SHOWN = 6
+#: What is said about where certificates come from; other entries are versions of libraries.
+ORIGINS = {
+    "date": "Certified at",
+    "time_limit": "Seconds for a question about a row",
+    "total_time_limit": "Seconds for all questions",
+    "model_file": "Model file",
+    "model_file_sha256": "SHA-256 of the model file",
+    "data_file": "Data file",
+    "data_file_sha256": "SHA-256 of the data file",
+    "rows_left_out": "Rows of the data left out",
+}
 
 
 def report_page(findings: dict[str, Any]) -> Page:
@@ -243,3 +254,16 @@ def _setting(findings: dict[str, Any]) -> Facts:
     if "norm" in attacker:
         lines.append(("Norm, eps", f"L{attacker['norm']}, {attacker['eps']!r}"))
     return Facts(lines + attacker_facts(attacker))
+
+
+def origin_facts(findings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return where model, rows and findings come from, as pairs of texts: enough to repeat and to compare."""
+    model, data, made = findings["model"], findings["data"], findings["origin"]
+    digests = {
+        "SHA-256 of the model's content": model["sha256"],
+        "SHA-256 of the rows as certified (float64)": data["rows_sha256"],
+    }
+    facts = [(name, value) for name, value in digests.items() if value is not None]
+    for name, value in made.items():
+        facts.append((ORIGINS.get(name, f"Version of {name}"), "no limit" if value is None else str(value)))
+    return facts

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, units_in_words
-from certiforest.report.in_words import moved, origin_facts, prediction_change
+from certiforest.report.certified import origin_facts
 from certiforest.report.sections import Bars, Columns, Facts, Page, Part, Pictures, Plot, Section, Table, Words
+from certiforest.report.witnesses import moved, prediction_change
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.words import class_name, counted, named
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 from string import Template
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from certiforest.report.png import towards
 from certiforest.report.sections import (
     Bars,
     Cards,
@@ -107,7 +110,7 @@ def _bars(bars: Bars) -> str:
     )
     picture = ""
     if bars.heat is not None:
-        image = towards((np.array(bars.heat) / np.max(bars.heat)) ** 0.5, [8, 48, 107])
+        image = _towards((np.array(bars.heat) / np.max(bars.heat)) ** 0.5, [8, 48, 107])
         picture = f'<img class="picture" alt="How often each pixel is changed" src="{image}">'
     return _figure(f'{picture}<div class="bars">{rows}</div>', bars.caption)
 
@@ -120,9 +123,9 @@ def _pictures(row: Pictures) -> str:
     change = after - before
     strength = (np.abs(change) / (np.abs(change).max() or 1.0)) ** 0.5  # small changes should be seen, too
     images = {
-        "original": towards((before - low) / span, [0, 0, 0]),
-        "changed": towards((after - low) / span, [0, 0, 0]),
-        "difference": towards(strength, np.where((change > 0)[:, :, None], [213, 40, 0], [0, 90, 200])),
+        "original": _towards((before - low) / span, [0, 0, 0]),
+        "changed": _towards((after - low) / span, [0, 0, 0]),
+        "difference": _towards(strength, np.where((change > 0)[:, :, None], [213, 40, 0], [0, 90, 200])),
     }
     cells = "".join(
         f'<div><img alt="{caption}" src="{image}"><span class="small soft">{caption}</span></div>'
@@ -236,3 +239,24 @@ def _ticks(low: float, high: float) -> list[float]:
     step = next((step * factor for factor in (1, 2, 5) if (high - low) / (step * factor) <= 5), step * 10)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+
+
+def _towards(share: NDArray[np.float64], colour: ArrayLike) -> str:
+    """Return a picture whose pixels go from white to a colour as shares go from 0 to 1, as a data address."""
+    return _png(np.round(255 + share[:, :, None] * (np.asarray(colour) - 255)).astype(np.uint8))
+
+
+def _png(pixels: NDArray[np.uint8]) -> str:
+    """Encode (height, width, 3) pixels as PNG in a data address; a few hundred bytes for a small picture."""
+    height, width, _ = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels))
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        body = kind + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    image = (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    )
+    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")

@@ -1,4 +1,4 @@
-"""What shows itself: as text at a prompt, in notebooks, and as a page."""
+"""Pages drawn as plain text, and what shows itself: as text at a prompt, in notebooks, and as a page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 from certiforest.files import write_atomically
 from certiforest.report.html import as_html
-from certiforest.report.sections import Page
-from certiforest.report.text import as_text
+from certiforest.report.sections import Bars, Cards, Facts, Page, Part, Section, Table, Thresholds, Tiles, Words
 
 
 class Shown:
@@ -31,3 +30,35 @@ class Shown:
         if Path(path).suffix.lower() != ".html":
             raise ValueError(f"Expected a path that ends in .html, got {str(path)!r}.")
         write_atomically(path, as_html(self.page), replace=replace)
+
+
+def as_text(page: Page) -> str:
+    """Return what a page says, without its title."""
+    return "\n".join(filter(None, map(_part, page.parts)))
+
+
+def _part(part: Part) -> str:
+    """Write lines. A picture has none, but numbers and captions do."""
+    match part:
+        case Section(title, parts, in_detail):
+            lines = [] if in_detail else [line for part in parts for line in _part(part).splitlines()]
+            return "\n  ".join([f"{title}:", *lines]) if lines else ""
+        case Words(words):
+            return words
+        case Facts(entries):
+            return "\n".join(f"{name}: {value}" for name, value in entries)
+        case Tiles(entries):
+            return "\n".join(f"{name}: {value}" + f" ({note})" * bool(note) for name, value, note in entries)
+        case Bars(entries, caption):
+            return "\n".join([*(f"{name}: {text}" for name, _, text in entries), caption])
+        case Thresholds():
+            return part.caption
+        case Cards(cards):
+            return "\n".join(card.line for card in cards)
+        case Table(head, rows) if rows:
+            texts = [head, *rows] if head else rows
+            widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+            signs = ["<" if i < part.n_left else ">" for i in range(len(widths))]
+            line = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+            return "\n".join(line.format(*cells).rstrip() for cells in texts)
+    return ""

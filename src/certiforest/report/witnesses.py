@@ -1,4 +1,4 @@
-"""Witnesses as people should see them: with no more changes than needed, and how many the world may not have."""
+"""Witnesses as people should see them: with no more changes than needed, in words, and what the world may not have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
 from certiforest.rows.certified_rows import CertifiedRows
-from certiforest.words import finite_or_none
+from certiforest.words import class_name, cut, finite_or_none
+
+N_CHANGES_IN_LINE = 3
 
 
 def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -26,20 +28,10 @@ def trim(
     z: NDArray[np.float64],
     groups: tuple[tuple[int, ...], ...] = (),
 ) -> NDArray[np.float64]:
-    """Take back every change of a row that its changed prediction does not need, the largest first.
+    """Take back every change from ``x`` to ``z`` that the changed prediction does not need, the largest first.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    x, z : ndarray of shape (n_features,)
-        A row, and one that is predicted otherwise.
-    groups : tuples of columns that change together, optional
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Predicted otherwise than ``x``, and nowhere further from it than ``z``; without any one of its changes, it is
-        predicted as ``x`` is.
+    What is left is predicted otherwise than ``x``; without any one of its changes, it is predicted as ``x`` is. Columns
+    of ``groups`` change together.
     """
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
@@ -66,22 +58,9 @@ def list_changes(
     scaling: Scaling | None,
     categories: Mapping[int, Sequence[Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what changes from one row to another, the largest change first, as plain data.
+    """Return what changes from one row to another, the largest change first, as plain data; what is missing is null.
 
-    Parameters
-    ----------
-    x, z : ndarray of shape (n_features,)
-        In the units of the model.
-    names : sequence of str
-    scaling : Scaling or None
-        Gives each change in the units of the data, too, where these are numbers.
-    categories : mapping of int to sequence, optional
-        Likewise, what codes of categories stand for.
-
-    Returns
-    -------
-    list of dict
-        A value that is missing is null.
+    With a scaling, each change is given in the units of the data, too, and with categories, what codes stand for.
     """
     raw = None if scaling is None else scaling.invert(np.stack([x, z]))
     changes = []
@@ -124,17 +103,7 @@ def witnesses_in_data(found: CertifiedRows, scaling: Scaling | None) -> NDArray[
 
 
 def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scaling: Scaling | None) -> int:
-    """Count the witnesses with a fraction in a column whose values are all whole numbers in the data.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        Rows in the units of the model.
-    witness : ndarray of shape (m, n_features)
-        Changed rows in these units.
-    scaling : Scaling or None
-        Leads back to the units of the data.
-    """
+    """Count the witnesses with a fraction in a column whose values are all whole numbers in the data."""
     with np.errstate(over="ignore", invalid="ignore"):
         rows, changed = (values if scaling is None else scaling.invert(values) for values in (X, witness))
         is_whole = _are_whole(rows).all(axis=0)
@@ -143,3 +112,34 @@ def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scalin
 
 def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.isnan(values) | (np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))
+
+
+def fragile_line(row: dict[str, Any]) -> str:
+    """Write a fragile row of the findings in a line: what becomes of it, and by which changes."""
+    changes = ", ".join(f"{change['feature']} {moved(change)}" for change in row["changes"][:N_CHANGES_IN_LINE])
+    more = f" and {row['n_changed'] - N_CHANGES_IN_LINE} more" if row["n_changed"] > N_CHANGES_IN_LINE else ""
+    at = "" if row["radius"] is None else f" from eps {row['radius']:.6g} on, for instance"
+    return f"row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
+
+
+def prediction_change(row: dict[str, Any]) -> str:
+    """Say what a row is predicted, and what it becomes if it is changed."""
+    names = [class_name(row[key]) for key in ("prediction", "changed_prediction") if row[key] is not None]
+    return " becomes ".join(names)
+
+
+def moved(change: dict[str, Any]) -> str:
+    """Write a change in the units of the data where these are known, with the digits that show it."""
+    pair = ("from_in_data", "to_in_data") if "from_in_data" in change else ("from", "to")
+    before, after = change[pair[0]], change[pair[1]]
+    if not isinstance(before, float) or not isinstance(after, float):  # missing, or a category by name
+        values = ["missing" if value is None else value for value in (before, after)]
+        return " -> ".join(_plain(value, 6) if isinstance(value, float) else cut(str(value), 60) for value in values)
+    digits = next((d for d in range(4, 16) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
+    return f"{_plain(before, digits)} -> {_plain(after, digits)}"
+
+
+def _plain(value: float, digits: int) -> str:
+    """Write a number without an exponent where that is readable."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and abs(value) < 1e12 else text
