@@ -7,9 +7,8 @@ import pytest
 import sklearn.datasets
 from sklearn.model_selection import train_test_split
 
-from certiforest.data import dataset_files
-from certiforest.data.catalogue import DATASETS, DatasetError, dataset_info, is_dataset
-from certiforest.data.datasets import load_dataset
+from certiforest.data import datasets
+from certiforest.data.datasets import DATASETS, DatasetError, dataset_info, is_dataset, load_dataset
 from certiforest.data.split import SplitError, TrainingRecord, digest, split_rows
 from certiforest.data.tables import Table
 from shared_data import needs_shared, paper_split, shared
@@ -65,7 +64,7 @@ def test_rows_are_split_as_scikit_learn_does(seed):
 
 def test_every_dataset_is_described():
     for info in DATASETS.values():
-        for text in (info.title, info.source, info.licence, info.size, info.scaling_text, info.split_text):
+        for text in (info.title, info.source, info.licence, info.size, info.scaling_text):
             assert text
 
 
@@ -182,7 +181,7 @@ def test_original_idx_files(tmp_path):
 
 def test_no_more_of_an_idx_file_is_unpacked_than_can_be_right(tmp_path):
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(10**6)))
-    assert len(dataset_files._read_bytes(tmp_path / "train-labels-idx1-ubyte.gz", 1000)) == 1001
+    assert len(datasets._read_bytes(tmp_path / "train-labels-idx1-ubyte.gz", 1000)) == 1001
 
 
 @needs_shared

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from certiforest.certification import certify
     from certiforest.certifier import Certifier, SpreadError
     from certiforest.comparison import Comparison, compare
-    from certiforest.data.catalogue import DatasetError
+    from certiforest.data.datasets import DatasetError
     from certiforest.data.split import SplitError
     from certiforest.data.tables import TableError
     from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
@@ -123,7 +123,7 @@ _HOME = {
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier", "SpreadError"),
     "certiforest.comparison": ("Comparison", "compare"),
-    "certiforest.data.catalogue": ("DatasetError",),
+    "certiforest.data.datasets": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
     "certiforest.data.tables": ("TableError",),
     "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),

@@ -138,7 +138,7 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     """Return the errors by which the library says that input is not what it should be; importing them takes time."""
     from certiforest.attack.columns import AttackerError
     from certiforest.certifier import SpreadError
-    from certiforest.data.catalogue import DatasetError
+    from certiforest.data.datasets import DatasetError
     from certiforest.data.parts import PartsError
     from certiforest.data.sources import SourceError
     from certiforest.data.split import SplitError

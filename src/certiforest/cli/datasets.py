@@ -25,7 +25,8 @@ def datasets(
     Source, licence, checksum, split and scaling of each. Nothing is
     downloaded unless --download is given where a dataset is used.
     """
-    from certiforest.data.catalogue import DATASETS, dataset_info
+    from certiforest.data.datasets import DATASETS, dataset_info
+    from certiforest.data.split import SPLIT_TEXT
 
     infos = list(DATASETS.values()) if name is None else [dataset_info(name)]
     documents = [
@@ -35,7 +36,7 @@ def datasets(
             "size": info.size,
             "source": info.source,
             "licence": info.licence,
-            "split": info.split_text,
+            "split": SPLIT_TEXT,
             "scaling": info.scaling_text,
             "sha256": info.sha256,
         }

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.catalogue import dataset_info, is_dataset
-from certiforest.data.datasets import load_dataset
+from certiforest.data.datasets import dataset_info, is_dataset, load_dataset
 from certiforest.data.readers import count_rows, read_block, read_blocks, read_table
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
 from certiforest.data.tables import ReadBlock, Table
