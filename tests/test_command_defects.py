@@ -14,7 +14,6 @@ import pytest
 
 from certiforest import Attacker, Scaling, TreeEnsemble
 from certiforest.cli import main
-from certiforest.cli.summaries import as_csv
 from small_models import stumps
 
 COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main())"]
@@ -32,7 +31,7 @@ def model(tmp_path):
 @pytest.fixture
 def data(tmp_path):
     rows = [(0.1, 0.1, "ham"), (0.45, 0.45, "ham"), (0.9, 0.9, "spam"), (0.9, 0.9, "ham")]
-    text = as_csv(["length", "links", "label"], rows)
+    text = "length,links,label\n" + "".join(f"{a},{b},{label}\n" for a, b, label in rows)
     (tmp_path / "rows.csv").write_text(text)
     return tmp_path / "rows.csv"
 

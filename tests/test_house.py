@@ -67,7 +67,6 @@ def test_imports_go_down_only(monkeypatch):
 ROUND = {
     ("ensemble.tree_ensemble", "ensemble.model_file"),
     ("ensemble.tree_ensemble", "ensemble.trees_for_rows"),
-    ("data.tables", "data.text_columns"),
     ("cli", "cli.app"),
 }
 

@@ -17,11 +17,12 @@ from sklearn.ensemble import RandomForestClassifier
 from certiforest import Attacker, Certifier, as_ensemble, certify
 from certiforest.cli import console
 from certiforest.data import parts as parts_module
-from certiforest.data import tables
-from certiforest.data.draw import Draw, draw_lots
+from certiforest.data.cells import TableError, as_labels
 from certiforest.data.readers import csv_files, read_blocks, read_table
 from certiforest.data.sources import Source
+from certiforest.data.streams import RowSample, draw_lots
 from certiforest.ensemble import blocks
+from certiforest.files import FileError
 
 pytest.importorskip("pyarrow")
 NAMES = list("abcd")
@@ -106,10 +107,10 @@ def test_quotes_and_line_ends_in_cells(tmp_path, small_blocks):
     assert table.y[17] == 'x\nwith, a "line" end'
     lines[35] = "35,?,x"
     path.write_text("a,b,label\n" + "\n".join(lines) + "\n")
-    with pytest.raises(tables.TableError, match="line 38, column 'b'"):  # one more for the header, one for the cell
+    with pytest.raises(TableError, match="line 38, column 'b'"):  # one more for the header, one for the cell
         read_table(path, "label")
     path.write_text("\n".join(f"{i},{i}" for i in range(30)) + "\n30,x\n")
-    with pytest.raises(tables.TableError, match="line 31, column 1"):
+    with pytest.raises(TableError, match="line 31, column 1"):
         read_table(path)
 
 
@@ -121,16 +122,16 @@ def test_libsvm_in_blocks(tmp_path, small_blocks):
     assert table.X.sum() == sum(range(1, 31))
     assert len(list(read_blocks(path, n_features=4))) >= 4
     path.write_text("".join(f"1 {1 + i % 3}:1\n" for i in range(30)))
-    with pytest.raises(tables.TableError, match="both as possible"):
+    with pytest.raises(TableError, match="both as possible"):
         read_table(path, n_features=4)
 
 
 def test_labels_of_a_block_are_those_of_the_model():
     classes = np.array(["0.5", "1.0", "x"])
-    assert tables.as_labels(["1", "0.5"], "f", 0, classes).tolist() == ["1.0", "0.5"]
-    assert tables.as_labels(np.array([1.0, 1.0]), "f", 0, classes).tolist() == ["1.0", "1.0"]
-    assert tables.as_labels(["1", "1"], "f", 0, np.array(["1", "x"])).tolist() == ["1", "1"]
-    assert tables.as_labels(["1", "1"], "f", 0, np.array([0, 1])).tolist() == [1, 1]
+    assert as_labels(["1", "0.5"], "f", 0, classes).tolist() == ["1.0", "0.5"]
+    assert as_labels(np.array([1.0, 1.0]), "f", 0, classes).tolist() == ["1.0", "1.0"]
+    assert as_labels(["1", "1"], "f", 0, np.array(["1", "x"])).tolist() == ["1", "1"]
+    assert as_labels(["1", "1"], "f", 0, np.array([0, 1])).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
@@ -366,7 +367,7 @@ def test_a_part_that_came_from_another_run_is_refused(tmp_path):
     for parts in (first, second):
         parts.write(0, {"stable": np.array([1])})
     second._path(0).write_bytes(first._path(0).read_bytes())
-    with pytest.raises(parts_module.PartsError, match="of another"):
+    with pytest.raises(FileError, match="of another"):
         second.read(0)
 
 
@@ -392,19 +393,19 @@ def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):
     assert "both" in refuse(*words(model, data, "--radius", "--radius-rows", "3"))
 
 
-def test_a_draw_does_not_depend_on_blocks():
+def test_a_sample_does_not_depend_on_blocks():
     lots = draw_lots(np.arange(1000), 7)
     assert len(np.unique(lots)) == 1000
     wanted = set(np.argsort(lots)[:25].tolist())
     for size in (1, 30, 1000):
-        draw, kept = Draw(25, 7), set()
+        sample, kept = RowSample(25, 7), set()
         for start in range(0, 1000, size):
             rows = np.arange(start, min(start + size, 1000))
-            mask = draw.wants(rows)
+            mask = sample.wants(rows)
             kept = set(sorted(kept | set(rows[mask].tolist()), key=lambda row: lots[row])[:25])
-            draw._lots = lots[sorted(kept)]
+            sample._lots = lots[sorted(kept)]
         assert kept == wanted
-    assert 0.2 < draw.half_width < 0.3
+    assert 0.2 < sample.half_width < 0.3
 
 
 def test_workers_give_the_same_bytes(run, refuse, model, frame, tmp_path, small_blocks):

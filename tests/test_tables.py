@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from certiforest.data.cells import TableError
 from certiforest.data.readers import read_blocks, read_table
-from certiforest.data.tables import TableError
 
 CSV = "width,height,label\n1,2,ham\n3.5,-4e2,spam\n"
 

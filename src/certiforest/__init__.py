@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from certiforest.certification import certify
     from certiforest.certifier import Certifier, SpreadError
     from certiforest.comparison import Comparison, compare
+    from certiforest.data.cells import TableError
     from certiforest.data.datasets import DatasetError
     from certiforest.data.split import SplitError
-    from certiforest.data.tables import TableError
     from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import Scaling, ScalingError
@@ -123,9 +123,9 @@ _HOME = {
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier", "SpreadError"),
     "certiforest.comparison": ("Comparison", "compare"),
+    "certiforest.data.cells": ("TableError",),
     "certiforest.data.datasets": ("DatasetError",),
     "certiforest.data.split": ("SplitError",),
-    "certiforest.data.tables": ("TableError",),
     "certiforest.ensemble": ("ModelError", "Nodes", "TreeEnsemble"),
     "certiforest.ensemble.rows": ("RowError",),
     "certiforest.ensemble.scaling": ("Scaling", "ScalingError"),

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from judging import Judge, run
 
+from certiforest.data.cells import TableError
 from certiforest.data.readers import read_table
-from certiforest.data.tables import TableError
 
 NUMBERS = [
     "0", "1", "-1", "0.5", "1e5", "-3.25E-2", "+7", " 4 ", "1e308", "1.7976931348623157e308", "5e-324", "-0.0", "007",

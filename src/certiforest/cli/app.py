@@ -15,18 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.audit import audit
 from certiforest.cli.certify import certify
-from certiforest.cli.check import check
-from certiforest.cli.compare import compare
-from certiforest.cli.convert import convert
-from certiforest.cli.datasets import datasets
-from certiforest.cli.demo import demo
-from certiforest.cli.explain import explain
-from certiforest.cli.measure import measure
+from certiforest.cli.demo import datasets, demo
+from certiforest.cli.models import audit, convert, spread
 from certiforest.cli.options import InputError, command
-from certiforest.cli.report import report
-from certiforest.cli.spread import spread
+from certiforest.cli.reports import compare, explain, report
+from certiforest.cli.statements import check, measure
 from certiforest.cli.train import train
 from certiforest.files import FileError
 
@@ -138,11 +132,9 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
     """Return the errors by which the library says that input is not what it should be; importing them takes time."""
     from certiforest.attack.columns import AttackerError
     from certiforest.certifier import SpreadError
+    from certiforest.data.cells import TableError
     from certiforest.data.datasets import DatasetError
-    from certiforest.data.parts import PartsError
-    from certiforest.data.sources import SourceError
     from certiforest.data.split import SplitError
-    from certiforest.data.tables import TableError
     from certiforest.ensemble import ModelError
     from certiforest.ensemble.rows import RowError
     from certiforest.ensemble.scaling import ScalingError
@@ -152,4 +144,4 @@ def _errors_of_the_library() -> tuple[type[Exception], ...]:
 
     statements = (DomainError, StatementError)
     model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
-    return (*model, *statements, TableError, SplitError, SourceError, PartsError, DatasetError)
+    return (*model, *statements, TableError, SplitError, DatasetError)

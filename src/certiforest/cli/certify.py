@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.options import (
-    CertifyingOptions,
-    DataOptions,
-    InputError,
-    ModelPath,
-    OutputOptions,
-    StreamOptions,
-    find_label,
-)
+from certiforest.cli.options import DataOptions, InputError, ModelPath, OutputOptions, find_label
+from certiforest.cli.questions import CertifyingOptions, StreamOptions, ask
 from certiforest.words import shown
 
+if TYPE_CHECKING:
+    from certiforest.data.streams import StreamRun
+
 BELOW_REQUIRED = 1
+REPORTED_BLOCKS = 8  # of rows whose radii a report tells, if nobody says how many
 
 
 def certify(
@@ -71,29 +68,50 @@ def certify(
     """
     if report is not None:
         output.check_report("--report", report)
-    inputs = options.inputs(model, data.data)
-    output.check({"--report": report, "--proof": proof}, inputs)
+    inputs, files = options.inputs(model, data.data), {"--report": report, "--proof": proof}
+    output.check(files, inputs)
     streaming.check()
     shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     if out is not None:
-        output.check_place("--out", out, {"--report": report, "--proof": proof}, inputs)
+        output.check_place("--out", out, files, inputs)
     if radius and streaming.radius_rows is not None:
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
-    from certiforest.cli.certifying import Asked, ask_stream
+    from certiforest.certifier import Certifier
     from certiforest.cli.summaries import show_summary, summarise
+    from certiforest.data.streams import RowSample, StreamRun
+    from certiforest.ensemble.blocks import block_rows
     from certiforest.report import render, spread_facts
 
-    question = ask_stream(model, data, options, streaming)
-    labels = question.ensemble.classes.tolist()
+    question = ask(model, data, options, as_stream=True)
+    ensemble, stream = question.ensemble, question.stream
+    assert stream is not None
+    labels = ensemble.classes.tolist()
     wanted = [(None if text is None else find_label("--require", text, labels), at) for text, at in shares]
-    if wanted and question.stream.first.y is None:
+    if wanted and stream.first.y is None:
         raise InputError("Expected labels with --require, got none: name the label column by --target.")
     start = time.perf_counter()
-    run = question.answer(Asked(radius, witness, proof is not None, report is not None), out, replace=output.force)
+    is_reported_with_proofs = proof is not None and report is not None  # such a report is about all rows
+    certifier = Certifier(
+        ensemble,
+        question.attacker,
+        radius=radius or is_reported_with_proofs,
+        witness=witness or is_reported_with_proofs,
+        proof=proof is not None,
+        attacked=options.attacked_labels(ensemble),
+        time_limit=options.time_limit,
+        n_jobs=options.jobs,
+    )
+    size = streaming.radius_rows
+    if size is None:
+        size = REPORTED_BLOCKS * block_rows(ensemble.n_features) if report is not None or radius else 0
+    sample, limit = RowSample(size, streaming.seed), streaming.total_time_limit
+    run = StreamRun(certifier, stream, sample, seconds=limit, progress=console.progress_bar, model=str(model))
+    with streaming.workers_at_hand() as (submit, n_at_once):
+        run.run(out, replace_file=output.force, submit=submit, n_at_once=n_at_once)
     seconds = time.perf_counter() - start
-    spread = spread_facts(question.ensemble, question.attacker)
+    spread = spread_facts(ensemble, question.attacker)
     summary = summarise(run, spread, seconds)
     if proof is not None and not run.is_interrupted:
         run.save_proofs(proof, replace_file=output.force)
@@ -107,27 +125,29 @@ def certify(
             console.say(f"One line per row: {out}")
         if proof is not None and not run.is_interrupted:
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
-        if report is not None and run.n_done:
+        if report is not None:
             console.say(f"Report: {report}")
     if run.is_interrupted:
-        written = report if run.n_done and not output.force else None
         if run.parts is not None and run.parts.directory.exists():
-            more = "" if written is None else f", with --force to replace {written},"
+            is_in_the_way = report is not None and run.n_done and not output.force
+            more = f", with --force to replace {report}," if is_in_the_way else ""
             console.complain(
                 f"What was found is kept in {run.parts.directory}: the same command{more} goes on from there."
             )
         raise typer.Exit(INTERRUPTED)
-    is_below = False
-    for label, least in wanted:
-        tally = run.tally
-        assert tally is not None
-        share = tally.robust_accuracy_bounds[0] if label is None else tally.robust_recall.get(label, 0.0)
-        if not share >= least:
-            what = "Robust accuracy" if label is None else f"Robust recall of {label}"
-            console.complain(f"{what} {share:.4f} is below the required {least}.")
-            is_below = True
-    if is_below:
+    if [_complain_if_below(run, label, least) for label, least in wanted].count(True):
         raise typer.Exit(BELOW_REQUIRED)
+
+
+def _complain_if_below(run: StreamRun, label: Any, least: float) -> bool:
+    """Tell whether a share of robust rows, all of them or those of a label, is below what was required."""
+    assert run.tally is not None
+    share = run.tally.robust_accuracy_bounds[0] if label is None else run.tally.robust_recall.get(label, 0.0)
+    if share >= least:
+        return False
+    what = "Robust accuracy" if label is None else f"Robust recall of {label}"
+    console.complain(f"{what} {share:.4f} is below the required {least}.")
+    return True
 
 
 def _read_required(text: str) -> tuple[str | None, float]:

@@ -1,4 +1,4 @@
-"""``certiforest demo``."""
+"""``certiforest demo`` and ``datasets``: what there is to try."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import OutputOptions
+from certiforest.cli.options import AsJson, OutputOptions
 from certiforest.words import interval
 
 NORMS = ("inf", "2", "1")
@@ -38,7 +38,7 @@ def demo(
     from certiforest.cli.summaries import count_verdicts, describe_model
     from certiforest.cli.train import make_estimator
     from certiforest.data.datasets import load_dataset
-    from certiforest.data.sources import Sample
+    from certiforest.data.sources import InputRows
     from certiforest.report import gather, render
     from certiforest.verdicts import Verdict
     from certiforest.words import finite_or_none
@@ -57,7 +57,9 @@ def demo(
             certificates = certify(ensemble, X_test, y_test, Attacker(norm, EPS), radius=for_report, witness=for_report)
             found[norm] = certificates.unless_interrupted()
             advance(1)
-    rows = Sample(X_test, y_test, names, dataset.test_rows, "breast_cancer", "test", dataset.scaling, None)
+    rows = InputRows(
+        X_test, y_test, names, "breast_cancer", row_numbers=dataset.test_rows, part="test", scaling=dataset.scaling
+    )
     findings = gather(found[REPORTED_NORM], **rows.names_for_report("demo model"))
     output.write(out, render(findings, out.suffix))
     if output.as_json:
@@ -87,3 +89,45 @@ def demo(
 def _first_free(stem: str, suffix: str) -> Path:
     names = (f"{stem}{number}{suffix}" for number in itertools.chain([""], (f"-{n}" for n in itertools.count(2))))
     return next(path for path in map(Path, names) if not path.exists())
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one in detail.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the datasets known by name.
+
+    [bold]Examples[/bold]
+
+      certiforest datasets
+
+      certiforest datasets mnist26
+
+    Source, licence, checksum, split and scaling of each. Nothing is
+    downloaded unless --download is given where a dataset is used.
+    """
+    from certiforest.data.datasets import DATASETS, dataset_info
+    from certiforest.data.split import SPLIT_TEXT
+
+    infos = list(DATASETS.values()) if name is None else [dataset_info(name)]
+    documents = [
+        {
+            "name": info.name,
+            "title": info.title,
+            "size": info.size,
+            "source": info.source,
+            "licence": info.licence,
+            "split": SPLIT_TEXT,
+            "scaling": info.scaling_text,
+            "sha256": info.sha256,
+        }
+        for info in infos
+    ]
+    if as_json:
+        console.say_json(documents if name is None else documents[0])
+    elif name is None:
+        rows = [(info.name, info.title, info.size, info.licence) for info in infos]
+        console.show_table(None, ("Name", "What it is", "Size", "Licence"), rows, n_left=4)
+        console.say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
+    else:
+        console.show_facts(name, [(key.capitalize(), value or "not recorded") for key, value in documents[0].items()])

@@ -1,4 +1,4 @@
-"""What commands share: options as records of data, attacker and output.
+"""What commands share: options as records, of data and output, and what is refused before any work is done.
 
 `command` spreads the fields of records among the options of a command, and gathers them again when it is called.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -22,11 +21,8 @@ from certiforest.files import FileError, check_readable, check_writable, file_be
 from certiforest.words import listed, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from certiforest.attack.attacker import Attacker
     from certiforest.comparison import Comparison
-    from certiforest.data.sources import Sample, Source
+    from certiforest.data.sources import Source
     from certiforest.ensemble import TreeEnsemble
     from certiforest.explanation import Explanation
 
@@ -75,28 +71,11 @@ ModelPath = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
 ]
-Domain = Annotated[
-    tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside."),
-]
-OptionalEps = Annotated[
-    float | None, typer.Option(metavar="E", help="How far the attacker may move a row; or give --attacker.")
-]
 Part = Annotated[
     str | None,
     typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
 ]
 Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
-AttackerFile = Annotated[
-    Path | None, typer.Option("--attacker", metavar="FILE", help="JSON file that describes the whole attacker.")
-]
-Attacked = Annotated[
-    list[str] | None, typer.Option(metavar="LABEL", help="Class whose rows are attacked; repeat for more.")
-]
-DataDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Directory of named datasets, else that in CERTIFOREST_DATA.")
-]
-Download = Annotated[bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -121,8 +100,12 @@ class ReadingOptions:
     first_index: Annotated[
         int | None, typer.Option(metavar="0|1", help="Number of the first column in a LIBSVM file, if in doubt.")
     ] = None
-    data_dir: DataDir = None
-    download: Download = False
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of named datasets, else that in CERTIFOREST_DATA.")
+    ] = None
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a named dataset from OpenML if it is not at hand.")
+    ] = False
 
     def source_of(self, data: str) -> Source:
         """Return a table, and these options, as the library takes them."""
@@ -149,120 +132,6 @@ class DataOptions(ReadingOptions):
     def source(self) -> Source:
         """Return the table as the library takes it."""
         return self.source_of(self.data)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackerOptions:
-    """An attacker, but for its budget."""
-
-    norm: Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, 3, ... or inf.")] = "inf"
-    frozen: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more."),
-    ] = None
-
-    def attacker(
-        self,
-        eps: float,
-        names: Sequence[str] | None,
-        n_features: int,
-        domain: tuple[float, float] | None = None,
-    ) -> Attacker:
-        """Return the attacker of rows whose features have these names."""
-        from certiforest.attack.attacker import Attacker
-        from certiforest.data.sources import find_features
-
-        if self.norm.strip().startswith(("-", "_")):
-            raise InputError(f"Expected --norm to be 0, 1, 2, 3, ... or inf, got {shown(self.norm)}.")
-        return Attacker(self.norm, eps, frozen=find_features(self.frozen, names, n_features), domain=domain)
-
-    def whole_or_described(
-        self, file: Path | None, eps: float | None, names: Sequence[str] | None, n_features: int,
-        domain: tuple[float, float] | None = None,
-    ) -> Attacker:  # fmt: skip
-        """Return the attacker that a file describes, all columns by index, or without a file the one of the options."""
-        if file is None:
-            return self.attacker(eps or 0.0, names, n_features, domain)
-        from certiforest.attack.rules import load_attacker
-
-        if domain is not None or self.norm != "inf" or self.frozen:
-            raise InputError("Expected --attacker without --norm, --domain and --frozen, got both.")
-        return load_attacker(file, eps).resolve(n_features, names)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertifyingOptions(AttackerOptions):
-    """An attacker, and how long and how widely to look for its attacks."""
-
-    eps: OptionalEps = None
-    domain: Domain = None
-    attacker_file: AttackerFile = None
-    scale_from: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Table whose ranges are the columns' units: eps is a share.")
-    ] = None
-    attacked: Attacked = None
-    part: Part = None
-    time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="For a row at which trees meet; after it the row is UNKNOWN.")
-    ] = 1.0
-    jobs: Jobs = 1
-
-    def whole_attacker(self, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
-        """Return the attacker of some rows: the one in a file, or the one that options describe."""
-        attacker = self.whole_or_described(self.attacker_file, self.eps, rows.names, ensemble.n_features, self.domain)
-        if self.scale_from is not None:
-            attacker = attacker.replace(scale=self._ranges(attacker, rows, ensemble, data))
-        return attacker.resolve(ensemble.n_features, rows.names)
-
-    def _ranges(self, attacker: Attacker, rows: Sample, ensemble: TreeEnsemble, data: DataOptions) -> NDArray:
-        """Return the range of each column of a table; 1 where it is constant."""
-        from certiforest.ensemble.scaling import Scaling
-
-        if rows.scaling is not None or attacker.scale is not None:
-            raise InputError(
-                "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
-            )
-        table, _ = data.source_of(str(self.scale_from)).open(ensemble)
-        return Scaling.of(table.X).range
-
-    def inputs(self, *files: str | Path) -> list[str | Path]:
-        """Return all files that are read: these, and those that describe the attacker."""
-        return [*files, *(file for file in (self.attacker_file, self.scale_from) if file is not None)]
-
-    def attacked_labels(self, ensemble: TreeEnsemble) -> list[Any] | None:
-        """Return the labels that are attacked."""
-        if not self.attacked:
-            return None
-        return [find_label("--attacked", text, ensemble.classes.tolist()) for text in self.attacked]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamOptions:
-    """How long to work, how many radii to find, and who works."""
-
-    total_time_limit: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="For all rows; after it each gets one attempt. Verdicts come first."),
-    ] = math.inf
-    radius_rows: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Find radii and witnesses for the report of N random rows; 0 for none."),
-    ] = None
-    seed: Annotated[int, typer.Option(metavar="N", help="Which rows these are.")] = 0
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes to share the work (needs dask).")] = None
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of dask whose workers share the work.")
-    ] = None
-
-    def check(self) -> None:
-        """Refuse numbers that mean nothing."""
-        if not self.total_time_limit >= 0:
-            raise InputError(f"Expected --total-time-limit in seconds >= 0, got {self.total_time_limit}.")
-        check_between("--radius-rows", self.radius_rows, 0, 2**24)
-        check_between("--seed", self.seed, 0, 2**63 - 1)
-        check_between("--workers", self.workers, 1, 10_000)
-        if self.workers is not None and self.scheduler is not None:
-            raise InputError("Expected --workers, which are started here, or --scheduler, got both.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,12 +216,6 @@ def find_label(option: str, text: str, labels: Sequence[Any]) -> Any:
     return found[0]
 
 
-def check_budget(attacker_file: Path | None, eps: float | None) -> None:
-    """Refuse an attacker of whom nothing says how far it goes."""
-    if attacker_file is None and eps is None:
-        raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
-
-
 def open_model(path: Path) -> TreeEnsemble:
     """Read a model file of whatever kind."""
     from certiforest.ensemble import ModelError
@@ -371,11 +234,10 @@ def check_one_of(option: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"Expected {option} to be {' or '.join(choices)}, got {shown(value)}.")
 
 
-def check_work(time_limit: float, jobs: int) -> None:
-    """Refuse limits that mean nothing."""
-    if not time_limit >= 0:
-        raise InputError(f"Expected --time-limit in seconds >= 0, got {time_limit}.")
-    check_jobs(jobs)
+def check_time_limit(option: str, seconds: float) -> None:
+    """Refuse a limit that means nothing."""
+    if not seconds >= 0:
+        raise InputError(f"Expected {option} in seconds >= 0, got {seconds}.")
 
 
 def check_between(option: str, value: int | None, least: int, most: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,11 +24,11 @@ MOST_CLASSES = 10  # that a table shows
 
 def summarise(run: StreamRun, spread: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return what a certification found, for JSON and for a table."""
-    rows, certifier, tally, draw = run.stream.first, run.certifier, run.tally, run.draw
-    radius = None if draw.found is None else draw.found.radius
+    rows, certifier, tally, sample = run.stream.first, run.certifier, run.tally, run.sample
+    radius = None if sample.found is None else sample.found.radius
     verdicts = {} if tally is None else _in_numbers(tally, radius)
-    if radius is not None and len(radius) and not draw.is_all:
-        ends = [max(0.5 - draw.half_width, 0.0), min(0.5 + draw.half_width, 1.0)]
+    if radius is not None and len(radius) and not sample.is_all:
+        ends = [max(0.5 - sample.half_width, 0.0), min(0.5 + sample.half_width, 1.0)]
         verdicts["median_radius_interval"] = [finite_or_none(_quantile(radius, end)) for end in ends]
     return {
         "model": describe_model(certifier.ensemble, run.model),
@@ -112,13 +110,3 @@ def show_summary(summary: dict[str, Any]) -> None:
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
     facts += [("Remark", remark) for remark in data.get("remarks", ())]
     console.show_facts(f"{summary['model']['path']} against {attacker_name(attacker)}", facts)
-
-
-def as_csv(header: list[str] | None, rows: Any) -> str:
-    """Return lines of cells."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if header is not None:
-        writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()

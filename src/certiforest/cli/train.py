@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 import warnings
@@ -14,25 +16,19 @@ import typer
 
 from certiforest.cli import console
 from certiforest.cli.options import (
-    Attacked,
-    AttackerFile,
-    AttackerOptions,
     DataOptions,
     InputError,
     Jobs,
-    OptionalEps,
     OutputOptions,
     check_between,
-    check_budget,
     check_jobs,
     check_one_of,
     find_label,
 )
+from certiforest.cli.questions import Attacked, AttackerOptions, check_units
 from certiforest.words import interval, listed, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from certiforest.data.tables import Table
 
 LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
@@ -50,10 +46,8 @@ TRAINERS = {  # what certiforest calls them; imported when chosen
 def train(
     data: DataOptions,
     out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
-    attacker_options: AttackerOptions,
+    options: AttackerOptions,
     output: OutputOptions,
-    eps: OptionalEps = None,
-    attacker_file: AttackerFile = None,
     attacked: Attacked = None,
     model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
     method: Annotated[
@@ -102,8 +96,8 @@ def train(
     weakens the attacker, which counts when rows are certified. Groups,
     changes of categories and blanks are refused.
     """
-    output.check({"--out": out, "--held-out": held_out}, [data.data, *filter(None, [attacker_file])])
-    check_budget(attacker_file, eps)
+    output.check({"--out": out, "--held-out": held_out}, [data.data, *filter(None, [options.attacker_file])])
+    options.check_budget()
     check_one_of("--model", model, tuple(TRAINERS))
     check_jobs(jobs)
     check_between("--seed", seed, 0, LARGEST_SEED)
@@ -113,9 +107,8 @@ def train(
     import numpy as np
 
     from certiforest.certification import certify
-    from certiforest.cli.certifying import check_units
     from certiforest.cli.summaries import count_verdicts, describe_model
-    from certiforest.data.sources import Sample
+    from certiforest.data.sources import InputRows
     from certiforest.data.split import TrainingRecord, check_part, rows_of_part
     from certiforest.ensemble.scaling import Scaling
     from certiforest.report import spread_facts
@@ -130,24 +123,23 @@ def train(
     if scale and scaling is None:
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
-    attacker = attacker_options.whole_or_described(attacker_file, eps, table.feature_names, X.shape[1])
-    check_units(attacker, Sample(X[chosen], None, table.feature_names, chosen, data.data, part, scaling, None))
+    attacker = options.attacker(table.feature_names, X.shape[1])
+    rows = InputRows(X[chosen], table.y[chosen], table.feature_names, data.data, row_numbers=chosen, scaling=scaling)
+    check_units(attacker, rows)
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
-    fixed: dict[str, Any] = {"attacker": attacker}
-    if attacker_file is None:
-        fixed = {name: getattr(attacker, name) for name in DESCRIPTION}
-    if attacked:
-        labels = np.unique(table.y[chosen]).tolist()
-        fixed["attacked"] = [find_label("--attacked", text, labels) for text in attacked]
-    if attacker_file is not None:
+    fixed: dict[str, Any] = {name: getattr(attacker, name) for name in DESCRIPTION}
+    if options.attacker_file is not None:
+        fixed = {"attacker": attacker}
         _check_given_once("--attacker", DESCRIPTION, param or ())
     if attacked:
+        labels = np.unique(rows.y).tolist()
+        fixed["attacked"] = [find_label("--attacked", text, labels) for text in attacked]
         _check_given_once("--attacked", ("attacked",), param or ())
     estimator = make_estimator(model, {**fixed, "random_state": seed, "n_jobs": jobs, **given}, param or ())
     start = time.perf_counter()
     with console.progress_bar("Training", estimator.get_params().get("n_estimators")) as advance:
-        _fit(estimator, X[chosen], table.y[chosen], advance, param or ())
+        _fit(estimator, rows, advance, param or ())
     seconds = time.perf_counter() - start
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
@@ -158,9 +150,9 @@ def train(
         "data": {
             "source": data.data,
             "part": part,
-            "n_rows": len(chosen),
+            "n_rows": len(rows),
             "scaled": scaling is not None,
-            "n_missing": int(np.isnan(X[chosen]).sum()),
+            "n_missing": int(np.isnan(rows.X).sum()),
         },
         "attacker": describe_attacker(attacker, table.feature_names),
         "attacked": None if estimator.attacked_ is None else estimator.attacked_.tolist(),
@@ -222,7 +214,7 @@ def _read_value(text: str, entry: str) -> Any:
         raise InputError(f"Expected --param with a plain value, got {shown(entry)}.") from None
 
 
-def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None], given: Sequence[str]) -> None:
+def _fit(estimator: Any, rows: Table, advance: Callable[[int], None], given: Sequence[str]) -> None:
     """Fit with a progress bar, and say warnings in one line each."""
     done = 0
 
@@ -236,7 +228,7 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None],
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            estimator.fit(X, y)
+            estimator.fit(rows.X, rows.y)
         except RuntimeError as error:  # fewer trees than asked for
             if not str(error).startswith("Expected "):
                 raise
@@ -254,17 +246,13 @@ def _fit(estimator: Any, X: NDArray, y: NDArray, advance: Callable[[int], None],
 
 def _table_as_csv(table: Table) -> str:
     """Return rows as CSV that reads back as the same numbers, the label last; what is missing is left blank."""
-    from certiforest.cli.summaries import as_csv
-
-    assert table.y is not None
-    header = None if table.feature_names is None else [*table.feature_names, table.target_name or "label"]
-    return as_csv(
-        header,
-        (
-            [*("" if value != value else repr(value) for value in row), label]
-            for row, label in zip(table.X.tolist(), table.y.tolist(), strict=True)
-        ),
-    )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if table.feature_names is not None:
+        writer.writerow([*table.feature_names, table.target_name or "label"])
+    for row, label in zip(table.X.tolist(), table.y.tolist(), strict=True):
+        writer.writerow([*("" if value != value else repr(value) for value in row), label])
+    return text.getvalue()
 
 
 def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,9 @@ class Dataset:
 
 def _read_infos() -> dict[str, DatasetInfo]:
     entries = json.loads(files("certiforest.data").joinpath("datasets.json").read_text(encoding="utf-8"))["datasets"]
-    plain = ({key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()} for entry in entries)
+    plain: list[dict[str, Any]] = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()} for entry in entries
+    ]
     return {entry["name"]: DatasetInfo(**entry) for entry in plain}
 
 

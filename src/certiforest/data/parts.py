@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -34,10 +35,6 @@ FORMAT, FORMAT_VERSION = "certiforest parts", 2
 PARQUET = (".parquet", ".pq")
 RUN = "certiforest run"  # the name under which a part says which run it belongs to
 PartColumns = dict[str, NDArray]
-
-
-class PartsError(ValueError):
-    """A directory holds the parts of another run, or is none to keep parts in."""
 
 
 class Parts:
@@ -78,12 +75,12 @@ class Parts:
         except (ValueError, RecursionError):
             found = {}
         if found is None and any(self.directory.iterdir()):
-            raise PartsError(f"Expected a directory of parts or an empty one, got {self.directory}, with other files.")
+            raise FileError(f"Expected a directory of parts or an empty one, got {self.directory}, with other files.")
         if found is None or found == self._document:
             return
         differ = sorted(name for name, value in self._key.items() if found.get(name) != value)
         if not self._replace:
-            raise PartsError(
+            raise FileError(
                 f"Expected {self.directory} to hold parts of this run, got those of one with another"
                 f" {listed(differ) if differ else 'version of parts'}. Name another place, or allow to"
                 f" {setting('replace', None, '--force')} them."
@@ -116,9 +113,9 @@ class Parts:
         try:
             run, columns = (_read_parquet if self.is_directory else _read_npz)(path)
         except Exception as error:  # zip and pyarrow raise errors of their own kinds
-            raise PartsError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
+            raise FileError(f"Expected a part that certiforest wrote, got {path} ({error}); remove it.") from None
         if run != self._run:
-            raise PartsError(f"Expected a part of this run, got {path}, of another; remove it.")
+            raise FileError(f"Expected a part of this run, got {path}, of another; remove it.")
         return columns
 
     def write(self, number: int, columns: PartColumns) -> None:
@@ -145,14 +142,22 @@ class Parts:
         if self._lock is not None:
             os.close(self._lock)
 
-    def finish(self, n_parts: int) -> None:
+    def _all(self) -> Iterator[PartColumns]:
+        for number in count():
+            columns = self.read(number)
+            if columns is None:
+                return
+            yield columns
+
+    def finish(self) -> None:
         """Put the parts together if one file was asked for."""
         if self.is_directory:
             return
-        parts = (columns for number in range(n_parts) if (columns := self.read(number)) is not None)
         is_parquet = self.out.suffix.lower() in PARQUET
         write_atomically(
-            self.out, _as_parquet(parts, self.directory) if is_parquet else _as_csv(parts), replace=self._replace
+            self.out,
+            _as_parquet(self._all(), self.directory) if is_parquet else _as_csv(self._all()),
+            replace=self._replace,
         )
         self.clear()
 
@@ -177,7 +182,7 @@ def _lock(directory: Path) -> int | None:
     except OSError:  # a file system without locks
         return lock
     os.close(lock)
-    raise PartsError(
+    raise FileError(
         f"Expected {directory} to be written by one run at a time, got another that is under way. Wait for its end, or"
         " name another place."
     )
@@ -193,7 +198,7 @@ def _need_pyarrow(path: Path) -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        raise PartsError(
+        raise FileError(
             f"Expected pyarrow, which writes Parquet files, for {path}, got none: pip install pyarrow, or name a file"
             " that ends in .csv."
         ) from None

@@ -6,56 +6,60 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from glob import glob, has_magic
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.data.cells import TableError, text_codes
 from certiforest.data.datasets import dataset_info, is_dataset, load_dataset
 from certiforest.data.readers import count_rows, read_block, read_blocks, read_table
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
 from certiforest.data.tables import ReadBlock, Table
-from certiforest.data.text_columns import TextColumns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import block_rows
 from certiforest.ensemble.scaling import Scaling
 from certiforest.words import setting, shown
 
 
-class SourceError(ValueError):
-    """What is said about the data cannot be done."""
+@dataclass(frozen=True, kw_only=True)
+class InputRows(Table):
+    """Rows as a model takes them, scaled as it wants them, and where they come from.
 
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows as a model sees them, and where they come from: which rows of which file, counted from 0.
-
-    ``is_checked`` tells that the part of the rows is known to be the one that the model did, or did not, learn;
-    ``n_left_out`` counts the rows of the other part.
+    Attributes
+    ----------
+    row_numbers : ndarray of int64, shape (n,)
+        Which rows of the files they are, counted from 0.
+    part : {"train", "test", "all"}
+        Which part of the rows of the files they belong to.
+    is_checked : bool
+        Whether that part is known to be the one that the model did, or did not, learn.
+    n_left_out : int
+        Number of rows of the other part.
+    digests : dict of str
+        SHA-256 of files that were read through, by path.
     """
 
-    X: NDArray[np.float64]
-    y: NDArray | None
-    names: tuple[str, ...] | None
     row_numbers: NDArray[np.int64]
-    source: str
-    part: str
-    scaling: Scaling | None
-    image_shape: tuple[int, int] | None
+    part: str = "all"
+    scaling: Scaling | None = None
+    image_shape: tuple[int, int] | None = None
     is_checked: bool = True
     n_left_out: int = 0
-    texts: dict[int, NDArray] = field(default_factory=dict)  # by feature that was text in the file, what it was
-    digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files that were read through, by path
+    digests: dict[str, str] = field(default_factory=dict)
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Sample:
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         """Return some of the rows."""
-        y = None if self.y is None else self.y[rows]
-        texts = {f: own[rows] for f, own in self.texts.items()}
-        return replace(self, X=self.X[rows], y=y, row_numbers=self.row_numbers[rows], texts=texts)
+        return replace(super().take(rows), row_numbers=self.row_numbers[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Put rows that come from one place below each other."""
+        return replace(super().concat(parts), row_numbers=np.concatenate([part.row_numbers for part in parts]))
 
     def origin(self, model: str) -> dict[str, Any]:
         """Return where a model and these rows come from: files with their digests, and how many rows are left out."""
@@ -74,42 +78,11 @@ class Sample:
         return {
             "model": Path(model).name,
             "data": Path(self.source).name + (f" ({self.part} part)" if self.part != "all" else ""),
-            "feature_names": self.names,
+            "feature_names": self.feature_names,
             "row_numbers": self.row_numbers,
             "scaling": self.scaling,
             "image_shape": self.image_shape,
         }
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Rows as a model sees them, block by block: only one block has to be in memory besides the first.
-
-    Attributes
-    ----------
-    files : tuple of str
-        Where the rows come from; a name alone if that is a dataset.
-    n_rows : int or None
-        How many there are, if that is known before they are read.
-    blocks : iterator of Block
-        All rows, once.
-    first : Sample
-        The rows of the first block.
-    """
-
-    files: tuple[str, ...]
-    n_rows: int | None
-    blocks: Iterator[Block]
-    first: Sample
-
-    @classmethod
-    def of(cls, files: tuple[str, ...], n_rows: int | None, blocks: Iterator[Block]) -> Stream:
-        """Read the first block, which is not read again."""
-        block = next(blocks, None)
-        first = None if block is None else block.read(0, 0)
-        if block is None or first is None or not len(first.X):
-            raise SourceError(f"Expected rows, got none in {files[0]}.")
-        return cls(files, n_rows, chain([block._replace(read=lambda *_: first)], blocks), first)
 
 
 class Block(NamedTuple):
@@ -119,7 +92,33 @@ class Block(NamedTuple):
     """
 
     path: str
-    read: Callable[[int, int], Sample]
+    read: Callable[[int, int], InputRows]
+
+
+class Stream:
+    """Rows as a model takes them, block by block: only one block has to be in memory besides the first.
+
+    Attributes
+    ----------
+    source : Source
+        What the rows come from.
+    files : tuple of str
+        Its files; a name alone if that is a dataset.
+    n_rows : int or None
+        How many there are, if that is known before they are read.
+    first : InputRows
+        The rows of the first block, which is not read again.
+    blocks : iterator of Block
+        All rows, once.
+    """
+
+    def __init__(self, source: Source, n_rows: int | None, blocks: Iterator[Block]) -> None:
+        block = next(blocks, None)
+        first = None if block is None else block.read(0, 0)
+        if block is None or first is None or not len(first):
+            raise TableError(f"Expected rows, got none in {source.files[0]}.")
+        self.source, self.files, self.n_rows, self.first = source, source.files, n_rows, first
+        self.blocks = chain([block._replace(read=lambda *_: first)], blocks)
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Source:
             return table, dataset.scaling
         path, *others = self.files
         if others:
-            raise SourceError(f"Expected one file, got {len(others) + 1} that match {shown(self.data)}.")
+            raise TableError(f"Expected one file, got {len(others) + 1} that match {shown(self.data)}.")
         return read_table(path, self.target, **self._reading(ensemble)), None
 
     def _reading(self, ensemble: TreeEnsemble | None) -> dict[str, Any]:
@@ -162,7 +161,7 @@ class Source:
         record, first_index = TrainingRecord.read(ensemble.training), self.first_index
         learned = None if record is None else record.first_index
         if None not in (first_index, learned) and first_index != learned:
-            raise SourceError(
+            raise TableError(
                 f"Expected {setting('first_index')} to be {learned}, as in the file that the model learned, got"
                 f" {first_index}."
             )
@@ -172,10 +171,10 @@ class Source:
             "n_features": ensemble.n_features,
             "feature_names": ensemble.feature_names,
             "missing": ensemble.missing_left is not None,
-            "texts": TextColumns.of(ensemble),
+            "codes": text_codes(ensemble),
         }
 
-    @property
+    @cached_property
     def files(self) -> tuple[str, ...]:
         """The files that are meant: one, or all that match a pattern such as ``rows-*.parquet``, sorted."""
         if os.path.lexists(self.data) or self.is_named:
@@ -183,46 +182,44 @@ class Source:
         if not has_magic(self.data):
             if Path(self.data).suffix or os.sep in self.data:
                 return (self.data,)
-            raise SourceError(
+            raise TableError(
                 f"Expected a data file or the name of a dataset, got {shown(self.data)}, which is neither."
                 " 'certiforest datasets' lists the names."
             )
         found = tuple(sorted(path for path in glob(self.data, recursive=True) if os.path.isfile(path)))
         if not found:
-            raise SourceError(f"Expected files that match {shown(self.data)}, got none.")
+            raise TableError(f"Expected files that match {shown(self.data)}, got none.")
         return found
 
     def stream(self, ensemble: TreeEnsemble, part: str | None) -> Stream:
-        """Return the rows that a model is to be certified on, block by block, in its units.
+        """Return the rows that a model is to be certified on, block by block.
 
         A named dataset, and a part of a file, which takes the whole file to find, are in memory as a whole.
         """
         files = self.files
         if self.is_named or part not in (None, "all"):
             if len(files) > 1:
-                raise SourceError(f"Expected one file with {setting('part')}, got {len(files)} files.")
-            return whole(self.load(ensemble, part))
+                raise TableError(f"Expected one file with {setting('part')}, got {len(files)} files.")
+            rows = self.load(ensemble, part)
+            cuts = range(0, len(rows), block_rows(rows.X.shape[1]))
+            pieces = (rows.take(slice(start, start + cuts.step)) for start in cuts)
+            return Stream(self, len(rows), (Block(self.data, lambda *_, piece=piece: piece) for piece in pieces))
         reading = self._reading(ensemble)
 
-        def blocks() -> Iterator[Block]:
-            for path in files:
-                for read in read_blocks(path, self.target, **reading):
-                    yield Block(path, partial(read_sample, read))
-
-        def read_sample(read: ReadBlock, start: int, start_in_file: int) -> Sample:
+        def read_rows(read: ReadBlock, start: int, start_in_file: int) -> InputRows:
             table = read_block(read, start_in_file, ensemble.classes, missing=reading["missing"])
-            X = table.X if ensemble.scaling is None else ensemble.scaling.apply(table.X)
-            numbers = np.arange(start, start + len(table))
-            names = ensemble.feature_names or table.feature_names
-            sample = Sample(X, table.y, names, numbers, self.data, "all", ensemble.scaling, None, texts=table.texts)
-            return replace(sample, digests=self.digests)
+            return self._rows(table, ensemble, ensemble.scaling, np.arange(start, start + len(table)))
 
+        blocks = (
+            Block(path, partial(read_rows, read))
+            for path in files
+            for read in read_blocks(path, self.target, **reading)
+        )
         sizes = [count_rows(path, self.kind) for path in files]
-        n_rows = None if None in sizes else sum(size for size in sizes if size is not None)
-        return Stream.of(files, n_rows, blocks())
+        return Stream(self, None if None in sizes else sum(filter(None, sizes)), blocks)
 
-    def load(self, ensemble: TreeEnsemble, part: str | None) -> Sample:
-        """Return the rows that a model is to be certified on, in its units.
+    def load(self, ensemble: TreeEnsemble, part: str | None) -> InputRows:
+        """Return the rows that a model is to be certified on.
 
         Raises
         ------
@@ -238,33 +235,28 @@ class Source:
             record.check(table, part)
         row_numbers = rows_of_part(table, part)
         # A model without a scaling, of a dataset that has one, was trained on rows scaled as documented.
-        scaling = ensemble.scaling or own_scaling
-        rows = table.take(row_numbers)
-        return Sample(
-            rows.X if scaling is None else scaling.apply(rows.X),
-            rows.y,
-            ensemble.feature_names or table.feature_names,
-            row_numbers,
-            self.data,
-            part,
-            scaling,
-            dataset_info(self.data).image_shape if self.is_named else None,
+        rows = self._rows(table.take(row_numbers), ensemble, ensemble.scaling or own_scaling, row_numbers)
+        return replace(
+            rows,
+            part=part,
+            image_shape=dataset_info(self.data).image_shape if self.is_named else None,
             is_checked=part == "all" or record is not None or self.is_named,
-            n_left_out=len(table.X) - len(row_numbers),
-            texts=rows.texts,
-            digests=self.digests,
+            n_left_out=len(table) - len(row_numbers),
         )
 
-
-def whole(rows: Sample) -> Stream:
-    """Return rows in memory as blocks."""
-    size = block_rows(rows.X.shape[1])
-
-    def blocks() -> Iterator[Block]:
-        for start in range(0, len(rows.X), size):
-            yield Block(rows.source, lambda *_, start=start: rows.take(slice(start, start + size)))
-
-    return Stream.of((rows.source,), len(rows.X), blocks())
+    def _rows(
+        self, table: Table, ensemble: TreeEnsemble, scaling: Scaling | None, row_numbers: NDArray[np.int64]
+    ) -> InputRows:
+        return InputRows(
+            table.X if scaling is None else scaling.apply(table.X),
+            table.y,
+            ensemble.feature_names or table.feature_names,
+            self.data,
+            texts=table.texts,
+            row_numbers=row_numbers,
+            scaling=scaling,
+            digests=self.digests,
+        )
 
 
 def find_features(
@@ -273,7 +265,7 @@ def find_features(
     """Return the indices of features given by name or index; None if none are."""
     if not wanted:
         return None
-    place = {} if names is None else {name: index for index, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names or ())}
     found = []
     for feature in wanted:
         if feature in place:
@@ -282,5 +274,5 @@ def find_features(
             found.append(int(feature))
         else:
             how = "one of the model's columns" if names is not None else f"an index from 0 to {n_features - 1}"
-            raise SourceError(f"Expected {setting(option)} to be {how}, got {shown(feature)}.")
+            raise TableError(f"Expected {setting(option)} to be {how}, got {shown(feature)}.")
     return found

@@ -1,29 +1,32 @@
 """Rows certified block by block: each block is read, certified, counted, and its part written; then comes the next.
 
-A run that was stopped passes over the blocks whose parts are there.
+A run that was stopped passes over the blocks whose parts are there. What a report tells of single rows, their radii and
+witnesses, is found for a random sample of them: each row gets a number that depends on its own number and the seed
+alone, and those with the smallest are the sample, however rows are cut and whether or not a run was stopped in between.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
-from certiforest.data.draw import CONFIDENCE, Draw
-from certiforest.data.parts import PartColumns, Parts
-from certiforest.data.sources import Sample, Stream
-from certiforest.data.text_columns import TextColumns, texts_of
+from certiforest.data.cells import text_codes, texts_of
+from certiforest.data.parts import PartColumns, Parts, identify
+from certiforest.data.sources import InputRows, Stream
 from certiforest.files import FileError
 from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
@@ -31,28 +34,85 @@ from certiforest.rows.certificate_file import lines_of, save_lines
 from certiforest.rows.certified_rows import about_now
 from certiforest.rows.tally import Tally
 from certiforest.verdicts import Method
+from certiforest.version import __version__
 from certiforest.words import feature_name
 
-UNDONE = Method.NONE.name.lower()
+CONFIDENCE = 0.95
 KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper")  # what a part says of its rows
 Advance = Callable[[int], None]
 Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 Submit = Callable[..., Any]
 
 
-class Done(NamedTuple):
-    """A result that is there already."""
-
-    found: Certificates
-
-    def result(self) -> Certificates:
-        """Return it."""
-        return self.found
+def work_here(function: Callable[..., Certificates], advance: Advance, *arguments: Any) -> Future[Certificates]:
+    """Call a function in this process, at once."""
+    future: Future[Certificates] = Future()
+    future.set_result(function(*arguments, progress=advance))
+    return future
 
 
-def work_here(function: Callable[..., Certificates], advance: Advance, *arguments: Any) -> Done:
-    """Call a function in this process."""
-    return Done(function(*arguments, progress=advance))
+class RowSample:
+    """A random sample of at most ``size`` of rows that come in blocks, and what was found about them.
+
+    Attributes
+    ----------
+    rows : InputRows or None
+        In the order of their numbers.
+    found : Certificates or None
+        Likewise.
+    n_offered : int
+        How many rows the sample is drawn from.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.seed, self.n_offered = size, seed, 0
+        self.rows: InputRows | None = None
+        self.found: Certificates | None = None
+        self._lots = np.empty(0, np.uint64)
+
+    def wants(self, row_numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of some rows belong to the sample of these and all before; they count as offered."""
+        self.n_offered += len(row_numbers)
+        lots = draw_lots(row_numbers, self.seed)
+        everyone = np.concatenate([self._lots, lots])
+        if len(everyone) <= self.size:
+            return np.ones(len(lots), bool)
+        return lots <= np.partition(everyone, self.size - 1)[self.size - 1] if self.size else np.zeros(len(lots), bool)
+
+    def add(self, rows: InputRows, found: Certificates) -> None:
+        """Take rows that were wanted, in place of others."""
+        if self.rows is not None and self.found is not None:
+            rows, found = InputRows.concat([self.rows, rows]), Certificates.concat([self.found, found])
+        lots = draw_lots(rows.row_numbers, self.seed)
+        kept = np.sort(np.argsort(lots, kind="stable")[: self.size])
+        if len(kept) < len(lots):
+            rows, found, lots = rows.take(kept), found[kept], lots[kept]
+        self.rows, self.found, self._lots = rows, found, lots
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the sample is all rows."""
+        return self.n_offered == len(self._lots)
+
+    @property
+    def half_width(self) -> float:
+        """How far any share of the sample is from that of all rows at most, all shares together, in 95 of 100 draws.
+
+        For instance the share of radii above eps, for every eps at once (Dvoretzky, Kiefer, Wolfowitz and Massart; rows
+        drawn without putting them back are closer).
+        """
+        if self.is_all:
+            return 0.0
+        return math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * len(self._lots))) if len(self._lots) else 1.0
+
+
+def draw_lots(row_numbers: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Return a number for each row that looks random (SplitMix64: no two rows have the same)."""
+    with np.errstate(over="ignore"):
+        z = (row_numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
 
 
 class StreamRun:
@@ -61,11 +121,9 @@ class StreamRun:
     Parameters
     ----------
     certifier : Certifier
-        Finds what is asked for all rows. Radii and witnesses are found for all rows only where parts keep them.
+        Finds what is asked for all rows.
     stream : Stream
-    parts : Parts or None
-        Keeps what is found.
-    draw : Draw
+    sample : RowSample
         Rows that a report is about.
     seconds : float
         For all questions together.
@@ -76,6 +134,8 @@ class StreamRun:
 
     Attributes
     ----------
+    parts : Parts or None
+        Where findings are kept.
     tally : Tally or None
         Rows by outcome.
     methods : Counter of str
@@ -88,15 +148,15 @@ class StreamRun:
         self,
         certifier: Certifier,
         stream: Stream,
-        parts: Parts | None,
-        draw: Draw,
+        sample: RowSample,
         *,
         seconds: float,
         progress: Progress,
         model: str,
     ) -> None:
-        self.certifier = certifier if parts is not None or certifier.proof else certifier.asking()
-        self.stream, self.parts, self.draw, self.progress, self.model = stream, parts, draw, progress, model
+        self.certifier, self.stream, self.sample = certifier, stream, sample
+        self.progress, self.model = progress, model
+        self.parts: Parts | None = None
         self.tally: Tally | None = None
         self.methods: Counter[str] = Counter()
         self.is_interrupted = False
@@ -112,58 +172,65 @@ class StreamRun:
     @property
     def n_done(self) -> int:
         """How many rows have a verdict."""
-        return self.n_rows - self.methods[UNDONE]
+        return self.n_rows - self.methods[Method.NONE.name.lower()]
 
     @property
     def seconds_left(self) -> float:
         """Seconds that are left for all questions."""
         return max(self._seconds - (time.monotonic() - self._start), 0.0)
 
-    def run(self, submit: Submit = work_here, n_at_once: int = 1) -> None:
+    def run(self, out: Path | None, *, replace_file: bool, submit: Submit = work_here, n_at_once: int = 1) -> None:
         """Find out all that is asked for, or as much as there is time for before Ctrl-C comes.
 
         Parameters
         ----------
+        out : path or None
+            Where findings are kept, see `Parts`; without it, or proofs, radii and witnesses are left to the sample.
+        replace_file : bool
+            Whether what is there may be replaced.
         submit : callable
             Has a function called with a certifier and further arguments, here or on a worker; returns what has the
             result.
         n_at_once : int
             How many blocks may be under way.
         """
-        n_blocks = 0
-        try:
-            with self.progress("Rows", self.stream.n_rows) as advance:
-                for found, row_numbers, read in self._results(submit, n_at_once, advance):
-                    n_blocks += 1
-                    self._count(found, row_numbers, read)
-            if self.parts is not None and not self.is_interrupted:
-                self.parts.finish(n_blocks)
-        except KeyboardInterrupt:
-            self.is_interrupted = True
-        except OSError as error:
-            if self.parts is None or error.errno is None or not any(self.parts.directory.iterdir()):
-                raise
-            raise FileError(
-                f"Expected to write {error.filename or self.parts.directory}, got: {error.strerror}. Finished parts are"
-                f" kept in {self.parts.directory}: the same command goes on from there."
-            ) from None
+        if out is None and not self.certifier.proof:
+            self.certifier = self.certifier.asking()
+        with nullcontext() if out is None else Parts(out, self._key, replace=replace_file) as self.parts:
+            try:
+                with self.progress("Rows", self.stream.n_rows) as advance:
+                    self._certify_blocks(submit, n_at_once, advance)
+                if self.parts is not None:
+                    self.parts.finish()
+            except KeyboardInterrupt:
+                self.is_interrupted = True
+            except OSError as error:
+                if self.parts is None or error.errno is None or not any(self.parts.directory.iterdir()):
+                    raise
+                raise FileError(
+                    f"Expected to write {error.filename or self.parts.directory}, got: {error.strerror}. Finished parts"
+                    f" are kept in {self.parts.directory}: the same command goes on from there."
+                ) from None
+        self._measure_sample()
 
-    def _results(
-        self, submit: Submit, n_at_once: int, advance: Advance
-    ) -> Iterator[tuple[Certificates, NDArray[np.int64], Callable[[], Sample]]]:
-        """Yield what is found about each block, its row numbers and what reads it, until Ctrl-C comes; write parts."""
-        pending: deque[tuple[int, Sample, Any]] = deque()
+    @property
+    def _key(self) -> dict[str, Any]:
+        """All that findings depend on."""
+        certifier, stream, source = self.certifier, self.stream, self.stream.source
+        return {
+            "model": certifier.ensemble.sha256,
+            "attacker": certifier.attacker.to_document(),
+            "attacked": None if certifier.attacked is None else certifier.attacked.tolist(),
+            "input": identify(stream.files),
+            "reading": [source.target, list(source.drop), source.kind, source.header, source.first_index],
+            "part": stream.first.part,
+            "asked": {name: getattr(certifier, name) for name in ("radius", "witness", "time_limit")},
+            "certiforest": __version__,
+        }
 
-        def finish() -> tuple[Certificates, NDArray[np.int64], Callable[[], Sample]]:
-            number, rows, future = pending.popleft()
-            found = replace(future.result(), ensemble=self.certifier.ensemble, rows=rows.X)
-            self.is_interrupted = self.is_interrupted or found.is_interrupted
-            if self.parts is not None and not found.is_interrupted:
-                self.parts.write(number, columns_of(found, rows, self.certifier))
-            if self.certifier.proof:
-                self._keep_proofs(found)
-            return found, rows.row_numbers, lambda: rows
-
+    def _certify_blocks(self, submit: Submit, n_at_once: int, advance: Advance) -> None:
+        """Certify the blocks whose parts are not there, and count all of them in their order."""
+        under_way: deque[tuple[int, InputRows, Any]] = deque()
         start, start_of_file, path = 0, 0, ""
         for number, block in enumerate(self.stream.blocks):
             if block.path != path:
@@ -172,29 +239,37 @@ class StreamRun:
             kept = None if self.parts is None or self.certifier.proof else self.parts.read(number)
             if kept is None:
                 rows = read()
-                start += len(rows.X)
+                start += len(rows)
                 arguments = self.certifier, rows.X, rows.y, self.seconds_left
-                pending.append((number, rows, submit(_certify, advance, *arguments)))
-            else:
+                under_way.append((number, rows, submit(_certify, advance, *arguments)))
+            while under_way and (kept is not None or len(under_way) >= n_at_once):
+                self._finish(*under_way.popleft())
+            if kept is not None:
                 start += len(kept["row"])
                 advance(len(kept["row"]))
-            while pending and (kept is not None or len(pending) >= n_at_once) and not self.is_interrupted:
-                yield finish()
-            if self.is_interrupted:
-                return
-            if kept is not None:
-                yield self._certificates(kept), kept["row"], read
-        while pending and not self.is_interrupted:
-            yield finish()
+                self._count(self._certificates(kept), kept["row"], read)
+        while under_way:
+            self._finish(*under_way.popleft())
 
-    def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], Sample]) -> None:
+    def _finish(self, number: int, rows: InputRows, future: Any) -> None:
+        """Wait for what is found about a block, keep it, and count its rows."""
+        found = replace(future.result(), ensemble=self.certifier.ensemble, rows=rows.X)
+        if self.parts is not None and not found.is_interrupted:
+            self.parts.write(number, columns_of(found, rows, self.certifier))
+        if self.certifier.proof:
+            self._keep_proofs(found)
+        self._count(found, rows.row_numbers, lambda: rows)
+        if found.is_interrupted:
+            raise KeyboardInterrupt
+
+    def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], InputRows]) -> None:
         """Count rows, and put those that belong to it into the sample."""
         self.tally = found.tally if self.tally is None else self.tally + found.tally
         names, counts = np.unique(found.method, return_counts=True)
         self.methods.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
-        wanted = self.draw.wants(row_numbers)
+        wanted = self.sample.wants(row_numbers)
         if wanted.any():
-            self.draw.add(read().take(wanted), replace(found[wanted], rows=None))
+            self.sample.add(read().take(wanted), replace(found[wanted], rows=None))
 
     def _certificates(self, columns: PartColumns) -> Certificates:
         """Return what a part says, but for witnesses, which are in the units of the data."""
@@ -208,9 +283,9 @@ class StreamRun:
         common: dict[str, Any] = {"attacker": certifier.attacker, "attacked": certifier.attacked}
         return Certificates(**fields, **common, classes=classes, feature_names=names, ensemble=certifier.ensemble)
 
-    def measure_draw(self) -> None:
+    def _measure_sample(self) -> None:
         """Find out the radii and witnesses of the rows that a report is about."""
-        rows, found = self.draw.rows, self.draw.found
+        rows, found = self.sample.rows, self.sample.found
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
         has_radii = self.certifier.attacker.has_norm
@@ -218,10 +293,10 @@ class StreamRun:
         with self.progress("Radii and witnesses", len(found)) as advance:
             limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
             if has_radii:
-                self.draw.found = measurer.measure(rows.X, found, **limits)
+                self.sample.found = measurer.measure(rows.X, found, **limits)
             else:
-                self.draw.found = measurer.certify(rows.X, found.label, **limits)
-        self.is_interrupted = self.draw.found.is_interrupted
+                self.sample.found = measurer.certify(rows.X, found.label, **limits)
+        self.is_interrupted = self.sample.found.is_interrupted
 
     def _keep_proofs(self, found: Certificates) -> None:
         """Keep the lines of a block on disk: proofs of all rows may not fit into memory."""
@@ -241,15 +316,15 @@ class StreamRun:
     @property
     def remarks(self) -> list[str]:
         """What has to be known to read the findings right."""
-        remarks, draw = [], self.draw
+        remarks, sample = [], self.sample
         if self.is_interrupted:
             of = "" if self.stream.n_rows is None else f" of {self.stream.n_rows:,}"
             remarks.append(f"Partial: stopped by Ctrl-C when {self.n_done:,}{of} rows had a verdict.")
-        if not draw.is_all and draw.size:
+        if not sample.is_all and sample.size:
             remarks.append(
-                f"Radii, curve and witnesses are those of {draw.size:,} of {self.n_rows:,} rows drawn at random"
-                f" (seed {draw.seed}): with {CONFIDENCE:.0%} confidence, every share in them is within"
-                f" {draw.half_width:.2%} of that of all rows."
+                f"Radii, curve and witnesses are those of {sample.size:,} of {self.n_rows:,} rows drawn at random"
+                f" (seed {sample.seed}): with {CONFIDENCE:.0%} confidence, every share in them is within"
+                f" {sample.half_width:.2%} of that of all rows."
             )
         return remarks
 
@@ -260,7 +335,7 @@ class StreamRun:
 
     def findings(self, spread: dict[str, Any]) -> dict[str, Any]:
         """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
-        rows, found, tally = self.draw.rows, self.draw.found, self.tally
+        rows, found, tally = self.sample.rows, self.sample.found, self.tally
         assert tally is not None
         if rows is None or found is None:  # no radii at all were asked for
             rows, certifier = self.stream.first.take(slice(0)), self.certifier
@@ -271,7 +346,7 @@ class StreamRun:
         findings = gather(found, spread=spread, **rows.names_for_report(self.model))
         findings |= {"stability": tally.stability, "roads": dict(self.methods.most_common()), **tally.verdicts}
         findings["data"] |= {"n_rows": self.n_rows, "remarks": self.remarks}
-        if not self.draw.is_all:
+        if not self.sample.is_all:
             findings["data"]["rows_sha256"] = None
         return findings
 
@@ -281,19 +356,19 @@ def _certify(certifier: Certifier, X: Any, y: Any, seconds: float, progress: Adv
     return replace(found, ensemble=None, rows=None)  # they need not travel
 
 
-def columns_of(found: Certificates, rows: Sample, asked: Certifier) -> PartColumns:
+def columns_of(found: Certificates, rows: InputRows, asked: Certifier) -> PartColumns:
     """Return one column for each fact about rows: row number, label, what `Certificates.to_frame` has.
 
     Witnesses are in the units of the data, categories as text where the file has text.
     """
     changed = witnesses_in_data(found, rows.scaling) if asked.witness else None
     radii = (found.radius, found.radius_upper) if asked.radius else (None, None)
-    shown = replace(found, radius=radii[0], radius_upper=radii[1], witness=changed, feature_names=rows.names)
+    shown = replace(found, radius=radii[0], radius_upper=radii[1], witness=changed, feature_names=rows.feature_names)
     label = {} if found.label is None else {"label": found.label}
     columns = shown.to_columns()
     if changed is not None and found.ensemble is not None:
-        known = TextColumns.of(found.ensemble).codes
+        known = text_codes(found.ensemble)
         for f, texts in rows.texts.items():
-            name = f"witness_{feature_name(rows.names, f)}"
+            name = f"witness_{feature_name(rows.feature_names, f)}"
             columns[name] = texts_of(changed[:, f], rows.X[:, f], texts, known[f])
     return {"row": rows.row_numbers, **label, **columns}

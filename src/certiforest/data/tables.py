@@ -1,36 +1,26 @@
 """Table: finite float64 rows, labels and column names, from whatever file they come.
 
 What cannot be read exactly so is refused with the column and row at fault: nothing is guessed, imputed, rounded or
-encoded, but for text that is a category of a model (`text_columns`). Here is what all kinds of files share: which
-columns are features, what a label is, which numbers fit.
+encoded, but for text that is a category of a model. Here is what all kinds of files share: what is asked of a file,
+which of its columns are features, and which is the label.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.data.cells import TableError
+from certiforest.ensemble.categories import Codes
 from certiforest.words import listed, setting, shown
 
-if TYPE_CHECKING:
-    from certiforest.data.text_columns import TextColumns
-
-LARGEST_WHOLE = 2**53  # beyond it, float64 does not hold every integer
-LONGEST_LABEL = 1000
 MOST_EMPTY_CELLS, CELLS_A_BYTE = 2**25, 100  # of a table in memory, and of a file that fills it
-MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
-WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-
-
-class TableError(ValueError):
-    """A data file, or what is asked of it, is not what it should be."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +56,21 @@ class Table:
     def __len__(self) -> int:
         return len(self.X)
 
-    def take(self, rows: NDArray[np.int64]) -> Table:
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         """Return some of the rows."""
         texts = {f: own[rows] for f, own in self.texts.items()}
         return replace(self, X=self.X[rows], y=None if self.y is None else self.y[rows], texts=texts)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Put tables with the same columns below each other."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        y = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
+        common = [f for f in first.texts if all(f in part.texts for part in parts)]
+        texts = {f: np.concatenate([part.texts[f] for part in parts]) for f in common}
+        return replace(first, X=np.concatenate([part.X for part in parts]), y=y, texts=texts)
 
     def with_features(self, names: Sequence[str] | None, n_features: int) -> Table:
         """Return the table with the columns a model was trained on, in its order.
@@ -136,8 +137,8 @@ class Request:
         unless ``n_features`` leaves both possible, which is refused.
     missing : bool
         Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
-    texts : TextColumns, optional
-        Columns that may be text, in CSV and Parquet files: the categories of a model.
+    codes : dict of int to Codes
+        By feature that may be text, in CSV and Parquet files, the number of each text.
     is_whole : bool
         Whether all blocks are to be in memory at once.
     digests : dict of str
@@ -153,32 +154,29 @@ class Request:
     feature_names: tuple[str, ...] | None = None
     first_index: int | None = None
     missing: bool = False
-    texts: TextColumns | None = None
+    codes: Mapping[int, Codes] = field(default_factory=dict)
     is_whole: bool = False
     digests: dict[str, str] = field(default_factory=dict)
 
 
 #: Reads one block of a file: its rows, and its labels as the file has them.
-ReadBlock = Callable[[], "Table"]
+ReadBlock = Callable[[], Table]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file are features, and which is the label."""
+    """Which columns of a file are features, which is the label, and how the text in features, by place, is numbered."""
 
     features: Sequence[int]
-    target: int | None
-    names: tuple[str, ...] | None
+    target: int | None = None
+    names: tuple[str, ...] | None = None
+    codes: Mapping[int, Codes] = field(default_factory=dict)
 
-    @property
-    def names_of_features(self) -> tuple[str, ...] | None:
-        """Names of the features, in their order."""
-        return None if self.names is None else tuple(self.names[index] for index in self.features)
-
-    @property
-    def name_of_target(self) -> str | None:
-        """Name of the label column."""
-        return None if self.names is None or self.target is None else self.names[self.target]
+    def table(self, X: NDArray[np.float64], y: Any, request: Request, texts: dict[int, NDArray] | None = None) -> Table:
+        """Return rows of these columns."""
+        names = None if self.names is None else tuple(self.names[index] for index in self.features)
+        target_name = None if self.names is None or self.target is None else self.names[self.target]
+        return Table(X, y, names, str(request.path), target_name, texts=texts or {})
 
     def shown(self, index: int) -> str:
         """Return what to call a column of the file."""
@@ -200,13 +198,17 @@ def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: i
     if names is not None and len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise TableError(f"Expected every column name once, got {shown(twice)} twice in {request.path}.")
-    place = {} if names is None else {name: index for index, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names or ())}
     target = None if request.target is None else _find(request.target, "target", place, n_columns, request.path)
     dropped = {_find(column, "drop", place, n_columns, request.path) for column in request.drop}
     features = [index for index in range(n_columns) if index != target and index not in dropped]
     if not features:
         raise TableError(f"Expected at least one feature column beside the label, got none in {request.path}.")
-    return Columns(features, target, names)
+    codes = request.codes
+    if names is not None and request.feature_names is not None:
+        order = {names[index]: place for place, index in enumerate(features)}
+        codes = {order[name]: own for f, own in codes.items() if (name := request.feature_names[f]) in order}
+    return Columns(features, target, names, codes)
 
 
 def check_shape(request: Request, n_rows: int, wanted: Columns) -> None:
@@ -219,8 +221,7 @@ def check_shape(request: Request, n_rows: int, wanted: Columns) -> None:
     """
     n_features = len(wanted.features)
     if request.n_features is not None:
-        empty = Table(np.empty((0, n_features)), None, wanted.names_of_features, str(request.path))
-        empty.with_features(request.feature_names, request.n_features)
+        wanted.table(np.empty((0, n_features)), None, request).with_features(request.feature_names, request.n_features)
     n_cells, n_bytes = n_rows * n_features, os.path.getsize(request.path)
     if request.is_whole and n_cells > max(MOST_EMPTY_CELLS, CELLS_A_BYTE * n_bytes):
         raise TableError(
@@ -243,116 +244,6 @@ def _find(column: str | int, parameter: str, place: dict[str, int], n: int, path
             f"Expected {setting(parameter)} between {-n} and {n - 1}, got {shown(index)}; {path} has {n} columns."
         )
     return index % n
-
-
-def as_floats(column: NDArray, where: str) -> NDArray[np.float64]:
-    """Return numbers as float64, exactly.
-
-    Raises
-    ------
-    TableError
-        If they are no real numbers, or lose digits.
-    """
-    if column.dtype.kind not in "biuf":
-        raise TableError(f"Expected numbers, got {column.dtype} in {where}.")
-    with np.errstate(over="ignore"):
-        floats = column.astype(np.float64)
-    if column.dtype.kind == "f":
-        lost = (floats != column) & ~np.isnan(column)
-    else:
-        lost = np.abs(floats) >= LARGEST_WHOLE
-        lost[lost] = [int(number) != int(exact) for number, exact in zip(floats[lost], column[lost], strict=True)]
-    if lost.any():
-        raise TableError(
-            f"Expected numbers that float64 holds exactly, got {column[lost][0]} in {where}; it would become"
-            f" {floats[lost][0]:.17g}. Leave the column out, or make its numbers smaller."
-        )
-    return floats
-
-
-def as_labels(values: Any, path: Any, start: int = 0, classes: NDArray | None = None) -> NDArray:
-    """Return labels as integers if all are whole numbers, else as strings.
-
-    Parameters
-    ----------
-    values : ndarray or sequence of str
-    path : path
-        Where they stand, for messages.
-    start : int
-        Number of the first row.
-    classes : ndarray, optional
-        Labels that a model knows. A block of a file does not tell what the others look like: where the classes are
-        strings, each label is the one that it would be among such as these, ``1`` beside ``0.5`` the text ``1.0``.
-
-    Raises
-    ------
-    TableError
-        If a label is missing, or is neither a number nor a text.
-    """
-    values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
-    kind = values.dtype.kind
-    if kind in "ib" or (kind == "u" and values.max(initial=0) < 2**63):
-        return values.astype(np.int64)
-    if kind == "f":
-        if not np.isfinite(values).all():
-            raise TableError(f"Expected a label in every row, got {values[~np.isfinite(values)][0]} in {path}.")
-        if classes is not None and classes.dtype.kind == "U":
-            return values.astype(str)
-        is_whole = (values == np.round(values)).all() and np.abs(values).max(initial=0) < LARGEST_WHOLE
-        return values.astype(np.int64) if is_whole else values.astype(str)
-    if kind not in "OUSTu":
-        raise TableError(f"Expected labels that are numbers or texts, got {values.dtype} in {path}.")
-    return _as_text_labels([_as_text(value, path) for value in values.tolist()], path, start, classes)
-
-
-def _as_text_labels(texts: list[str], path: Any, start: int, classes: NDArray | None) -> NDArray:
-    if not texts:
-        raise TableError(f"Expected rows, got none in {path}.")
-    for row, text in enumerate(texts, start):
-        if text in MISSING:
-            raise TableError(
-                f"Expected a label in every row, got {text!r} in row {row} of {path}, counted from 0. Remove such rows,"
-                " or name that class otherwise."
-            )
-        if "\0" in text:  # NumPy drops it
-            raise TableError(f"Expected labels of characters, got a zero byte in row {row} of {path}, counted from 0.")
-        if len(text) > LONGEST_LABEL:
-            raise TableError(
-                f"Expected labels of up to {LONGEST_LABEL} characters, got one of {len(text)} in row {row} of {path},"
-                f" counted from 0. Does {setting('target')} name the label?"
-            )
-    if classes is not None and classes.dtype.kind == "U":
-        known = set(classes.tolist())
-        return np.array([text if text in known or not is_number(text) else str(float(text)) for text in texts])
-    if all(map(WHOLE_NUMBER.fullmatch, texts)):
-        whole = list(map(int, texts))
-        return np.array(whole, np.int64) if max(map(abs, whole)) < 2**63 else np.array(texts)
-    if all(map(is_number, texts)):
-        floats = np.array(texts, np.float64)
-        return as_labels(floats, path) if np.abs(floats).max() < LARGEST_WHOLE else np.array(texts)
-    return np.array(texts)
-
-
-def _as_text(value: Any, path: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError:
-            raise TableError(f"Expected labels that are numbers or texts, got {shown(value)} in {path}.") from None
-    if not isinstance(value, (str, int, float)):
-        raise TableError(f"Expected labels that are numbers or texts, got {shown(value)} in {path}.")
-    return str(value).strip()
-
-
-def is_number(cell: str) -> bool:
-    """Tell whether a text is a number as files write it: not as Python does (1_000), nor in digits of other scripts."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell and cell.isascii()
 
 
 def check_finite(table: Table, start: int = 0, *, missing: bool = False) -> Table:

@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.data.cells import TableError, as_labels
 from certiforest.data.readers import parquet_files
-from certiforest.data.tables import ReadBlock, Request, Table, TableError, as_labels, check_finite
+from certiforest.data.tables import ReadBlock, Request, Table, check_finite
 from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting
@@ -50,13 +50,9 @@ def read_table(
     parts = [read() for read in read_blocks(path, target, missing=missing, is_whole=True, **options)]
     if not sum(map(len, parts)):
         raise TableError(f"Expected rows, got none in {path}.")
-    table = replace(parts[0], X=np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X)
-    table = replace(table, texts={f: np.concatenate([part.texts[f] for part in parts]) for f in table.texts})
+    table = Table.concat(parts)
     if table.y is not None:
-        labels = [part.y for part in parts if part.y is not None]
-        is_list = isinstance(table.y, list)
-        y = [text for part in labels for text in part] if is_list else np.concatenate(labels)
-        table = replace(table, y=as_labels(y, path))
+        table = replace(table, y=as_labels(table.y, path))
     return check_finite(table, missing=missing)
 
 

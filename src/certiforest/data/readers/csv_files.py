@@ -15,22 +15,10 @@ from itertools import chain, islice
 from typing import NamedTuple, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from certiforest.data.tables import (
-    LARGEST_WHOLE,
-    MISSING,
-    WHOLE_NUMBER,
-    Columns,
-    ReadBlock,
-    Request,
-    Table,
-    TableError,
-    choose_columns,
-    is_number,
-)
-from certiforest.data.text_columns import code_of
-from certiforest.ensemble.categories import Codes
+from certiforest.data.cells import MISSING, WHOLE_NUMBER, TableError, code_of, is_number
+from certiforest.data.tables import Columns, ReadBlock, Request, Table, choose_columns
+from certiforest.ensemble.numbers import LARGEST_WHOLE
 from certiforest.files import DigestedFile
 from certiforest.words import setting, shown
 
@@ -46,7 +34,6 @@ class _Layout(NamedTuple):
     n_cells: int
     has_header: bool
     wanted: Columns
-    codes: dict[int, Codes]  # of features that may be text
     request: Request
 
 
@@ -109,23 +96,17 @@ def _layout(first: str, request: Request) -> _Layout:
         )
     names = tuple(cell.strip() for cell in cells) if has_header else None
     wanted = choose_columns(request, names, len(cells))
-    codes = {} if request.texts is None else request.texts.places(wanted.names_of_features)
-    return _Layout(delimiter, len(cells), has_header, wanted, codes, request)
+    return _Layout(delimiter, len(cells), has_header, wanted, request)
 
 
 def _read(block: Iterator[Record], layout: _Layout, may_be_names: bool) -> Table:
-    wanted, request = layout.wanted, layout.request
-    parts = [_read_rows(records, layout) for records in iter(lambda: list(islice(block, ROWS_IN_CACHE)), [])]
-    X, texts = [np.concatenate(columns) for columns in zip(*((X, texts) for X, texts, _ in parts), strict=True)]
-    labels = None if wanted.target is None else [label for *_, labels in parts for label in labels]
-    if may_be_names and labels is not None and request.header is None:
-        _check_first_label(labels, request)
-    by_feature = dict(zip(layout.codes, texts.T, strict=True))
-    return Table(X, labels, wanted.names_of_features, str(request.path), wanted.name_of_target, texts=by_feature)
+    table = Table.concat([_read_rows(part, layout) for part in iter(lambda: list(islice(block, ROWS_IN_CACHE)), [])])
+    if may_be_names and table.y is not None and layout.request.header is None:
+        _check_first_label(table.y.tolist(), layout.request)
+    return table
 
 
-def _read_rows(records: Sequence[Record], layout: _Layout) -> tuple[NDArray[np.float64], NDArray, Sequence[str]]:
-    """Return the features of some lines, the text of those that may be text, and labels."""
+def _read_rows(records: Sequence[Record], layout: _Layout) -> Table:
     wanted, request = layout.wanted, layout.request
     for line, cells in records:
         if len(cells) != layout.n_cells:
@@ -138,9 +119,8 @@ def _read_rows(records: Sequence[Record], layout: _Layout) -> tuple[NDArray[np.f
         return [read(cells[index], f"line {line}, {where}") for line, cells in records]
 
     for place, index in enumerate(wanted.features):
-        if place in layout.codes:
-            read = partial(_read_code, codes=layout.codes[place], missing=request.missing)
-            X[:, place] = read_each(read, index)
+        if place in wanted.codes:
+            X[:, place] = read_each(partial(code_of, codes=wanted.codes[place], missing=request.missing), index)
             continue
         try:
             X[:, place] = list(map(float, columns[index]))
@@ -151,14 +131,8 @@ def _read_rows(records: Sequence[Record], layout: _Layout) -> tuple[NDArray[np.f
             is_plain = False
         if not is_plain:
             X[:, place] = read_each(partial(_read_number, layout=layout, index=index), index)
-    texts = np.empty((len(records), len(layout.codes)), object)
-    for at, place in enumerate(layout.codes):
-        texts[:, at] = columns[wanted.features[place]]
-    return X, texts, () if wanted.target is None else columns[wanted.target]
-
-
-def _read_code(cell: str, where: str, codes: Codes, missing: bool) -> float:
-    return code_of(cell, codes, where, missing=missing)
+    texts = {place: np.array(columns[wanted.features[place]], object) for place in wanted.codes}
+    return wanted.table(X, None if wanted.target is None else np.array(columns[wanted.target], object), request, texts)
 
 
 def _read_number(cell: str, where: str, layout: _Layout, index: int) -> float:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import Columns, ReadBlock, Request, Table, TableError, check_shape
+from certiforest.data.cells import TableError
+from certiforest.data.tables import Columns, ReadBlock, Request, Table, check_shape
 from certiforest.ensemble.blocks import block_rows
 from certiforest.words import reason, setting
 
@@ -40,7 +41,7 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
         if n_features is None:
             n_features = extent.most + 1 - first
             n_rows = block_rows(n_features)
-            check_shape(request, extent.n_rows, Columns(range(n_features), None, None))
+            check_shape(request, extent.n_rows, Columns(range(n_features)))
     for lines in _lines(path, n_rows):
         yield partial(_read, lines, n_features, replace(request, first_index=first))
 

@@ -16,17 +16,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from certiforest.data.tables import (
-    LONGEST_LABEL,
-    Columns,
-    ReadBlock,
-    Request,
-    Table,
-    TableError,
-    as_floats,
-    check_shape,
-    choose_columns,
-)
+from certiforest.data.cells import LONGEST_LABEL, TableError, as_floats
+from certiforest.data.tables import Columns, ReadBlock, Request, Table, check_shape, choose_columns
 from certiforest.words import listed, reason, setting, shown
 
 ZIP, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
@@ -71,7 +62,7 @@ def _read(X: _Array, y: _Array | None, wanted: Columns, label: str | None, first
     if len(wanted.features) < rows.shape[1]:
         rows = rows[:, wanted.features]
     floats = as_floats(rows, f"X of {request.path}")
-    return Table(floats, labels, wanted.names_of_features, str(request.path), label)
+    return replace(wanted.table(floats, labels, request), target_name=label)
 
 
 class _Array:

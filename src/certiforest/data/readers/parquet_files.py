@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.tables import (
-    Columns,
-    ReadBlock,
-    Request,
-    Table,
-    TableError,
-    as_floats,
-    check_shape,
-    choose_columns,
-)
-from certiforest.data.text_columns import code_of
+from certiforest.data.cells import TableError, as_floats, code_of
+from certiforest.data.tables import Columns, ReadBlock, Request, Table, check_shape, choose_columns
 from certiforest.ensemble.categories import Codes
 from certiforest.words import reason, setting
 
@@ -116,13 +107,12 @@ def _read(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Reques
     except Exception as error:
         raise _no_parquet(request, error) from None
     X = np.empty((len(columns[0]), len(wanted.features)))
-    coded = {} if request.texts is None else request.texts.places(wanted.names_of_features)
     texts: dict[int, NDArray] = {}
     for place, index in enumerate(wanted.features):
-        if place in coded and _is_text(columns[index], coded[place]):
+        if place in wanted.codes and _is_text(columns[index], wanted.codes[place]):
             cells = columns[index].to_pylist()
             where = f"{wanted.shown(index)} of {request.path}"
-            X[:, place] = [code_of(cell, coded[place], where, missing=request.missing) for cell in cells]
+            X[:, place] = [code_of(cell, where, wanted.codes[place], missing=request.missing) for cell in cells]
             texts[place] = np.array(["" if cell is None else str(cell) for cell in cells], object)
             continue
         column = _as_array(columns[index], request)
@@ -133,7 +123,7 @@ def _read(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Reques
             )
         X[:, place] = as_floats(column, f"{wanted.shown(index)} of {request.path}")
     y = None if wanted.target is None else _as_array(columns[wanted.target], request)
-    return Table(X, y, wanted.names_of_features, str(request.path), wanted.name_of_target, texts=texts)
+    return wanted.table(X, y, request, texts)
 
 
 def _is_text(column: Any, codes: Codes) -> bool:

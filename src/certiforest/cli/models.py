@@ -1,20 +1,21 @@
-"""``certiforest spread``."""
+"""``certiforest spread``, ``convert`` and ``audit``: what takes a model, and no rows."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, AttackerFile, AttackerOptions, Domain, InputError, ModelPath, open_model
+from certiforest.cli.options import AsJson, InputError, ModelPath, OutputOptions, open_model
+from certiforest.cli.questions import AttackerOptions, Domain
+from certiforest.files import check_readable
 
 
 def spread(
     model: ModelPath,
-    attacker_options: AttackerOptions,
-    eps: Annotated[float | None, typer.Option(metavar="E", help="Also list what is too close for this eps.")] = None,
-    attacker_file: AttackerFile = None,
+    options: AttackerOptions,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,7 +28,8 @@ def spread(
       certiforest spread forest.silva --eps 0.015
 
     With large spread, more than 2 * eps, every verdict is exact in
-    polynomial time: no row is UNKNOWN.
+    polynomial time: no row is UNKNOWN. With --eps, what is too close for
+    it is listed, too.
     """
     import numpy as np
 
@@ -37,14 +39,15 @@ def spread(
     from certiforest.report import spread_facts
     from certiforest.words import feature_name, named, norm_name
 
+    eps = options.eps
     if eps is not None and LARGEST / 2 < eps < np.inf:
         raise InputError(f"Expected --eps up to {LARGEST / 2:.3g}, whose double is still a number, got {eps}.")
     ensemble = open_model(model)
     names = ensemble.feature_names
-    attacker = attacker_options.whole_or_described(attacker_file, eps, names, ensemble.n_features, domain)
+    attacker = options.attacker(names, ensemble.n_features, domain)
     if not attacker.has_norm:
         raise InputError("Expected an attacker with a norm, got rules, for whom trees that share a column always meet.")
-    if attacker_file is not None:
+    if options.attacker_file is not None:
         eps = attacker.eps
     facts = spread_facts(ensemble, attacker)
     summary: dict[str, Any] = {
@@ -78,3 +81,54 @@ def spread(
         if summary["overlapping_features"]:
             rows.append(("On the features", named(summary["overlapping_features"])))
     console.show_facts(f"Spread of {model}", rows)
+
+
+def convert(
+    model: ModelPath,
+    out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
+    output: OutputOptions,
+) -> None:
+    """Write a model of any kind as a file of certiforest.
+
+    [bold]Example[/bold]
+
+      certiforest convert xgboost.ubj --out m.json
+
+    The new file predicts as the model does on every row; nothing but this
+    library, or the format's description, is needed to read it.
+    """
+    output.check({"--out": out}, [model])
+    ensemble = open_model(model)
+    ensemble.save(out, replace=output.force)
+    if output.as_json:
+        from certiforest.cli.summaries import describe_model
+
+        console.say_json({"model": describe_model(ensemble, str(out)), "source": str(model)})
+        return
+    facts = [
+        ("Trees, nodes, features", f"{ensemble.n_trees}, {ensemble.n_nodes}, {ensemble.n_features}"),
+        ("Trees", "vote" if ensemble.combine == "vote" else "have scores, which add up"),
+        ("Model file", str(out)),
+    ]
+    console.show_facts(f"{model} as a file of certiforest", facts)
+
+
+def audit(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of certiforest; convert writes one.")],
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="What certify --proof wrote.")],
+) -> None:
+    """Check every statement of a certificate, exactly and on its own.
+
+    [bold]Example[/bold]
+
+      certiforest audit m.json rows.cert.jsonl
+
+    Exit code 0: all statements are confirmed; 1: something is refuted or
+    not proved. The program behind this needs nothing but Python: copy the
+    file audit.py of this package and run python -I audit.py.
+    """
+    for path, what in ((model, "model file"), (certificate, "certificate")):
+        check_readable(path, what)
+    from certiforest.audit import main
+
+    raise typer.Exit(main([str(model), str(certificate)]))

@@ -1,4 +1,4 @@
-"""``certiforest compare``."""
+"""``certiforest report``, ``explain`` and ``compare``: what is shown of rows that are certified in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,91 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import CertifyingOptions, DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.options import DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.questions import CertifyingOptions, Question, ask
+from certiforest.words import counted
 
 if TYPE_CHECKING:
     from certiforest.attack.attacker import Attacker
-    from certiforest.cli.certifying import SampleQuestion
 
 N_BUDGETS = 24  # at which curves are drawn, up to three times the larger eps
+
+
+def report(
+    model: ModelPath,
+    data: DataOptions,
+    options: CertifyingOptions,
+    output: OutputOptions,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path("report.html"),
+) -> None:
+    """Certify and write a report to show to others.
+
+    [bold]Examples[/bold]
+
+      certiforest report m.json test.csv --target y --eps 0.02
+
+      certiforest report m.json digits --eps 0.015 --out findings.json
+
+    Verdicts, certified curve, radii, fragile rows, attacked features and
+    spread. The HTML file is self-contained: no script, nothing fetched.
+    Every figure's data is in the JSON, which --json prints instead.
+    """
+    from certiforest.report import gather, render
+
+    if not output.as_json:
+        output.check_report("--out", out)
+        output.check({"--out": out}, options.inputs(model, data.data))
+    question = ask(model, data, options)
+    found = question.certify(radius=question.attacker.has_norm, witness=True, title="Certifying for the report")
+    findings = gather(found, **question.rows.names_for_report(question.model))
+    if output.as_json:
+        console.say_json(findings)
+        return
+    output.write(out, render(findings, out.suffix))
+    console.say(f"Report: {out}")
+
+
+def explain(
+    model: ModelPath,
+    data: DataOptions,
+    options: CertifyingOptions,
+    output: OutputOptions,
+    row: Annotated[int, typer.Option(metavar="N", help="Row of the data, counted from 0, as in certify --out.")],
+    out: Annotated[Path | None, typer.Option(metavar="HTML", help="Also write a page with pictures.")] = None,
+) -> None:
+    """Explain one row: what an attacker changes, or what protects it.
+
+    [bold]Examples[/bold]
+
+      certiforest explain m.json test.csv --target y --eps 0.02 --row 17
+
+      certiforest explain m.json digits --eps 0.1 --row 3 --out row3.html
+
+    Tells which changes are enough and why, which features would have to be
+    frozen to make the row stable, how little of each feature alone would
+    do, and for stable rows how the trees prove it.
+    """
+    output.check_page(out, options.inputs(model, data.data))
+    from certiforest.explanation import explain
+
+    question = ask(model, data, options)
+    rows = question.rows
+    places = (rows.row_numbers == row).nonzero()[0]
+    if not places.size:
+        n_rows = counted(len(rows.row_numbers), "row")
+        raise InputError(f"Expected --row to be one of the {n_rows} of the {rows.part} part, got {row}.")
+    explanation = explain(
+        question.ensemble,
+        rows.X[places[0]],
+        question.attacker,
+        time_limit=options.time_limit,
+        feature_names=rows.feature_names,
+        scaling=rows.scaling,
+        image_shape=rows.image_shape,
+        name=f"row {row}",
+        about=rows.origin(question.model),
+    )
+    output.show(explanation, out)
 
 
 def compare(
@@ -43,7 +121,6 @@ def compare(
     output.check_page(out, options.inputs(model, other, data.data))
     import numpy as np
 
-    from certiforest.cli.certifying import ask_sample
     from certiforest.comparison import bracket_radii, compare
     from certiforest.report.attackers import attacker_name, describe_attacker
 
@@ -52,7 +129,7 @@ def compare(
         eps=options.eps if other_eps is None else other_eps,
         norm=options.norm if other_norm is None else other_norm,
     )
-    first, second = ask_sample(model, data, options), ask_sample(other, data, rival)
+    first, second = ask(model, data, options), ask(other, data, rival)
     if first.rows.row_numbers.tolist() != second.rows.row_numbers.tolist():
         raise InputError(f"Expected both models to be certified on the same rows of {data.data}, got others.")
     questions = [first, replace(second, attacker=_in_units_of(first, second))]
@@ -63,7 +140,7 @@ def compare(
             for name, question in zip(names, questions, strict=True)
         ]
     found = [
-        question.answer(radius=False, witness=False, title=name)
+        question.certify(radius=False, witness=False, title=name)
         for name, question in zip(names, questions, strict=True)
     ]
     budgets = None
@@ -79,7 +156,7 @@ def compare(
     output.show(comparison, out)
 
 
-def _in_units_of(first: SampleQuestion, second: SampleQuestion) -> Attacker:
+def _in_units_of(first: Question, second: Question) -> Attacker:
     """Return the attacker of the second, to whom eps means as much, column by column, as to that of the first."""
     import numpy as np
 
@@ -87,7 +164,7 @@ def _in_units_of(first: SampleQuestion, second: SampleQuestion) -> Attacker:
     if ours.scaling == theirs.scaling or attacker.norm == 0:
         return attacker
     ranges = [np.ones(rows.X.shape[1]) if rows.scaling is None else rows.scaling.range for rows in (ours, theirs)]
-    columns = [rows.names or range(rows.X.shape[1]) for rows in (ours, theirs)]
+    columns = [rows.feature_names or range(rows.X.shape[1]) for rows in (ours, theirs)]
     unit = dict(zip(columns[0], ranges[0].tolist(), strict=True))
     in_own_units = [name for name in ("scale", "domain", "integer") if getattr(attacker, name) is not None]
     if in_own_units or not unit.keys() >= set(columns[1]):
@@ -96,4 +173,4 @@ def _in_units_of(first: SampleQuestion, second: SampleQuestion) -> Attacker:
             " in the units of the first only with --eps, --norm and --frozen, and for columns that both have."
         )
     scale = np.array([unit[column] for column in columns[1]]) / ranges[1]
-    return attacker.replace(scale=scale).resolve(len(scale), theirs.names)
+    return attacker.replace(scale=scale).resolve(len(scale), theirs.feature_names)

@@ -1,0 +1,281 @@
+"""``certiforest check`` and ``measure``: statements about all inputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from certiforest.cli import console
+from certiforest.cli.options import (
+    AsJson,
+    Jobs,
+    ModelPath,
+    OutputOptions,
+    Part,
+    ReadingOptions,
+    check_jobs,
+    check_time_limit,
+)
+from certiforest.files import check_readable
+from certiforest.words import counted, finite_or_none, printable
+
+if TYPE_CHECKING:
+    from certiforest.ensemble import TreeEnsemble
+    from certiforest.formats.opened import Opened
+    from certiforest.statements.domain import Domain
+    from certiforest.statements.results import Results
+
+NOT_ALL_HOLD = 1
+ANSWERS = {True: "holds", False: "does not hold", None: "not decided"}
+MOST_SHOWN = 20  # columns of an input; --json has all
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeModelOptions(ReadingOptions):
+    """Where inputs lie, what a score is, and how long to work on a question."""
+
+    domain: Annotated[
+        str,
+        typer.Option(metavar="DATA|JSON", help="Table whose columns tell where inputs lie, or a domain's own file."),
+    ]
+    outputs: Annotated[
+        str, typer.Option(metavar="KIND", help="What scores of classifiers are: probability, or score for their sums.")
+    ] = "probability"
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For each statement, or quantity.")] = 60.0
+
+    def open(self, model: Path) -> tuple[Opened, Domain]:
+        """Read the model, which may be a regressor, and the domain as it sees it."""
+        from certiforest.formats.doors import open_model
+
+        check_time_limit("--time-limit", self.time_limit)
+        check_readable(model, "model file")
+        opened = open_model(model)
+        return opened, self._domain_of(opened.ensemble)
+
+    def _domain_of(self, ensemble: TreeEnsemble) -> Domain:
+        from certiforest.ensemble.categories import are_numbers
+        from certiforest.statements.domain import Domain
+
+        if Path(self.domain).suffix.lower() == ".json":
+            domain, scaling = Domain.load(self.domain), ensemble.scaling
+        else:
+            table, own_scaling = self.source_of(self.domain).open(ensemble)
+            scaling = ensemble.scaling or own_scaling
+            values: dict[int | str, list[Any]] = {}
+            for f, known in (ensemble.categories or {}).items():
+                codes = table.X[:, f].tolist()
+                text = dict(zip(codes, table.texts[f].tolist() if f in table.texts else codes, strict=True))
+                there = sorted(code for code in text if code == code)
+                stand = [known[int(code)] if 0 <= code < len(known) else text[code] for code in there]
+                values[f] = there if are_numbers(known) else stand
+            names = ensemble.feature_names or table.feature_names
+            domain = Domain.from_data(table.X, columns=names, values=values)
+        return domain if scaling is None else domain.scaled(scaling)
+
+
+def check(
+    model: ModelPath,
+    contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="JSON file of statements.")],
+    options: WholeModelOptions,
+    output: OutputOptions,
+    rows: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Labelled rows that statements about robustness speak of.")
+    ] = None,
+    part: Part = None,
+    jobs: Jobs = 1,
+    junit: Annotated[Path | None, typer.Option(metavar="XML", help="Also write the answers as JUnit tests.")] = None,
+) -> None:
+    """Prove or refute statements about all inputs of a model.
+
+    [bold]Examples[/bold]
+
+      certiforest check m.json contract.json --domain a.csv --target y
+
+      certiforest check m.json contract.json --domain domain.json --junit c.xml
+
+    A contract is JSON text: a format, a version, and statements:
+
+      {"format": "certiforest-contract", "version": 1, "statements": [
+        {"insensitive": ["sex"]}, {"monotone": "income", "direction": "up"}]}
+
+    Exit code 0: all hold; 1: one does not hold, and inputs that show it
+    are printed, or one is not decided within --time-limit.
+    """
+    output.check({"--junit": junit}, [model, contract, options.domain, *([] if rows is None else [rows])])
+    check_jobs(jobs)
+    from certiforest.statements.checking import check
+    from certiforest.statements.kinds import read_contract
+
+    statements = read_contract(contract)
+    opened, domain = options.open(model)
+    given = None
+    if rows is not None:
+        sample = options.source_of(rows).load(opened.ensemble, part)
+        given = sample.X, sample.y
+    with console.progress_bar(str(contract), len(statements)) as advance:
+        results = check(
+            opened,
+            statements,
+            domain,
+            rows=given,
+            outputs=options.outputs,
+            time_limit=options.time_limit,
+            n_jobs=jobs,
+            progress=lambda *_: advance(1),
+        )
+    if junit is not None:
+        output.write(junit, _as_junit(results, str(model)))
+    if output.as_json:
+        console.say_json(_summarise(results, model))
+    else:
+        _show(results, model)
+    if not results.holds:
+        raise typer.Exit(NOT_ALL_HOLD)
+
+
+def measure(
+    model: ModelPath,
+    quantity: Annotated[str, typer.Argument(metavar="QUANTITY", help="range, gap, fall or difference.")],
+    options: WholeModelOptions,
+    columns: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="For gap: column that may change; repeat for more.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(metavar="COLUMN", help="For fall: column that grows.")] = None,
+    direction: Annotated[str, typer.Option(metavar="up|down", help="For fall: down measures how it rises.")] = "up",
+    other: Annotated[Path | None, typer.Option(metavar="MODEL", help="For difference: the other model.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find how far a model goes: its exact range, gap, fall or difference.
+
+    [bold]Examples[/bold]
+
+      certiforest measure m.json range --domain a.csv --target y
+
+      certiforest measure m.json gap --columns sex --domain domain.json
+
+      certiforest measure m.json difference --other v2.json --domain a.csv
+
+    What was reached, by inputs that are printed, and what is proved: they
+    are equal, but for rounding, unless --time-limit ends the search.
+    """
+    from certiforest.data.sources import find_features
+    from certiforest.statements.checking import measure
+
+    opened, domain = options.open(model)
+    names, n_features = domain.columns or opened.ensemble.feature_names, opened.ensemble.n_features
+    place = find_features(None if column is None else [column], names, n_features, "column")
+    found = measure(
+        opened,
+        quantity,
+        domain,
+        columns=find_features(columns, names, n_features, "columns"),
+        column=None if place is None else place[0],
+        direction=direction,
+        other=other,
+        outputs=options.outputs,
+        time_limit=options.time_limit,
+    )
+    if quantity == "range":
+        (low_proved, low), (high, high_proved) = found.bounds
+        ends = [("lowest", low, low_proved), ("highest", high, high_proved)]
+        records = [record for inputs in found.pair for record in _as_records(inputs)]
+    else:
+        ends, records = [(quantity, *found.bounds)], _as_records(found.pair)
+    if as_json:
+        bounds = {
+            name: {"reached": finite_or_none(reached), "proved": finite_or_none(proved)}
+            for name, reached, proved in ends
+        }
+        console.say_json({"model": str(model), **bounds, "inputs": records, "seconds": round(found.seconds, 4)})
+        return
+    lines = [(name, f"{reached:.6g}", f"{proved:.6g}") for name, reached, proved in ends]
+    console.show_table(f"{model}: {quantity}", ["Score", "Reached", "Proved"], lines)
+    if records:
+        heads = ["Lowest", "Highest"] if quantity == "range" else ["First", "Second"][: len(records)]
+        _show_inputs("Reached by", heads, records, marks=quantity != "range")
+
+
+def _summarise(results: Results, model: Path) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "holds": results.holds,
+        "statements": [
+            {
+                "statement": result.statement.to_document(),
+                "words": str(result.statement),
+                "holds": result.holds,
+                "inputs": _as_records(result.pair),
+                "proved": finite_or_none(result.bounds[0]),
+                "reached": finite_or_none(result.bounds[1]),
+                "seconds": round(result.seconds, 4),
+            }
+            for result in results
+        ],
+    }
+
+
+def _show(results: Results, model: Path) -> None:
+    n_hold = sum(result.holds is True for result in results)
+    lines = [(str(r.statement), ANSWERS[r.holds], f"{r.seconds:.2f} s") for r in results]
+    title = f"{model}: {n_hold} of {counted(len(results), 'statement')} are proved"
+    console.show_table(title, ["Statement", "Answer", "Time"], lines, n_left=2)
+    for result in results:
+        records = _as_records(result.pair)
+        if records:
+            heads = ["Input"] if len(records) == 1 else ["First", "Second"]
+            _show_inputs(f"Refuted: {result.statement}", heads, records, marks=len(records) > 1)
+
+
+def _as_junit(results: Results, model: str) -> str:
+    """Return a test for each statement; one that is not decided is an error, one that does not hold a failure."""
+    from xml.etree import ElementTree as Xml
+
+    counts = {"tests": len(results)}
+    counts |= {name: sum(r.holds is value for r in results) for name, value in (("failures", False), ("errors", None))}
+    facts = {"name": f"certiforest check {printable(model)}", **{name: str(count) for name, count in counts.items()}}
+    suite = Xml.Element("testsuite", facts)
+    for result in results:
+        words = printable(str(result.statement))
+        test = Xml.SubElement(suite, "testcase", classname="certiforest", name=words, time=f"{result.seconds:.3f}")
+        if result.holds is not True:
+            kind = "failure" if result.holds is False else "error"
+            failure = Xml.SubElement(test, kind, message=printable(str(result)))
+            failure.text = printable("\n".join(map(str, _as_records(result.pair))))
+    return Xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _as_records(inputs: Any) -> list[dict[str, Any]]:
+    """Return inputs as plain data, by column; what is missing is None."""
+    if inputs is None:
+        return []
+    names = list(map(str, getattr(inputs, "columns", range(inputs.shape[1]))))
+    rows = getattr(inputs, "to_numpy", lambda **_: inputs)(dtype=object)
+    return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    value = getattr(value, "item", lambda: value)()
+    return None if value is None or value != value else value
+
+
+def _show_inputs(title: str, heads: Sequence[str], records: Sequence[dict[str, Any]], *, marks: bool) -> None:
+    """Print inputs as columns of a table; if wanted, those in which they differ come first and have a mark."""
+    differs = {name for name in records[0] if marks and any(record[name] != records[0][name] for record in records)}
+    names = sorted(records[0], key=lambda name: name not in differs)
+    rows = [
+        [("* " if name in differs else "") + name, *(_cell(record[name]) for record in records)]
+        for name in names[:MOST_SHOWN]
+    ]
+    if len(names) > MOST_SHOWN:
+        rows.append([f"... {len(names) - MOST_SHOWN} more (--json)", *["" for _ in records]])
+    console.show_table(title, ["Column", *heads], rows)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return repr(int(value)) if isinstance(value, float) and value == int(value) and abs(value) < 2**53 else str(value)
