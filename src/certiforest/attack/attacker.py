@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.attack.attacker_file import read_file, without_header, write_file
 from certiforest.attack.choices import Categories, Choice, OneHot
 from certiforest.attack.columns import (
     AttackerError,
@@ -38,9 +38,12 @@ from certiforest.attack.parameters import (
     written,
     written_option,
 )
+from certiforest.ensemble.described import Kind
 from certiforest.ensemble.numbers import Immutable
+from certiforest.files import write_atomically
 from certiforest.words import shown
 
+DESCRIBED = Kind("an attacker", "certiforest attacker", AttackerError)
 OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 
 
@@ -219,7 +222,7 @@ class Attacker(Immutable):
         return document | {name: value for name, value in further.items() if value is not None}
 
     @classmethod
-    def from_document(cls, document: Any) -> Attacker:
+    def from_document(cls, document: Any) -> Self:
         """Read what `to_document` returns; all entries but norm and eps may be missing."""
         known = {"norm", "eps", *OPTIONS}
         if not isinstance(document, dict) or not {"norm", "eps"} <= set(document) <= known:
@@ -243,12 +246,13 @@ class Attacker(Immutable):
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the attacker as JSON text, to be edited and loaded; the file appears whole or not at all."""
-        write_file(path, self.to_document(), replace=replace)
+        text = json.dumps(DESCRIBED.with_header(self.to_document()), indent=2, allow_nan=False)
+        write_atomically(path, text + "\n", replace=replace)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Attacker:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an attacker that `save` wrote, or that was written by hand (``docs/choosing.md``)."""
-        return read_file(path, lambda document: cls.from_document(without_header(document)))
+        return DESCRIBED.read_file(path, lambda document: cls.from_document(DESCRIBED.without_header(document)))
 
     @property
     def can_move(self) -> bool:

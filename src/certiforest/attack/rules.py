@@ -11,13 +11,12 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
-from certiforest.attack.attacker_file import read_file, without_header, write_file
+from certiforest.attack.attacker import DESCRIBED, Attacker
 from certiforest.attack.choices import Choice, Rule, Ruled
 from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
 from certiforest.attack.parameters import check_eps
@@ -104,7 +103,7 @@ class RuleAttacker(Attacker):
         return {"budget": self.eps, "attacks": attacks, "groups": groups}
 
     @classmethod
-    def from_document(cls, document: Any) -> RuleAttacker:
+    def from_document(cls, document: Any) -> Self:
         """Read what `to_document` returns."""
         try:
             groups = {group["name"]: dict(map(tuple, group["columns"])) for group in document.get("groups") or ()}
@@ -119,10 +118,6 @@ class RuleAttacker(Attacker):
                 "Expected an attacker with budget, attacks and, if you like, groups, got another."
             ) from None
 
-    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
-        """Write the attacker as JSON text; the file appears whole or not at all."""
-        write_file(path, self.to_document(), replace=replace)
-
     @classmethod
     def load(
         cls,
@@ -130,11 +125,11 @@ class RuleAttacker(Attacker):
         budget: float | None = None,
         *,
         groups: Mapping[str, Mapping[Any, Column]] | None = None,
-    ) -> RuleAttacker:
+    ) -> Self:
         """Read a published file of rules, ``{"attacks": [...]}``, or, without a budget, what `save` wrote."""
         if budget is None:
-            return read_file(path, lambda document: cls.from_document(without_header(document)))
-        return read_file(path, lambda document: cls(document, budget, groups=groups))
+            return super().load(path)
+        return DESCRIBED.read_file(path, lambda document: cls(document, budget, groups=groups))
 
     @property
     def has_norm(self) -> bool:
@@ -175,9 +170,9 @@ def load_attacker(path: str | os.PathLike[str], budget: float | None = None) -> 
             return RuleAttacker(document, budget)
         if is_published or budget is not None:
             raise AttackerError("Expected a budget (--eps) for a file of rules without one, and for no other file.")
-        return read_attacker(without_header(document))
+        return read_attacker(DESCRIBED.without_header(document))
 
-    return read_file(path, read)
+    return DESCRIBED.read_file(path, read)
 
 
 def read_attacker(document: Any) -> Attacker:

@@ -45,7 +45,7 @@ def read_json(
             object_pairs_hook=named_once,
         )
     except RecursionError:
-        raise ModelError("Expected a model, got JSON that nests too deep.") from None
+        raise ModelError("Expected JSON text, got some that nests too deep.") from None
     except ModelError:
         raise
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, whole numbers of thousands of digits

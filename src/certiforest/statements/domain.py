@@ -15,19 +15,21 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes, are_numbers
+from certiforest.ensemble.described import Kind
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_float, is_number, owned
 from certiforest.ensemble.scaling import Scaling
 from certiforest.files import write_atomically
-from certiforest.statements.documents import VERSION, read_document, without_header
 from certiforest.words import shown
 
-FORMAT = "certiforest domain"
 MOST_SCALED = 1000
 PARTS = ("name", "low", "high", "integer", "values", "missing")
 
 
 class DomainError(ValueError):
     """A domain is described in a way that has no meaning, or that does not fit a model."""
+
+
+DESCRIBED = Kind("a domain", "certiforest domain", DomainError)
 
 
 class Domain(Immutable):
@@ -254,12 +256,12 @@ class Domain(Immutable):
             entry |= {"missing": True} if self.missing[f] else {}
             columns.append(entry)
         groups = {"groups": [list(group) for group in self.groups]} if self.groups else {}
-        return {"format": FORMAT, "version": VERSION, "columns": columns, **groups}
+        return DESCRIBED.with_header({"columns": columns, **groups})
 
     @classmethod
     def from_document(cls, document: Any) -> Domain:
         """Read what `to_document` returns."""
-        document = without_header(document, FORMAT, DomainError)
+        document = DESCRIBED.without_header(document)
         columns, groups = document.get("columns"), document.get("groups")
         if not set(document) <= {"columns", "groups"} or not isinstance(columns, list):
             raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
@@ -291,7 +293,7 @@ class Domain(Immutable):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Domain:
         """Read a domain that `save` wrote, or that was written by hand."""
-        return read_document(path, "domain", cls.from_document, DomainError)
+        return DESCRIBED.read_file(path, cls.from_document)
 
     def decode(self, ensemble: TreeEnsemble, rows: NDArray[np.float64]) -> Any:
         """Return rows of a model as the data had them: a data frame if the columns have names, with its types."""

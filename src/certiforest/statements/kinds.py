@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from certiforest.attack.attacker import Attacker
-from certiforest.attack.attacker_file import without_header as attacker_without_header
+from certiforest.attack.attacker import DESCRIBED, Attacker
 from certiforest.attack.columns import Column
 from certiforest.attack.rules import RuleAttacker, read_attacker
-from certiforest.statements.documents import read_document, without_header
+from certiforest.ensemble.described import Kind
 from certiforest.words import named, shown
-
-FORMAT = "certiforest-contract"
 
 
 class StatementError(ValueError):
     """A statement is put in a way that has no meaning."""
+
+
+CONTRACT = Kind("a contract", "certiforest-contract", StatementError)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def read_contract(path: str | os.PathLike[str]) -> list[Statement]:
     """
 
     def read(document: Any) -> list[Statement]:
-        statements = without_header(document, FORMAT, StatementError)
+        statements = CONTRACT.without_header(document)
         if set(statements) != {"statements"} or not isinstance(statements["statements"], list):
             raise StatementError(f"Expected a list, statements, and nothing else, got {shown(sorted(statements))}.")
         return [read_one(entry, number) for number, entry in enumerate(statements["statements"], 1)]
@@ -211,7 +211,7 @@ def read_contract(path: str | os.PathLike[str]) -> list[Statement]:
             return replace(statement, other=str(Path(path).parent / statement.other))
         return statement
 
-    return read_document(path, "contract", read, StatementError)
+    return CONTRACT.read_file(path, read)
 
 
 def read_statement(document: Any) -> Statement:
@@ -250,7 +250,7 @@ def _read_robust(attacker: Any, at_least: Any = None) -> Robust:
         raise StatementError("Expected at_least beside robust, got none.")
     if not isinstance(attacker, dict):
         raise StatementError(f"Expected an attacker, as Attacker.save writes it, got {shown(attacker)}.")
-    return Robust(read_attacker(attacker_without_header(attacker) if "format" in attacker else attacker), at_least)
+    return Robust(read_attacker(DESCRIBED.without_header(attacker) if "format" in attacker else attacker), at_least)
 
 
 # The entry that a statement of each kind has in a contract, what reads it, and the entries that may stand beside it.
