@@ -161,9 +161,7 @@ class World:
         domain = Domain.from_data(model.table)
         self.low, self.high = domain.low.copy(), domain.high.copy()
         self.integer, self.missing = domain.integer.copy(), domain.missing.copy()
-        own, domain_groups = model.ensemble, domain.groups
-        takes_missing = own.missing_left is not None
-        self.values = {}
+        own, self.values = model.ensemble, {}
         has_names = domain.columns is not None
         for f in range(model.n_numbers):
             if rng.random() < 0.4:
@@ -195,24 +193,17 @@ class World:
                 ends = domain.low.copy(), domain.high.copy()
                 ends[0][-1], ends[1][-1] = (math.nan, math.nan) if model.kind == "catboost" else (min(kept), max(kept))
                 domain = Domain(*ends, domain.integer, {model.category: told}, domain.groups or None, domain.missing)
-        self.groups = [list(g) for g in domain_groups] or []
+        self.groups = [list(group) for group in domain.groups]
         if model.groups and not self.groups and rng.random() < 0.8:
             domain = domain._with(groups=model.groups)
             self.groups = model.groups
-        if not takes_missing:
+        if own.missing_left is None:
             self.missing[:] = False
-            if domain.missing.any():
-                domain = domain._with(missing=np.zeros(len(self.low), bool))
         elif rng.random() < 0.3 and not isinstance(model, OfFrames):
             for f in range(model.n_numbers):
-                if f not in own.required:
-                    self.missing[f] |= rng.random() < 0.5
-            domain = domain._with(missing=self.missing.copy())
-        for f in own.required if takes_missing else ():
-            if self.missing[f]:
-                self.missing[f] = False
-                domain = domain._with(missing=self.missing.copy())
-        self.domain = domain
+                self.missing[f] |= rng.random() < 0.5
+        self.missing[list(own.required)] = False
+        self.domain = domain._with(missing=self.missing.copy())
 
     def _cells(self):
         model, columns = self.model, []
@@ -315,19 +306,19 @@ class Trial:
         self.judge.find(self.number, f"{where}: {what}", str(detail)[:600])
 
     def expect(self, statement, is_true, margin, shows):
-        """Judge one answer: how far the statement is from the other answer; ``shows`` judges inputs as handed out."""
+        """Judge one answer: how far the statement is from the other answer; ``shows`` judges inputs as handed out.
+
+        Where rounding alone decides, ``is_true`` is None.
+        """
         (result,) = check(self.model.model, statement, self.world.domain, **self.tell)
-        kind = type(statement).__name__
-        if result.holds is None:
-            if margin > self.close:
-                self.find(f"{kind} left open", f"{statement}: is {is_true} by {margin}; {result.bounds}")
-            self.judge.note(f"{kind} open")
-            return
-        if result.holds != is_true and (result.holds or margin > self.close):
-            self.find(f"{kind} wrong", f"{statement}: {result.holds}, but it is {is_true} by {margin}; {result.bounds}")
+        kind, said = type(statement).__name__, f"{statement}: {result.holds}, is {is_true} by {margin}; {result.bounds}"
+        if is_true is not None and result.holds is None and margin > self.close:
+            self.find(f"{kind} left open", said)
+        if is_true is not None and result.holds is (not is_true) and (result.holds or margin > self.close):
+            self.find(f"{kind} wrong", said)
         if result.holds is False:
             self.judge_pair(statement, result.pair, shows)
-        self.judge.note(f"{kind} {result.holds}")
+        self.judge.note(f"{kind} {result.holds}{' close' * (is_true is None)}")
 
     def judge_pair(self, name, pair, shows, columns=None):
         rows, given = self.model.handed(pair)
@@ -379,20 +370,15 @@ class Trial:
         columns = self.columns()
         i, j = partners(self.world.rows, columns)
         if self.y is not None:
-            differ = self.y[i] != self.y[j]
-            # Undecided may be what float sums decide within rounding of a tie.
-            gap = math.inf
-            if not differ.any() or self.s is None:
-                gap = 0.0
-            else:
+            differ, gap = self.y[i] != self.y[j], 0.0
+            if differ.any() and self.s is not None:  # undecided may be what float sums decide within rounding of a tie
                 tie = self.tie()
                 gap = float(np.minimum(abs(self.s[i] - tie), abs(self.s[j] - tie))[differ].max())
-            self.expect(
-                Insensitive(columns),
-                not differ.any(),
-                gap,
-                lambda given, _: len({*labels_of(self.model, given).tolist()}) == 2,
-            )
+
+            def differs(given, _):
+                return len({*labels_of(self.model, given).tolist()}) == 2
+
+            self.expect(Insensitive(columns), not differ.any(), gap, differs)
         if self.s is None:
             return
         k = self.rng.randrange(len(i))
@@ -451,44 +437,24 @@ class Trial:
             slack = 1e-7 if self.outputs == "probability" and tolerance == 0 else 0.0
             return one - other >= tolerance - slack and sign * rows[0][c] <= sign * rows[1][c]
 
-        is_true = fall <= tolerance
-        if not is_true and fall - tolerance < self.close:
-            is_true = True  # rounding alone may be the difference
-            self.expect_close(Monotone(c, way, tolerance), shows)
-        else:
-            self.expect(Monotone(c, way, tolerance), is_true, abs(fall - tolerance), shows)
+        is_true = None if 0 < fall - tolerance < self.close else fall <= tolerance
+        self.expect(Monotone(c, way, tolerance), is_true, abs(fall - tolerance), shows)
         found = measure(self.model.model, "fall", self.world.domain, column=c, direction=way, **self.tell)
         self.judge_most("fall", found, fall, [c])
 
-    def expect_close(self, statement, shows):
-        """Judge an answer that may be either."""
-        (result,) = check(self.model.model, statement, self.world.domain, **self.tell)
-        if result.holds is False:
-            self.judge_pair(statement, result.pair, shows)
-        self.judge.note(f"{type(statement).__name__} close")
-
     def same(self, other):
         given = self.model.given(self.world.rows)
+        theirs = None if self.s is None else scores_of(other, given, self.outputs)
         if self.y is not None:
-            labels = labels_of(other, given)
-            differ = labels != self.y
+            differ, gap = labels_of(other, given) != self.y, 0.0
 
             def shows(given, _):
                 return labels_of(self.model, given)[0] != labels_of(other, given)[0]
 
-            theirs = scores_of(other, given, self.outputs)
-            if not differ.any():
-                self.expect(Same(other.model), True, 0.0, shows)
-            elif self.s is not None and theirs is not None:
+            if differ.any() and theirs is not None:
                 tie = self.tie()
                 gap = np.minimum(abs(self.s - tie), abs(theirs - tie))[differ].max()
-                if gap > self.close:
-                    self.expect(Same(other.model), False, gap, shows)
-            else:
-                self.expect_close(Same(other.model), shows)
-        if self.s is None:
-            return
-        theirs = scores_of(other, given, self.outputs)
+            self.expect(Same(other.model), None if differ.any() and gap <= self.close else not differ.any(), gap, shows)
         if theirs is None:
             return
         gap = float(abs(self.s - theirs).max())
@@ -498,10 +464,8 @@ class Trial:
             one, there = (scores_of(model, given, self.outputs)[0] for model in (self.model, other))
             return abs(one - there) > tolerance
 
-        if abs(gap - tolerance) < self.close:
-            self.expect_close(Same(other.model, tolerance), shows)
-        else:
-            self.expect(Same(other.model, tolerance), gap <= tolerance, abs(gap - tolerance), shows)
+        is_true = None if abs(gap - tolerance) < self.close else gap <= tolerance
+        self.expect(Same(other.model, tolerance), is_true, abs(gap - tolerance), shows)
         found = measure(self.model.model, "difference", self.world.domain, other=other.model, **self.tell)
         self.judge_most("difference", found, gap, [], other)
 
@@ -514,10 +478,7 @@ class Trial:
             if self.s is not None and self.outputs == "score" and not is_regressor(self.model):
                 statements.append(Same(path, 0.0))
             for statement in statements:
-                (result,) = check(self.model.model, statement, self.world.domain, **self.tell)
-                if result.holds is not True:
-                    self.find("not the same as its copy", f"{statement}: {result.holds} {result.bounds}")
-                self.judge.note("copy")
+                self.expect(statement, True, math.inf, lambda *_: False)
 
 
 def draw(rng):
