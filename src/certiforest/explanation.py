@@ -119,9 +119,10 @@ def explain(
         measured = questions.ask(radius=True, witness=False)
         found = replace(found, radius=measured.radius, radius_upper=measured.radius_upper)
     witness, freeze, is_smallest = questions.attack_in(found), None, False
-    if witness is not None and questions.attacker.has_norm:
-        freeze, is_smallest = _smallest_freeze(questions, witness)
-    alone, is_complete = questions.each_alone(names, frozenset() if witness is None else questions.changed(witness))
+    changed = frozenset() if witness is None else questions.changed(witness)
+    if changed and questions.attacker.has_norm:
+        freeze, is_smallest = _smallest_freeze(questions, changed)
+    alone, is_complete = questions.each_alone(names, changed)
     facts: dict[str, Any] = {
         "name": name,
         "attacker": describe_attacker(questions.attacker, names),
@@ -232,13 +233,13 @@ def _bounds(found: Certificates) -> list[float | None]:
     return [finite_or_none(float(found.radius[0])), finite_or_none(float(found.radius_upper[0]))]
 
 
-def _smallest_freeze(questions: _Questions, witness: NDArray[np.float64]) -> tuple[tuple[int, ...] | None, bool]:
+def _smallest_freeze(questions: _Questions, changed: frozenset[int]) -> tuple[tuple[int, ...] | None, bool]:
     """Return features that, frozen, make the row stable, and whether no smaller set does.
 
     Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
     frozen, and either the row is stable, or there is one more attack to meet.
     """
-    attacks, end = [questions.changed(witness)], time.monotonic() + MOST_SECONDS
+    attacks, end = [changed], time.monotonic() + MOST_SECONDS
     while time.monotonic() < end:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
@@ -282,44 +283,40 @@ def _lead_by_trees(
     """Tell what each tree says for the prediction over its strongest rival: now, at its worst, and on the witness."""
     verifier = Verifier(ensemble, attacker)
     row, gains, y = RowProblem(verifier, x), verifier.gains, verifier.predict(x)
-    unit, leaf = gains.unit, verifier.ensemble.leaf
+    leaf, first = verifier.ensemble.leaf, row.leaves.first
 
-    def add(value: int, rival: int) -> int:
-        return gains.total(np.array([value]), y, rival) - gains.total(np.empty(0, np.int64), y, rival)
-
-    def leaves_of(z: NDArray[np.float64]) -> NDArray[np.int64]:
+    def values_at(z: NDArray[np.float64]) -> NDArray[np.int64]:
         return leaf[[find_leaf(verifier.ensemble.trees, tree, z) for tree in range(ensemble.n_trees)]]
 
-    leaves_now, first = leaves_of(x), row.leaves.first
-    rivals = [c for c in range(ensemble.n_classes) if c != y]
-    rival = max(rivals, key=lambda c: gains.total(leaves_now, y, c))
-    if witness is not None:
-        rival = verifier.predict(witness)
-    now = [add(value, rival) for value in leaves_now.tolist()]
+    def gain(*values: int) -> int:
+        return gains.total(np.array(values, np.int64), y, rival) - base
+
+    def lead(gained: int) -> float:
+        return -float(gained * gains.unit)
+
+    values = values_at(x)
+    others = [c for c in range(ensemble.n_classes) if c != y]
+    rival = max(others, key=lambda c: gains.total(values, y, c)) if witness is None else verifier.predict(witness)
+    base = gains.total(np.empty(0, np.int64), y, rival)
+    now = list(map(gain, values.tolist()))
     worst = list(now)
     for t, tree in enumerate(row.leaves.name.tolist()):
-        values = set(leaf[row.leaves.node[first[t] : first[t + 1]]].tolist())
-        worst[tree] = max(add(value, rival) for value in values)
-    base = gains.total(np.empty(0, np.int64), y, rival)
-    need = 1 if rival > y else 0
-
-    def score(worth: int) -> float:
-        return float(worth * unit)
-
+        worst[tree] = max(map(gain, set(leaf[row.leaves.node[first[t] : first[t + 1]]].tolist())))
     said: dict[str, Any] = {
         "rival": str(ensemble.classes[rival]),
         "votes": ensemble.combine == "vote",
-        "lead": -score(sum(now) + base),
-        "worst_lead": -score(sum(worst) + base),
-        "each_at_worst_is_enough": sum(worst) + base < need,
-        "lead_on_witness": None if witness is None else -score(gains.total(leaves_of(witness), y, rival)),
+        "lead": lead(sum(now) + base),
+        "worst_lead": lead(sum(worst) + base),
+        "each_at_worst_is_enough": sum(worst) + base < (rival > y),
+        "lead_on_witness": None,
         "n_moved": sum(a != b for a, b in zip(now, worst, strict=True)),
         "trees": [
-            {"tree": tree, "now": -score(now[tree]), "worst": -score(worst[tree])} for tree in range(ensemble.n_trees)
+            {"tree": t, "now": lead(a), "worst": lead(b)} for t, (a, b) in enumerate(zip(now, worst, strict=True))
         ],
     }
     if witness is not None:
-        said["n_turned"] = int((leaves_of(witness) != leaves_now).sum())
+        there = values_at(witness)
+        said["lead_on_witness"], said["n_turned"] = lead(gain(*there) + base), int((there != values).sum())
     return said
 
 

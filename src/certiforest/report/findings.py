@@ -42,29 +42,10 @@ def gather(
     image_shape: tuple[int, int] | None = None,
     spread: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Gather the findings about rows that were certified.
+    """Gather the findings about rows that were certified, ready for JSON; numbers that are infinite are null.
 
-    Parameters
-    ----------
-    found : CertifiedRows
-        What `certify` found. Curve and histogram need radii, fragile rows and attacked features need witnesses.
-    model, data : str
-        What to call them.
-    feature_names : sequence of str, optional
-        Those of the model if not given.
-    row_numbers : ndarray of shape (n,), optional
-        What to call the rows; 0, 1, ... if not given.
-    scaling : Scaling, optional
-        Shows changed features in the units of the data as well; that of the model if not given.
-    image_shape : pair of int, optional
-        Rows are pictures of this many rows and columns of pixels.
-    spread : dict, optional
-        What `spread_facts` returns, if it is known already.
-
-    Returns
-    -------
-    dict
-        JSON-ready findings. Numbers that are infinite are null.
+    Curve and histogram need radii, fragile rows and attacked features need witnesses. What is not given is the model's
+    own, and rows are called 0, 1, ...; ``spread`` is what `spread_facts` returns, if it is known already.
     """
     ensemble, attacker = found.ensemble, found.attacker
     if ensemble is None or attacker is None:
@@ -76,6 +57,9 @@ def gather(
     scaling = ensemble.scaling if scaling is None else scaling
     numbers = np.arange(len(found)) if row_numbers is None else row_numbers
     has_radius, has_witness = found.radius is not None, found.witness is not None and found.rows is not None
+    broken = np.flatnonzero(found.stable == UNSTABLE)
+    if found.witness is not None:
+        broken = broken[~np.isnan(found.witness[broken]).all(axis=1)]
     return {
         "model": {
             "name": model,
@@ -93,8 +77,8 @@ def gather(
         **found.tally.verdicts,
         "certified_curve": curve_of(found) if has_radius else None,
         "radius_histogram": _histogram(found, attacker.eps) if has_radius else None,
-        "fragile_rows": _fragile_rows(ensemble, found, names, numbers, scaling, image_shape) if has_witness else None,
-        "attacked_features": _attacked_features(found, names, scaling, image_shape) if has_witness else None,
+        "fragile_rows": _fragile_rows(found, broken, names, numbers, scaling, image_shape) if has_witness else None,
+        "attacked_features": _attacked_features(found, broken, names, scaling, image_shape) if has_witness else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
         "roads": count_methods(found),
         "origin": dict(found.about or {}),
@@ -139,14 +123,8 @@ def _largest_shown(found: CertifiedRows, eps: float) -> float:
 def curve_of(found: CertifiedRows, grid: NDArray[np.float64] | None = None) -> dict[str, list[float]]:
     """Return robust accuracy (share of stable rows without labels) against eps, read off the radii.
 
-    A row is robust below its radius. Where only bounds of the radius are known, the curve becomes an interval.
-
-    Parameters
-    ----------
-    found : CertifiedRows
-        With radii.
-    grid : ndarray of float64, optional
-        Values of eps; from 0 to beyond most radii if not given, the attacker's eps among them.
+    A row is robust below its radius. Where only bounds of the radius are known, the curve becomes an interval. The grid
+    goes from 0 to beyond most radii if none is given, the attacker's eps among it.
     """
     if found.radius is None or found.radius_upper is None:
         raise ValueError("Expected certificates with radii, got none: call certify(..., radius=True).")
@@ -183,23 +161,26 @@ def _histogram(found: CertifiedRows, eps: float) -> dict[str, list]:
 
 
 def _fragile_rows(
-    ensemble: TreeEnsemble,
     found: CertifiedRows,
+    broken: NDArray[np.int64],
     names: list[str],
     row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> list[dict[str, Any]]:
-    """List the rows that are predicted right and changed, the most cheaply first, each with such a change."""
+    """List the broken rows that are predicted right, the most cheaply changed first, each with such a change."""
+    ensemble, attacker = found.ensemble, found.attacker
     assert found.witness is not None
     assert found.rows is not None
-    candidates = np.flatnonzero(_rows_shown(found) & (found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
+    assert ensemble is not None
+    assert attacker is not None
+    fragile = broken[_rows_shown(found)[broken]]
     if found.radius is not None:
-        candidates = candidates[np.argsort(found.radius[candidates], kind="stable")]
+        fragile = fragile[np.argsort(found.radius[fragile], kind="stable")]
     rows = []
-    for row in candidates[:N_FRAGILE_ROWS]:
+    for row in fragile[:N_FRAGILE_ROWS]:
         x = found.rows[row]
-        z = trim(ensemble, x, found.witness[row], found.attacker.group_columns if found.attacker else ())
+        z = trim(ensemble, x, found.witness[row], attacker.group_columns)
         changes = list_changes(x, z, names, scaling, ensemble.categories)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
@@ -219,19 +200,21 @@ def _fragile_rows(
 
 
 def _attacked_features(
-    found: CertifiedRows, names: list[str], scaling: Scaling | None, image_shape: tuple[int, int] | None
+    found: CertifiedRows,
+    broken: NDArray[np.int64],
+    names: list[str],
+    scaling: Scaling | None,
+    image_shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """In how many of the witnesses each feature is changed."""
     assert found.witness is not None
     assert found.rows is not None
-    attacked = np.flatnonzero(found.stable == UNSTABLE)
-    attacked = attacked[~np.isnan(found.witness[attacked]).all(axis=1)]
-    counts = differ(found.rows[attacked], found.witness[attacked]).sum(axis=0)
+    counts = differ(found.rows[broken], found.witness[broken]).sum(axis=0)
     order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
     result: dict[str, Any] = {
-        "n_witnesses": len(attacked),
+        "n_witnesses": len(broken),
         "n_features_used": int((counts > 0).sum()),
-        "n_with_fractions": count_fractions(found.rows, found.witness[attacked], scaling),
+        "n_with_fractions": count_fractions(found.rows, found.witness[broken], scaling),
         "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
     }
     if image_shape is not None:
