@@ -53,10 +53,6 @@ def test_findings_agree_with_certify(ensemble, rows, findings):
     np.testing.assert_array_equal([row["radius"] for row in findings["fragile_rows"]], fragile)
 
 
-def test_findings_are_json(findings):
-    assert json.loads(json.dumps(findings, allow_nan=False)) == findings
-
-
 def test_the_curve_meets_robust_accuracy_at_eps(findings):
     curve = findings["certified_curve"]
     at = curve["eps"].index(0.1)
@@ -125,16 +121,17 @@ class _Outline(HTMLParser):
         self.tags.append(tag)
 
 
-def outline(page):
-    parser = _Outline()
+def drawn(findings):
+    """Return the page, the tags in it and its text; the findings are plain data."""
+    assert json.loads(json.dumps(findings, allow_nan=False)) == findings
+    page, parser = as_html(findings), _Outline()
     parser.feed(page)
     assert parser.open == []
-    return parser
+    return page, parser, as_text(findings)
 
 
 def test_the_page_is_whole_and_fetches_nothing(findings):
-    page = as_html(findings)
-    parser = outline(page)
+    page, parser, _ = drawn(findings)
     assert "script" not in parser.tags
     assert "link" not in parser.tags
     assert all(address.startswith("data:image/png;base64,") for address in parser.addresses)
@@ -144,9 +141,9 @@ def test_the_page_is_whole_and_fetches_nothing(findings):
 
 
 def test_text_has_the_sections_of_the_page_but_for_pictures(findings):
-    headings = re.findall(r"<h2>(.*?)</h2>", as_html(findings))
+    page, _, text = drawn(findings)
+    headings = re.findall(r"<h2>(.*?)</h2>", page)
     assert {"Certified curve", "Radii"} < set(headings)
-    text = as_text(findings)
     assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == [
         h for h in headings if h not in ("Certified curve", "Radii")
     ]
@@ -162,41 +159,35 @@ def test_names_are_escaped(ensemble, rows):
 
 
 def test_rows_that_are_pictures(ensemble, rows):
-    page = as_html(findings_of(ensemble, rows, image_shape=(2, 2)))
-    pictures = [a for a in outline(page).addresses if a.startswith("data:image/png")]
-    n_fragile = len(findings_of(ensemble, rows, image_shape=(2, 2))["fragile_rows"])
-    assert len(pictures) == 3 * n_fragile + 1
+    findings = findings_of(ensemble, rows, image_shape=(2, 2))
+    pictures = [a for a in drawn(findings)[1].addresses if a.startswith("data:image/png")]
+    assert len(pictures) == 3 * len(findings["fragile_rows"]) + 1
 
 
 def test_without_labels(ensemble, rows):
     findings = findings_of(ensemble, (rows[0], None))
     assert findings["verdicts"] is None
-    outline(as_html(findings))
-    assert "unstable" in as_text(findings)
+    assert "unstable" in drawn(findings)[2]
 
 
 @pytest.mark.parametrize("norm", ["0", "1", "2", "3", "inf"])
 @pytest.mark.parametrize("eps", [0, 1])
 def test_every_norm_and_extreme_budgets(ensemble, rows, norm, eps):
-    findings = find(ensemble, rows[0][:5], rows[1][:5], Attacker(norm, eps), model="m", data="d")
-    json.dumps(findings, allow_nan=False)
-    outline(as_html(findings))
-    as_text(findings)
+    drawn(find(ensemble, rows[0][:5], rows[1][:5], Attacker(norm, eps), model="m", data="d"))
 
 
 def test_a_single_stump_that_shares_nothing():
     stump = stumps((0, 0.5))
     findings = find(stump, np.array([[0.1]]), np.array([0]), Attacker("inf", 0.1), model="m", data="d")
     assert findings["spread_map"]["closest_pair"] is None
-    assert "No row predicted right can be changed" in as_html(findings)
+    assert "No row predicted right can be changed" in drawn(findings)[0]
 
 
 def test_a_constant_model():
     constant = TreeEnsemble([-1], [0], [0], n_features=2, classes=[0, 1])
     findings = find(constant, np.zeros((3, 2)), np.array([0, 0, 1]), Attacker("inf", 0.1), model="m", data="d")
     assert findings["verdicts"]["ROBUST"] == 2
-    json.dumps(findings, allow_nan=False)
-    outline(as_html(findings))
+    drawn(findings)
 
 
 BROWSER = next(

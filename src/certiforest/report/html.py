@@ -15,65 +15,52 @@ from string import Template
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.report.sections import (
-    Bars,
-    Cards,
-    Facts,
-    Page,
-    Part,
-    Pictures,
-    Plot,
-    Section,
-    Table,
-    Thresholds,
-    Tiles,
-    Words,
-)
+from certiforest.report import sections
 from certiforest.words import cut
 
 WIDTH = 560  # of a phone's screen to that of a page, texts stay readable
 
 
-def as_html(page: Page) -> str:
+def as_html(page: sections.Page) -> str:
     """Return one self-contained page."""
     template = Template(Path(__file__).with_name("template.html").read_text(encoding="utf-8"))
     body = [f"<h1>{_breakable(page.title)}</h1>", *map(_part, page.parts)]
     return template.substitute(title=escape(page.title), body="\n".join(filter(None, body)))
 
 
-def _part(part: Part) -> str:
+def _part(part: sections.Part) -> str:
     match part:
-        case Section(title, parts):
+        case sections.Section(title, parts):
             content = "".join(map(_part, parts))
             return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
-        case Words(words, is_soft):
+        case sections.Words(words, is_soft):
             return f'<p class="soft">{escape(words)}</p>' if is_soft else f"<p>{escape(words)}</p>"
-        case Facts(entries):
+        case sections.Facts(entries):
             rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in entries)
             return f'<table class="facts">{rows}</table>' if rows else ""
-        case Tiles(entries):
+        case sections.Tiles(entries):
             small = '<span class="soft small">{}</span>'.format
             cells = "".join(
                 f'<div class="tile">{small(escape(name))}<b>{escape(value)}</b>{small(escape(note))}</div>'
                 for name, value, note in entries
             )
             return f'<div class="tiles">{cells}</div>'
-        case Cards(cards):
+        case sections.Cards(cards):
             content = "".join(
                 f'<div class="card small"><h3>{escape(card.title)}</h3><p class="small soft">{escape(card.note)}</p>'
                 f"{_part(card.part)}</div>"
                 for card in cards
             )
             return f'<div class="cards">{content}</div>'
-        case Table():
+        case sections.Table():
             return _table(part) if part.rows else ""
-        case Plot():
+        case sections.Plot():
             return _figure(_legend(part) + as_svg(part), part.caption)
-        case Bars():
+        case sections.Bars():
             return _bars(part)
-        case Thresholds():
+        case sections.Thresholds():
             return _thresholds(part)
-        case Pictures():
+        case sections.Pictures():
             return _pictures(part)
 
 
@@ -86,7 +73,7 @@ def _breakable(name: str) -> str:
     return escape(name).replace("_", "_<wbr>").replace(" -&gt; ", " &rarr; ")
 
 
-def _table(table: Table) -> str:
+def _table(table: sections.Table) -> str:
     def line(tag: str, cells: list[str]) -> str:
         kinds = ["" if i < table.n_left else ' class="number"' for i in range(len(cells))]
         marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
@@ -102,7 +89,7 @@ def _table(table: Table) -> str:
     return f'{bar}<div class="scroll"><table>{head}{"".join(line("td", cells) for cells in lines)}</table></div>'
 
 
-def _bars(bars: Bars) -> str:
+def _bars(bars: sections.Bars) -> str:
     top = max((abs(length) for _, length, _ in bars.entries), default=0.0) or 1.0
     rows = "".join(
         f"<span>{_breakable(name)}</span><span><i style='width:{75 * abs(length) / top:.1f}%'></i>{escape(text)}</span>"
@@ -115,7 +102,7 @@ def _bars(bars: Bars) -> str:
     return _figure(f'{picture}<div class="bars">{rows}</div>', bars.caption)
 
 
-def _pictures(row: Pictures) -> str:
+def _pictures(row: sections.Pictures) -> str:
     """Draw the row, the changed one and their difference, in which less is blue, more is red, nothing is white."""
     before, after = np.array(row.original), np.array(row.changed)
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
@@ -134,7 +121,7 @@ def _pictures(row: Pictures) -> str:
     return f'<div class="pictures">{cells}</div>'
 
 
-def _thresholds(figure: Thresholds) -> str:
+def _thresholds(figure: sections.Thresholds) -> str:
     """Draw a line of marks for each feature."""
     everything = np.concatenate([entry["thresholds"] for entry in figure.features])
     rows = []
@@ -161,7 +148,7 @@ def _thresholds(figure: Thresholds) -> str:
     return _figure(f'<div class="bars">{"".join(rows)}</div>', figure.caption)
 
 
-def _legend(plot: Plot) -> str:
+def _legend(plot: sections.Plot) -> str:
     items = "".join(
         f'<li class="small"><span class="swatch" style="background:var(--{colour})"></span>{escape(text)}</li>'
         for colour, text in plot.labels
@@ -169,7 +156,7 @@ def _legend(plot: Plot) -> str:
     return f'<ul class="legend">{items}</ul>' if items else ""
 
 
-def as_svg(plot: Plot) -> str:
+def as_svg(plot: sections.Plot) -> str:
     """Return the picture alone. Colours are names of CSS variables, so that it suits both colour schemes and paper."""
     height = 260 if plot.curves else 220
     left, right, top, bottom = 62, WIDTH - 24, 34, height - 42
