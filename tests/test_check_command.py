@@ -10,7 +10,7 @@ import pytest
 
 from certiforest import Attacker, Domain, Range, Scaling, TreeEnsemble
 from certiforest.statements.results import Results, StatementResult
-from small_models import VOTERS
+from small_models import VOTERS, catboost, lgb, xgb
 
 
 @pytest.fixture
@@ -90,12 +90,11 @@ def test_what_is_not_decided_is_said_apart(run, model, data, contract, tmp_path,
 
 
 def test_text_columns_are_values_and_rows_are_gated(run, contract, tmp_path):
-    xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"n": rng.random(90).round(2), "country": pd.Categorical(rng.choice(["de", "fr", "it"], 90))})
     y = (X["n"] + (X["country"] == "fr") > 0.8).astype(int)
     path, data, frame = (tmp_path / name for name in ("x.json", "rows.csv", "rows.parquet"))
-    booster = xgboost.XGBClassifier(n_estimators=6, max_depth=3, enable_categorical=True, n_jobs=1).fit(X, y)
+    booster = xgb(n_estimators=6, enable_categorical=True).fit(X, y)
     booster.save_model(path)
     X.assign(label=y).to_csv(data, index=False)
     X.assign(label=y).to_parquet(frame)
@@ -116,14 +115,12 @@ def test_text_columns_are_values_and_rows_are_gated(run, contract, tmp_path):
 
 
 def test_categories_that_a_model_knows_by_their_hashes_are_shown_as_text(run, contract, tmp_path):
-    catboost = pytest.importorskip("catboost")
+    library = pytest.importorskip("catboost")
     X = pd.DataFrame({"n": np.arange(60) % 7, "country": ["de", "fr", "it"] * 20})
     y = (X["n"] + 4 * (X["country"] == "fr") > 5).astype(int)
     path, data = tmp_path / "model.json", tmp_path / "rows.csv"
-    booster = catboost.CatBoostClassifier(
-        iterations=5, depth=2, verbose=0, one_hot_max_size=9, allow_writing_files=False, cat_features=["country"]
-    ).fit(X, y)
-    booster.save_model(path, format="json", pool=catboost.Pool(X, y, cat_features=["country"]))
+    booster = catboost(iterations=5, depth=2, one_hot_max_size=9, cat_features=["country"]).fit(X, y)
+    booster.save_model(path, format="json", pool=library.Pool(X, y, cat_features=["country"]))
     X.assign(label=y).to_csv(data, index=False)
     code, out, _ = run(*arguments(path, contract({"insensitive": ["country"]}), data), "--json")
     pair = pd.DataFrame(json.loads(out)["statements"][0]["inputs"])
@@ -139,10 +136,9 @@ def test_measures_of_votes_and_of_regressors(run, model, data, tmp_path):
     code, out, _ = run("measure", model, "fall", "--column", "length", "--domain", data, "--target", "label")
     assert code == 0
     assert "fall" in out
-    lightgbm = pytest.importorskip("lightgbm")
     X = np.arange(60.0).reshape(-1, 1)
     path, rows = tmp_path / "regressor.txt", tmp_path / "x.csv"
-    booster = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(X, X[:, 0] ** 2)
+    booster = lgb("Regressor", n_estimators=3, num_leaves=31).fit(X, X[:, 0] ** 2)
     booster.booster_.save_model(path)
     np.savetxt(rows, X, header="Column_0", comments="")
     code, out, _ = run("measure", path, "range", "--domain", rows, "--json")

@@ -36,6 +36,7 @@ from certiforest import (
     measure,
 )
 from certiforest.statements.kinds import read_statement
+from small_models import catboost, xgb
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -66,8 +67,7 @@ def numbers(table):
 
 
 def boosted(X, y, **settings):
-    xgboost = pytest.importorskip("xgboost")
-    return xgboost.XGBClassifier(n_estimators=12, max_depth=3, enable_categorical=True, n_jobs=1, **settings).fit(X, y)
+    return xgb(n_estimators=12, enable_categorical=True, **settings).fit(X, y)
 
 
 def test_inputs_that_refute_are_rows_that_the_library_takes_as_they_are(table):
@@ -148,11 +148,10 @@ def test_inputs_that_a_type_does_not_hold_are_of_another_one():
 
 def test_text_is_handed_out_as_text():
     """CatBoost knows hashes of it, and a model that never asks for it does not know it at all."""
-    catboost = pytest.importorskip("catboost")
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.random(200), "word": rng.choice(["ash", "elm", "fir"], 200)})
-    options = {"iterations": 4, "depth": 2, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 9}
-    model = catboost.CatBoostClassifier(cat_features=["word"], **options).fit(X, (X["word"] == "elm") | (X["a"] > 0.7))
+    model = catboost(iterations=4, depth=2, one_hot_max_size=9, cat_features=["word"])
+    model.fit(X, (X["word"] == "elm") | (X["a"] > 0.7))
     (result,) = check(model, Insensitive(["word"]), Domain.from_data(X))
     assert result.pair["word"].isin(X["word"]).all()
     assert len(set(model.predict(result.pair).tolist())) == 2
@@ -165,9 +164,8 @@ def test_text_is_handed_out_as_text():
 
 def test_decisions_are_those_of_rounded_probabilities():
     """A sum above zero, of 2e-8, is a probability of 0.5 in single precision, and the first class."""
-    xgboost = pytest.importorskip("xgboost")
     X = np.array([[0.0], [1.0]] * 10)
-    model = xgboost.XGBClassifier(n_estimators=1, max_depth=1, base_score=0.5, min_child_weight=0).fit(X, X[:, 0] > 0)
+    model = xgb(n_estimators=1, max_depth=1, base_score=0.5, min_child_weight=0).fit(X, X[:, 0] > 0)
     document = json.loads(model.get_booster().save_raw("json"))
     (tree,) = document["learner"]["gradient_booster"]["model"]["trees"]
     tree["split_conditions"][1:] = [2e-8, 1e-3]
@@ -223,9 +221,8 @@ def test_a_model_is_the_same_as_its_own_copy(numbers, tmp_path, library, toleran
 
 def test_ends_are_compared_in_double_precision():
     """An end just above a prediction in single precision is not reached."""
-    xgboost = pytest.importorskip("xgboost")
     X = np.array([[0.0], [1.0]] * 10)
-    model = xgboost.XGBRegressor(n_estimators=1, max_depth=1).fit(X, X[:, 0] / 3)
+    model = xgb("Regressor", n_estimators=1, max_depth=1).fit(X, X[:, 0] / 3)
     most = math.nextafter(float(model.predict(X).max()), math.inf)
     assert check(model, Insensitive([0], most, most), Domain([0], [1]))[0].holds is not False
 
@@ -298,10 +295,8 @@ DOMAIN = {"format": "certiforest domain", "version": 1}
         (lambda: Domain.from_data(pd.DataFrame({"a": ["x", 3]})), "or of text"),
         (lambda: Domain.from_data(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "got dates"),
         (lambda: Domain([0, 0], [1, 1], groups=[[0, 1]], missing=True), "one-hot"),
-        (lambda: Range(1, 0), "from low to high"),
         (lambda: Range(), "from low to high"),
         (lambda: Range(math.nan, 1), "number"),
-        (lambda: Range(high=10**400), "number"),
         (lambda: Insensitive([]), "list of columns"),
         (lambda: Insensitive("sex"), "list of columns"),
         (lambda: Insensitive(["sex"], low=0.2), "together"),
@@ -311,7 +306,6 @@ DOMAIN = {"format": "certiforest domain", "version": 1}
         (lambda: read_statement({"range": [0, 1], "same": "x"}), "one of"),
         (lambda: read_statement({"range": [0, 1], "low": 3}), "no other entries"),
         (lambda: read_statement({"range": 3}), "list of low and high"),
-        (lambda: read_statement([1]), "one of"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_a_sentence(make, message):

@@ -46,10 +46,10 @@ class ScoredModel:
         if outputs not in OUTPUTS:
             raise StatementError(f"Expected {setting('outputs')} to be {' or '.join(OUTPUTS)}, got {shown(outputs)}.")
         self._opened = model if isinstance(model, Opened) else open_model(model)
-        self._of_sums = outputs == "score"
         self.ensemble: TreeEnsemble = self._opened.ensemble
         self.is_regressor = self._opened.is_regressor
         self._is_vote = self.ensemble.combine == "vote"
+        self._is_sum = outputs == "score" and not (self.is_regressor or self._is_vote)
         self.n_outputs = self.ensemble.n_classes if self._is_vote else len(self.ensemble.summands()[1])
         self._is_exact = self._opened.predict is None and self._opened.dtype == np.float64  # and no library rounds
         self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self._opened.dtype)
@@ -63,7 +63,7 @@ class ScoredModel:
                 f"Expected a regressor or a model of two classes, got one of {n_classes}; such a model has decisions,"
                 " but no single score."
             )
-        if self._opened.sum_at is None and not self._is_vote and not self._of_sums:
+        if self._opened.sum_at is None and not (self._is_vote or self._is_sum):
             raise ModelError(
                 f"Expected {setting('outputs', 'score')}: {self._opened.name} does not say what probability its sums"
                 " stand for. Give the fitted model of the library that trained it, or ask about sums."
@@ -72,7 +72,7 @@ class ScoredModel:
     @property
     def is_linear(self) -> bool:
         """Whether equal steps of the score are equal steps of the sum."""
-        if self._is_vote or self._opened.n_averaged or (self._of_sums and not self.is_regressor):
+        if self._is_vote or self._opened.n_averaged or self._is_sum:
             return True
         try:
             steps = np.diff([float(self.level(score)) for score in (0.0, 0.5, 1.0)])
@@ -87,7 +87,7 @@ class ScoredModel:
 
     def level(self, score: float) -> Fraction:
         """Return the sum at which the score has a value."""
-        if self._of_sums and not (self.is_regressor or self._is_vote):
+        if self._is_sum:
             return Fraction(score)
         if self._opened.sum_at is None:  # of votes
             return Fraction(score) * self.ensemble.n_trees
@@ -146,7 +146,7 @@ class ScoredModel:
         """Let sums speak for the other one of two classes, if they do not for a given one, which is the last there."""
         if self.is_regressor or self.label == label or label not in self.ensemble.classes.tolist():
             return
-        if self._is_vote or not self._of_sums:
+        if not self._is_sum:
             raise ModelError(
                 f"Expected scores of the class {shown(label)}, got a model with those of {shown(self.label)}."
             )
@@ -183,7 +183,7 @@ class ScoredModel:
     def scores(self) -> Function | None:
         """The library's own scores of rows; None as for `predict`."""
         score, raw, sign = self._opened.score, self._opened.raw, self._opened.sign
-        if self._of_sums and not (self.is_regressor or self._is_vote):
+        if self._is_sum:
             score = None if raw is None else (lambda rows: sign * np.asarray(raw(rows)).reshape(len(rows), -1)[:, -1])
         quiet = _quietly(score)  # in double precision, in which they are compared with ends
         return None if quiet is None else (lambda rows: quiet(rows).astype(np.float64))
