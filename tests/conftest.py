@@ -1,12 +1,16 @@
 """Settings of the whole suite."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import settings
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import minmax_scale
 from sklearn.tree import DecisionTreeClassifier
 
+from certiforest import Scaling
 from certiforest.cli import main
+from small_models import VOTERS
 
 # The first example of a test may compile kernels: how long one takes says nothing.
 settings.register_profile("suite", deadline=None)
@@ -57,3 +61,14 @@ def refuse(run):
         return err
 
     return refuse
+
+
+@pytest.fixture
+def mail(tmp_path):
+    """Files: voters, scaled: the data's numbers are 10 times the model's; four rows; and a question about them."""
+    model, rows = tmp_path / "model.json", tmp_path / "rows.csv"
+    VOTERS.replace(scaling=Scaling([0, 0], [10, 10])).save(model)
+    rows.write_text("length,links,label\n1,1,ham\n4.5,4.5,ham\n9,9,spam\n9,9,ham\n")
+    return SimpleNamespace(
+        model=model, rows=rows, question=("certify", model, rows, "--target", "label", "--eps", "0.1")
+    )

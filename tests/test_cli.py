@@ -1,123 +1,76 @@
-"""The command line: what it says, what it writes, and one sentence for everything a person gets wrong."""
+"""The command line: exit codes, what is printed and written where, and commands that take no rows."""
 
 import csv
 import json
 import logging
+import os
+import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from certiforest import Attacker, Certifier, RuleAttacker, Scaling, TreeEnsemble, Verdict, certify
-from certiforest.cli import console
-from certiforest.cli.train import TRAINERS
+from certiforest import Attacker, Certifier, Scaling, TreeEnsemble, as_ensemble, certify, save_silva
+from certiforest.cli import console, main
 from certiforest.problem import verifier
-from shared_data import needs_shared, shared
 from small_models import VOTERS, stumps
 
-
-@pytest.fixture
-def model(tmp_path):
-    """The voters, scaled: the file's numbers are 10 times the model's."""
-    path = tmp_path / "model.json"
-    VOTERS.replace(scaling=Scaling([0, 0], [10, 10])).save(path)
-    return path
+COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main())"]
+MAIL = {"n_features": 2, "classes": ["ham", "spam"]}
+LARGEST = float(np.finfo(float).max)
 
 
-@pytest.fixture
-def data(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("length,links,label\n1,1,ham\n4.5,4.5,ham\n9,9,spam\n9,9,ham\n")
-    return path
+def run_apart(*words, **options):
+    """Run a command in a process of its own."""
+    return subprocess.run([*COMMAND, *map(str, words)], text=True, stderr=subprocess.PIPE, **options)
 
 
-def test_certify_scales_rows_by_the_model(run, model, data):
-    code, out, _ = run("certify", model, data, "--target", "label", "--eps", "0.1", "--json")
-    assert code == 0
-    summary = json.loads(out)
-    assert summary["verdicts"] == {"ROBUST": 2, "FRAGILE": 1, "VULNERABLE": 1, "BROKEN": 0, "UNKNOWN": 0}
-    assert summary["accuracy"] == 0.75
-    assert summary["robust_accuracy"] == 0.5
-    assert summary["has_large_spread"] is True
-
-
-def test_certify_says_what_it_found(run, model, data):
-    code, out, err = run("certify", model, data, "--target", "label", "--eps", "0.05")
+def test_no_command_shows_the_help(run):
+    code, out, err = run()
     assert (code, err) == (0, "")
-    assert "Robust accuracy" in out
-    assert "75.00%" in out
+    assert "certiforest demo" in out
 
 
-def test_certify_without_labels(run, model, tmp_path):
-    path = tmp_path / "new.csv"
-    path.write_text("length,links\n1,1\n")
-    code, out, _ = run("certify", model, path, "--eps", "0.01", "--json")
-    summary = json.loads(out)
-    assert (code, summary["stable"]) == (0, 1)
-    assert "verdicts" not in summary
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("certify", "MODEL"),
+        ("certfy", "No such command"),
+        ("certify a b", "--eps"),
+        ("certify a b --eps much", "valid"),
+        ("datasets mnits", "mnist26"),
+        ("demo --out report.pdf", ".html"),
+    ],
+)
+def test_usage(refuse, words, message):
+    assert message in refuse(*words.split())
 
 
-def test_certify_writes_one_line_per_row(run, model, data, tmp_path):
-    out = tmp_path / "found.csv"
-    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--out", out)
-    assert run(*arguments, "--radius", "--witness")[0] == 0
-    lines = list(csv.DictReader(out.open()))
-    assert [line["verdict"] for line in lines] == ["ROBUST", "FRAGILE", "ROBUST", "VULNERABLE"]
-    ensemble = TreeEnsemble.load(model)
-    found = certify(
-        ensemble,
-        ensemble.scaling.apply([[4.5, 4.5]]),
-        ["ham"],
-        Attacker("inf", 0.1),
-        radius=True,
-        witness=True,
-    )
-    assert float(lines[1]["radius"]) == found.radius[0]
-    witness = [[float(lines[1][f"witness_{name}"]) for name in ("length", "links")]]  # in the units of the data
-    assert ensemble.scaling.apply(witness).tolist() == found.witness.tolist()
-    assert lines[0]["witness_links"] == ""
-    # An existing file stays as it is unless --force is given.
-    before = out.read_bytes()
-    code, _, err = run(*arguments)
-    assert code == 2
-    assert "--force" in err
-    assert out.read_bytes() == before
-    assert run(*arguments, "--force")[0] == 0
-    assert out.read_bytes() != before
+class TestSpread:
+    def test_what_is_too_close(self, run, mail):
+        code, out, _ = run("spread", mail.model, "--eps", "0.2", "--json")
+        summary = json.loads(out)
+        assert code == 0
+        assert summary["spread"] == pytest.approx(0.3)
+        assert summary["has_large_spread"] is False
+        assert summary["overlapping_features"] == ["length"]
+        assert "eps up to" in run("spread", mail.model)[1]
 
+    def test_trees_that_share_nothing(self, run, tmp_path):
+        path = tmp_path / "stump.json"
+        stumps((0, 0.5)).save(path)
+        assert json.loads(run("spread", path, "--json")[1])["spread"] is None
+        assert "any eps" in run("spread", path)[1]
 
-def test_require(run, model, data):
-    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--require")
-    assert run(*arguments, "0.5")[0] == 0
-    code, _, err = run(*arguments, "0.51")
-    assert code == 1
-    assert "below the required 0.51" in err
+    def test_a_double_that_is_no_number(self, refuse, mail):
+        assert "--eps up to 8.99e+307" in refuse("spread", mail.model, "--eps", "1e308")
 
-
-def test_frozen_features_and_domain(run, model, data):
-    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--json")
-    frozen = run(*arguments, "--frozen", "length", "--frozen", "1")[1]
-    assert json.loads(frozen)["verdicts"]["ROBUST"] == 3
-    domain = run(*arguments, "--domain", "0", "1")[1]
-    assert json.loads(domain)["verdicts"]["ROBUST"] == 2
-
-
-def test_spread(run, model):
-    code, out, _ = run("spread", model, "--eps", "0.2", "--json")
-    summary = json.loads(out)
-    assert code == 0
-    assert summary["spread"] == pytest.approx(0.3)
-    assert summary["has_large_spread"] is False
-    assert summary["overlapping_features"] == ["length"]
-    assert "eps up to" in run("spread", model)[1]
-
-
-def test_spread_of_trees_that_share_nothing(run, tmp_path):
-    path = tmp_path / "stump.json"
-    stumps((0, 0.5)).save(path)
-    assert json.loads(run("spread", path, "--json")[1])["spread"] is None
-    assert "any eps" in run("spread", path)[1]
+    @pytest.mark.parametrize("norm", ["-1", "-inf", "_1", "-2"])
+    def test_a_negative_norm_meant_its_opposite(self, refuse, mail, norm):
+        assert "norm" in refuse("spread", mail.model, "--norm", norm)
 
 
 def test_demo_ends_in_a_table(run, tmp_path, monkeypatch):
@@ -129,484 +82,284 @@ def test_demo_ends_in_a_table(run, tmp_path, monkeypatch):
         assert norm in out
 
 
-def test_no_command_shows_the_help(run):
-    code, out, err = run()
-    assert (code, err) == (0, "")
-    assert "certiforest demo" in out
-
-
-class TestBadInput:
-    def test_usage(self, refuse):
-        assert "MODEL" in refuse("certify")
-        assert "No such command" in refuse("certfy")
-        assert "--eps" in refuse("certify", "a", "b")
-        assert "valid" in refuse("certify", "a", "b", "--eps", "much")
-
-    def test_model_file(self, refuse, data, tmp_path, model):
-        arguments = (data, "--target", "label", "--eps", "0.1")
-        assert "does not exist" in refuse("certify", tmp_path / "none.json", *arguments)
-        assert "directory" in refuse("certify", tmp_path, *arguments)
-        assert "not a sound certiforest model" in refuse("certify", data, *arguments)
-        newer = tmp_path / "newer.json"
-        newer.write_text(model.read_text().replace('"version":1', '"version":3'))
-        assert "pip install --upgrade" in refuse("certify", newer, *arguments)
-        cut = tmp_path / "cut.json"
-        cut.write_text(model.read_text()[:-50])
-        assert "cut short" in refuse("certify", cut, *arguments)
-
-    def test_data_file(self, refuse, model, data, tmp_path):
-        rest = ("--target", "label", "--eps", "0.1")
-        assert "does not exist" in refuse("certify", model, tmp_path / "none.csv", *rest)
-        assert "neither" in refuse("certify", model, "nothing_like_it", *rest)
-        assert "directory" in refuse("certify", model, tmp_path, *rest)
-        empty = tmp_path / "empty.csv"
-        empty.touch()
-        assert "empty file" in refuse("certify", model, empty, *rest)
-        assert "'length', 'links', 'label'" in refuse("certify", model, data, "--target", "lable", "--eps", "0.1")
-        assert "model before the data" in refuse("certify", data, model, *rest)
-        assert "model before the data" in refuse("report", data, model, *rest)
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("length,links,label\n1,many,ham\n", "got 'many' in line 2, column 'links'"),
-            ("number of words,label\nmany,ham\n", "--drop 'number of words'"),
-            ("length,links,more,label\n1,1,1,ham\n", "--drop more"),
-            ("length,links,more,label\n1,1,1,ham\n", "--target more"),
-            ("length,label\n1,ham\n", "got no 'links'"),
-            ("length,links,label\n1,1,eggs\n", "got 'eggs'"),
-        ],
-    )
-    def test_rows(self, refuse, model, data, text, message):
-        data.write_text(text)
-        assert message in refuse("certify", model, data, "--target", "label", "--eps", "0.1")
-
-    def test_attacker(self, refuse, model, data):
-        arguments = ("certify", model, data, "--target", "label")
-        assert "finite number >= 0" in refuse(*arguments, "--eps", "-1")
-        assert "norm" in refuse(*arguments, "--eps", "0.1", "--norm", "1.5")
-        assert "--frozen" in refuse(*arguments, "--eps", "0.1", "--frozen", "colour")
-        assert "domain" in refuse(*arguments, "--eps", "0.1", "--domain", "0", "0.5")
-        assert "--require" in refuse(*arguments, "--eps", "0.1", "--require", "90")
-        assert "--part" in refuse(*arguments, "--eps", "0.1", "--part", "some")
-
-    def test_output(self, refuse, model, data, tmp_path):
-        arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--out")
-        assert "directory" in refuse(*arguments, tmp_path)
-        assert "existing directory" in refuse(*arguments, tmp_path / "none" / "found.csv")
-
-    def test_eps_in_the_wrong_unit_is_warned_of(self, run, model, data):
-        code, _, err = run("certify", model, data, "--target", "label", "--eps", "5")
-        assert code == 0
-        assert "exceeds half the range" in err
-        assert err.count("\n") == 1
-        assert run("certify", model, data, "--target", "label", "--eps", "0.1")[2] == ""
-
-    def test_eps_in_the_wrong_unit_is_warned_of_without_scaling(self, run, model, data, tmp_path):
-        ensemble = TreeEnsemble.load(model).with_columns(["length", "links"])
-        ensemble.save(tmp_path / "raw.json")
-        _, _, err = run("certify", tmp_path / "raw.json", data, "--target", "label", "--eps", "4.1")
-        assert "half the range (8 in these rows) of feature length and of 1 others" in err
-        assert run("certify", tmp_path / "raw.json", data, "--target", "label", "--eps", "3.9")[2] == ""
-
-
-def test_scaling_in_the_model_file_is_checked(refuse, model, data, tmp_path):
-    document = json.loads(model.read_text())
-    for wrong, message in [
-        ([], "hold"),
-        ({"offset": [0, 0]}, "hold"),
-        ({"offset": [0, 0], "range": [1]}, "as many"),
-        ({"offset": [0], "range": [1]}, "scaling of 2"),
-        ({"offset": [0, 0], "range": [1, 0]}, "> 0"),
-        ({"offset": [0, 0], "range": [1, True]}, "list of numbers"),
-        ({"offset": [0, 0], "range": [1, 10**400]}, "numbers"),
-        ({"offset": [0, 0], "range": [1, "2"]}, "list of numbers"),
-    ]:
-        path = tmp_path / "wrong.json"
-        path.write_text(json.dumps({**document, "scaling": wrong}))
-        assert message in refuse("certify", path, data, "--target", "label", "--eps", "0.1")
-
-
-@needs_shared
-@pytest.mark.parametrize("norm", ["inf", "2", "1"])
-def test_published_model_on_a_named_dataset(run, norm):
-    """The counts of the authors' verifier for one of the models published with the paper."""
-    name = "lse_part_rand_25_4_0.015_100_0_m2_s1_mnpert0.0075_mxpert0.015.silva"
-    path = shared() / "models" / "mnist26" / name
-    arguments = ("certify", path, "mnist26", "--data-dir", shared() / "data", "--eps", "0.015", "--norm", norm)
-    found = json.loads(run(*arguments, "--json")[1])
-    expected = json.loads((shared() / "expected" / "carve_mnist26.json").read_text())
-    (entry,) = (
-        entry
-        for entry in expected["mnist26"]
-        if (entry["trees"], entry["eps"], str(entry["norm"])) == (25, 0.015, norm)
-    )
-    assert found["verdicts"] == {verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict}
-
-
-class TestTrain:
-    @pytest.fixture
-    def table(self, tmp_path):
-        """Two hundred rows that a tree can tell apart, in units that need scaling."""
-        random = np.random.default_rng(0)
-        X = random.random((200, 4)) * [1, 1000, 10, 1]
-        path = tmp_path / "table.csv"
-        lines = [",".join(map(repr, row.tolist())) + (",yes" if row[1] > 500 else ",no") for row in X]
-        path.write_text("\n".join(["a,b,c,d,bought", *lines]) + "\n")
-        return path
-
-    def test_train_then_certify(self, run, table, tmp_path):
-        out = tmp_path / "model.json"
-        arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "5", "--depth", "2")
-        code, text, _ = run(*arguments, "--out", out, "--json")
-        trained = json.loads(text)
-        assert code == 0
-        assert trained["data"]["n_rows"] == 140
-        assert trained["held_out"]["n_rows"] == 60
-        ensemble = TreeEnsemble.load(out)
-        assert ensemble.feature_names == ("a", "b", "c", "d")
-        assert ensemble.classes.tolist() == ["no", "yes"]
-        assert 900 < ensemble.scaling.range[1] <= 1000
-        # What certify finds on the held-out part is what train said about it.
-        arguments = ("certify", out, table, "--target", "bought", "--eps", "0.01", "--part", "test", "--json")
-        certified = json.loads(run(*arguments)[1])
-        for fact in ("verdicts", "accuracy", "robust_accuracy"):
-            assert certified[fact] == trained["held_out"][fact]
-        # Lines of --out name the rows of the file.
-        found = tmp_path / "found.csv"
-        assert run(*arguments, "--out", found)[0] == 0
-        labels = [line.rsplit(",", 1)[1] for line in table.read_text().splitlines()[1:]]
-        for line in csv.DictReader(found.open()):
-            assert line["label"] == labels[int(line["row"])]
-        assert certified["has_large_spread"]
-
-    def test_is_repeatable_and_scales_by_training_rows_only(self, run, table, tmp_path):
-        paths = [tmp_path / "one.json", tmp_path / "two.json"]
-        for path in paths:
-            arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.01", "--trees", "3")
-            assert run(*arguments, "--out", path)[0] == 0
-        assert paths[0].read_bytes() == paths[1].read_bytes()
-
-    def test_every_trainer_and_method(self, run, table, tmp_path):
-        ways = [(model, None) for model in TRAINERS if model != "forest"] + [("forest", "grow"), ("forest", "prune")]
-        for number, (model, method) in enumerate(ways):
-            out = tmp_path / f"{number}.json"
-            arguments = ("train", table, "--target", "bought", "--scale", "--eps", "0.001")
-            size = () if model == "additive" else ("--trees", "3", "--depth", "2")
-            how = () if method is None else ("--method", method)
-            assert run(*arguments, *size, "--model", model, *how, "--out", out)[0] == 0
-            assert TreeEnsemble.load(out).n_trees == (4 if model == "additive" else 3)
-        code, _, error = run(*arguments, "--model", "boosting", "--method", "grow", "--out", out, "--force")
-        assert (code, error.count("\n")) == (2, 1)
-        assert "Expected no --method with --model boosting" in error
-        error = run(*arguments, "--model", "additive", "--trees", "4", "--out", out, "--force")[2]
-        assert "Expected no --trees with --model additive, whose trees are one per feature" in error
-
-    def test_an_attacker_from_a_file_and_who_attacks(self, run, refuse, table, tmp_path):
-        attacker = Attacker("linf", 0.3, scale=[1, 0.5, 1, 1], direction={"b": "up"}, frozen=["d"], domain=(-1, 2))
-        attacker.save(tmp_path / "attacker.json")
-        out = tmp_path / "m.json"
-        arguments = ("train", table, "--target", "bought", "--scale", "--out", out, "--force", "--json")
-        options = ("--attacker", tmp_path / "attacker.json", "--attacked", "no")
-        for model in TRAINERS:
-            trained = json.loads(run(*arguments, *options, "--model", model)[1])
-            assert trained["attacked"] == ["no"]
-            assert trained["attacker"]["direction"] == {"up": ["b"]}
-            assert (trained["attacker"]["frozen"], trained["attacker"]["domain"]) == (["d"], [-1.0, 2.0])
-            arguments_ = ("certify", out, table, "--target", "bought", "--part", "test", "--json", *options)
-            assert json.loads(run(*arguments_)[1])["verdicts"] == trained["held_out"]["verdicts"]
-            found = json.loads(run("spread", out, *options[:2], "--json")[1])
-            assert (found["eps"], found["spread"]) == (0.3, trained["spread"])
-            assert found["has_large_spread"] == (model != "robust-boosting" or found["n_overlaps"] == 0)
-        trained = json.loads(run(*arguments, "--eps", "0.3", "--param", "direction=up")[1])
-        assert trained["attacker"]["direction"] == "up"
-        assert "--eps, or --attacker FILE" in refuse(*arguments)
-        assert "got both" in refuse(*arguments, *options, "--norm", "2")
-        assert "got both ('eps=1')" in refuse(*arguments, *options, "--param", "eps=1")
-        assert "labels, 'no', 'yes', got 'maybe'" in refuse(*arguments, *options, "--attacked", "maybe")
-        Attacker("linf", 0.3, groups=[["a", "b"]]).save(tmp_path / "groups.json")
-        assert "which trainers know, got groups; leave that out" in refuse(
-            *arguments, "--attacker", tmp_path / "groups.json"
-        )
-        rules = {"attacks": [{"a": [{"pre": "(0, 1)", "post": 1, "cost": 10, "is_numerical": True}]}]}
-        (tmp_path / "rules.json").write_text(json.dumps(rules))
-        rules = ("--attacker", tmp_path / "rules.json", "--eps", "30")
-        assert "Expected rules, which speak of values as they are, without scaling" in refuse(*arguments, *rules)
-        assert "without scaling, got both" in refuse("certify", out, table, "--target", "bought", *rules)
-        assert "Expected an attacker with a norm, got rules" in refuse("spread", out, *rules)
-
-    def test_rules_from_a_file(self, run, refuse, table, tmp_path):
-        rule = {"pre": "(-9, 9)", "post": 0.05, "cost": 10, "is_numerical": True}
-        (tmp_path / "rules.json").write_text(json.dumps({"attacks": [{"a": [rule]}]}))
-        options = ("--target", "bought", "--attacker", tmp_path / "rules.json")
-        for model in TRAINERS:
-            out = tmp_path / f"{model}.json"
-            arguments = ("train", table, *options, "--model", model, "--out", out)
-            code, said, _ = run(*arguments, "--eps", "30")
-            assert (code, "against rules, budget 30" in said) == (0, True)
-            trained = json.loads(run(*arguments, "--eps", "30", "--force", "--json")[1])
-            assert trained["attacker"]["budget"] == 30
-            certified = json.loads(run("certify", out, table, *options, "--eps", "30", "--part", "test", "--json")[1])
-            assert certified["verdicts"] == trained["held_out"]["verdicts"]
-        arguments = (*arguments, "--force")
-        assert "a budget (--eps)" in refuse(*arguments)
-        assert "got both ('frozen=[0]')" in refuse(*arguments, "--eps", "30", "--param", "frozen=[0]")
-        assert "with a name among" in refuse(*arguments, "--eps", "30", "--param", "attacker=1")
-        assert "within the budget, got none; raise the budget" in refuse(*arguments, "--eps", "9")
-
-    def test_named_dataset(self, run, tmp_path):
-        out = tmp_path / "model.json"
-        arguments = (
-            *["train", "breast_cancer", "--eps", "0.01", "--trees", "5", "--depth", "3", "--frozen"],
-            "mean radius",
-        )
-        assert run(*arguments, "--out", out)[0] == 0
-        assert TreeEnsemble.load(out).scaling is not None
-        certified = json.loads(run("certify", out, "breast_cancer", "--eps", "0.01", "--json")[1])
-        assert certified["data"] == {"source": "breast_cancer", "part": "test", "n_rows": 171, "scaled": True}
-
-    def test_refusals(self, refuse, table, tmp_path):
-        out = tmp_path / "model.json"
-        rest = ("--eps", "0.01", "--out", out)
-        assert "--target" in refuse("train", table, *rest, "--drop", "bought")
-        assert "--drop bought" in refuse("train", table, *rest)
-        assert "Is target (--target) the label?" in refuse("train", table, "--target", "a", "--drop", "bought", *rest)
-        assert "boostings" in refuse("train", table, "--target", "bought", *rest, "--model", "boostings")
-        assert "method" in refuse("train", table, "--target", "bought", *rest, "--method", "guess")
-        assert "n_partitions" in refuse("train", table, "--target", "bought", *rest, "--param", "partitions=3")
-        assert "eps" in refuse("train", table, "--target", "bought", "--eps", "0", "--out", out)
-        assert not out.exists()
-        short = ("--eps", "0.2", "--scale", "--method", "prune", "--trees", "99", "--out", out)
-        assert "--param n_partitions" in refuse("train", table, "--target", "bought", *short)
-        assert list(tmp_path.iterdir()) == [table]
-
-    def test_shortfall_can_be_kept_with_a_warning(self, run, table, tmp_path):
-        out = tmp_path / "model.json"
-        arguments = (
-            "train",
-            table,
-            *["--target", "bought", "--scale", "--eps", "0.1", "--method", "prune", "--trees", "50"],
-        )
-        code, _, err = run(*arguments, "--param", "on_shortfall=keep", "--out", out)
-        assert code == 0
-        assert err.startswith("certiforest: warning: Expected 50 trees")
-
-
-@needs_shared
-def test_spambase_and_clamp(run, refuse, tmp_path):
-    folder = shared() / "data" / "tabular"
-    spam = tmp_path / "spam.json"
-    rest = ("--scale", "--eps", "0.005", "--trees", "9", "--depth", "4")
-    assert run("train", folder / "spambase.csv", "--target", "-1", *rest, "--out", spam)[0] == 0
-    report = tmp_path / "report.html"
-    arguments = ("certify", spam, folder / "spambase.csv", "--target", "-1", "--part", "test", "--eps", "0.005")
-    assert run(*arguments, "--report", report, "--require", "0.7")[0] == 0
-    assert "Most fragile rows" in report.read_text()
-    clamp = folder / "ClaMP_Integrated-5184.csv"
-    out = tmp_path / "clamp.json"
-    assert "--drop packer_type" in refuse("train", clamp, "--target", "class", *rest, "--out", out)
-    assert run("train", clamp, "--target", "class", "--drop", "packer_type", *rest, "--out", out)[0] == 0
-    assert TreeEnsemble.load(out).n_features == 68
-    missing = folder / "breast-cancer-wisconsin.data"
-    holed, rest = tmp_path / "holed.json", ("--target", "-1", "--drop", "0", "--eps", "1")
-    for model in ("forest", "robust-boosting"):
-        options = ("--model", model, "--trees", "9", "--out", holed, "--held-out", tmp_path / "h.csv", "--force")
-        trained = json.loads(run("train", missing, *rest, *options, "--json")[1])
-        assert 0 < trained["data"]["n_missing"] < 16
-        certified = json.loads(run("certify", holed, missing, *rest, "--part", "test", "--json")[1])
-        assert certified["verdicts"] == trained["held_out"]["verdicts"]
-        again = json.loads(run("certify", holed, tmp_path / "h.csv", "--target", "-1", "--eps", "1", "--json")[1])
-        assert again["verdicts"] == trained["held_out"]["verdicts"]
-
-
-@pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
-def test_report(run, refuse, model, data, tmp_path, suffix):
-    out = tmp_path / f"report{suffix}"
-    arguments = ("report", model, data, "--target", "label", "--eps", "0.1")
-    code, text, _ = run(*arguments, "--out", out)
-    assert (code, text) == (0, f"Report: {out}\n")
-    assert "length" in out.read_text()
-    assert "--force" in refuse(*arguments, "--out", out)
-    assert ".html or .json or .txt" in refuse(*arguments, "--out", tmp_path / "report.pdf")
-    findings = json.loads(run(*arguments, "--json")[1])
-    assert findings["verdicts"]["FRAGILE"] == 1
-
-
-def test_rows_are_certified_once_for_verdicts_and_report(run, model, data, tmp_path, monkeypatch):
-    n_certified = []
-
-    certified = Certifier.certify
-
-    def counted(self, X, *arguments, **options):
-        n_certified.append(len(X))
-        return certified(self, X, *arguments, **options)
-
-    monkeypatch.setattr(Certifier, "certify", counted)
-    report, rows = tmp_path / "report.json", tmp_path / "found.csv"
-    arguments = ("certify", model, data, "--target", "label", "--eps", "0.1", "--report", report, "--out", rows)
-    assert run(*arguments)[0] == 0
-    assert n_certified == [4]
-    assert json.loads(report.read_text())["verdicts"]["FRAGILE"] == 1
-    assert rows.read_text().startswith("row,label,prediction,stable,method,verdict\n")
-
-
-def test_datasets(run, refuse):
+def test_datasets(run):
     code, out, _ = run("datasets")
     assert code == 0
     assert "breast_cancer" in out
     assert json.loads(run("datasets", "mnist26", "--json")[1])["licence"] == "CC BY-SA 3.0"
     assert "stratified, seed 7" in run("datasets", "digits")[1]
-    assert "mnist26" in refuse("datasets", "mnits")
 
 
-def test_interruption_leaves_nothing(run, model, data, tmp_path, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+def test_convert_writes_any_model_as_our_file(run, refuse, tmp_path):
+    from sklearn.ensemble import GradientBoostingClassifier
 
-    monkeypatch.setattr(Certifier, "certify", interrupt)
-    before = sorted(tmp_path.iterdir())
-    code, _, err = run("certify", model, data, "--target", "label", "--eps", "0.1", "--out", tmp_path / "found.csv")
-    assert code == 130
-    assert err.count("\n") == 1
-    assert sorted(tmp_path.iterdir()) == before
+    silva, out = tmp_path / "m.silva", tmp_path / "converted.json"
+    save_silva(VOTERS, silva)
+    code, text, _ = run("convert", silva, "--out", out)
+    assert code == 0
+    assert str(out) in text.replace("\n", "")
+    assert TreeEnsemble.load(out).n_trees == 3
+    assert "--force" in refuse("convert", silva, "--out", out)
+    X = np.random.default_rng(0).random((50, 3))
+    boosted = as_ensemble(GradientBoostingClassifier(n_estimators=2).fit(X, X[:, 0] > 0.5))
+    boosted.with_columns(scaling=Scaling([0] * 3, [1] * 3)).save(tmp_path / "b.json")
+    said = json.loads(run("convert", tmp_path / "b.json", "--out", out, "--force", "--json")[1])
+    assert said["model"]["n_trees"] == 2
+    assert TreeEnsemble.load(out) == TreeEnsemble.load(tmp_path / "b.json")
 
 
-def test_a_model_is_kept_when_certifying_held_out_rows_is_interrupted(run, tmp_path, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+class TestReport:
+    @pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
+    def test_kinds(self, run, refuse, mail, tmp_path, suffix):
+        out, question = tmp_path / f"report{suffix}", ("report", *mail.question[1:])
+        code, text, _ = run(*question, "--out", out)
+        assert (code, text) == (0, f"Report: {out}\n")
+        assert "length" in out.read_text()
+        assert "--force" in refuse(*question, "--out", out)
+        assert ".html or .json or .txt" in refuse(*question, "--out", tmp_path / "report.pdf")
+        assert ".html" in refuse(*mail.question, "--report", tmp_path / "report.pdf")
+        assert json.loads(run(*question, "--json")[1])["verdicts"]["FRAGILE"] == 1
 
-    monkeypatch.setattr(Certifier, "certify", interrupt)
-    words = ("train", "breast_cancer", "--eps", "0.02", "--trees", "3", "--out", tmp_path / "kept.json")
-    assert run(*words)[0] == 130
-    assert TreeEnsemble.load(tmp_path / "kept.json").n_trees == 3
+    def test_witnesses_with_fractions_seemed_to_exist_in_the_world(self, run, tmp_path):
+        model, rows = tmp_path / "m.json", tmp_path / "rows.csv"
+        stumps((0, 3.5), **MAIL).save(model)
+        rows.write_text("3,1,ham\n4,2,spam\n")
+        text = {}
+        for suffix in ("json", "html", "txt"):
+            out = tmp_path / f"report.{suffix}"
+            assert run("report", model, rows, "--target", "-1", "--eps", "0.6", "--out", out)[0] == 0
+            text[suffix] = out.read_text()
+        assert json.loads(text["json"])["attacked_features"]["n_with_fractions"] == 2
+        assert "2 of 2 witnesses hold a fraction" in text["html"]
+        assert "is not examined" in text["html"]
+        assert "is not examined" in text["txt"]
+
+    @pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
+    @pytest.mark.parametrize("norm", ["inf", "1", "0"])
+    def test_thresholds_near_the_largest_float_left_a_traceback(self, run, tmp_path, suffix, norm):
+        model, rows = tmp_path / "m.json", tmp_path / "rows.csv"
+        stumps((0, -LARGEST), (0, -1.7e308), (0, 1.7e308), (0, 1e-320), **MAIL).save(model)
+        rows.write_text("-1.7e308,1,ham\n1.7e308,-1.7e308,spam\n0,0,ham\n")
+        out = tmp_path / f"report{suffix}"
+        code, _, err = run("report", model, rows, "--target", "-1", "--norm", norm, "--eps", "1", "--out", out)
+        assert (code, err) == (0, "")
+        assert "nan" not in out.read_text().lower().replace("ordinance", "").split("base64")[0]
+
+    @pytest.mark.parametrize("eps", ["1e308", "1.7e308", "5e-324", "1e-300"])
+    def test_extreme_budgets(self, run, mail, tmp_path, eps):
+        out = tmp_path / "report.html"
+        code, _, err = run("report", *mail.question[1:-1], eps, "--out", out)
+        assert code == 0, err
+        assert out.exists()
+        assert ("exceeds half the range" in err) == (float(eps) > 1)
+
+
+class TestOutputs:
+    def test_two_outputs_of_one_path_lost_the_rows(self, refuse, mail, tmp_path):
+        same = tmp_path / "x.html"
+        (tmp_path / "link.html").symlink_to(same)
+        for other in (same, tmp_path / "." / "x.html", tmp_path / "link.html"):
+            assert "a file of its own" in refuse(*mail.question, "--out", same, "--report", other, "--force")
+        assert not same.exists()
+
+    def test_an_output_that_is_an_input(self, refuse, mail, tmp_path):
+        before = mail.model.read_bytes(), mail.rows.read_bytes()
+        for path in (mail.model, mail.rows):
+            assert "a file of its own" in refuse(*mail.question, "--out", path, "--force")
+        assert "a file of its own" in refuse("convert", mail.model, "--out", mail.model, "--force")
+        assert (mail.model.read_bytes(), mail.rows.read_bytes()) == before
+        linked, attacker = tmp_path / "linked.csv", tmp_path / "attacker.json"  # other names of inputs
+        linked.hardlink_to(mail.rows)
+        Attacker(eps=0.1).save(attacker)
+        words = ("certify", mail.model, tmp_path / "r*.csv", "--target", "label", "--attacker", attacker)
+        for option, path in [("--out", linked), ("--proof", mail.rows), ("--proof", attacker), ("--out", attacker)]:
+            assert "a file of its own" in refuse(*words, option, path, "--force")
+
+    @pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+    def test_force_replaced_pipes_devices_and_links(self, run, refuse, mail, tmp_path):
+        pipe, link, target = tmp_path / "pipe", tmp_path / "link.csv", tmp_path / "target.csv"
+        os.mkfifo(pipe)
+        target.write_text("old")
+        link.symlink_to(target)
+        assert "exists" in refuse(*mail.question, "--out", link)
+        assert run(*mail.question, "--out", link, "--force")[0] == 0
+        assert link.is_symlink()
+        assert target.read_text().startswith("row,")
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
+        (tmp_path / "to_pipe").symlink_to(pipe)
+        for out, what in [(pipe, "pipe"), ("/dev/null", "device"), ("loop", "circle"), ("to_pipe", "pipe")]:
+            assert what in refuse(*mail.question, "--out", tmp_path / out, "--force")
+
+    def test_two_commands_at_once_both_said_done(self, mail, tmp_path):
+        words = ("certify", mail.model, mail.rows, "--out", tmp_path / "found.csv", "--target", "label", "--eps")
+        with ThreadPoolExecutor(2) as pool:
+            ends = list(pool.map(lambda eps: run_apart(*words, eps, stdout=subprocess.DEVNULL), ["0.1", "0.2"]))
+        assert sorted(end.returncode for end in ends) == [0, 2]
+        (refused,) = [end.stderr for end in ends if end.returncode == 2]
+        assert refused.startswith("certiforest: error: ")
+        assert refused.count("\n") == 1
+        assert "found.csv" in refused
+
+    def test_a_name_of_249_characters_failed_after_all_work(self, run, refuse, mail, tmp_path):
+        out = tmp_path / ("x" * 245 + ".csv")
+        assert run(*mail.question, "--out", out)[0] == 0
+        assert out.exists()
+        assert "name" in refuse(*mail.question, "--out", tmp_path / ("x" * 300 + ".csv"))
+        assert "null byte" in refuse(*mail.question, "--out", "a\0b")
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+    def test_a_full_disk(self, mail, tmp_path):
+        out = tmp_path / "found.csv"
+        code = (
+            "import resource, signal, sys; from certiforest.cli import main; words = sys.argv[1:]; main(words[:-2]);"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50));"
+            "sys.exit(main([*words, '--json']))"
+        )
+        words = [sys.executable, "-c", code, *map(str, mail.question), "--out", str(out)]
+        end = subprocess.run(words, capture_output=True, text=True)
+        assert end.returncode == 2
+        assert end.stderr.count("\n") == 1
+        assert "found.csv" in end.stderr
+        assert "too large" in end.stderr
+        assert not out.exists()
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_path_that_is_no_utf_8(self, mail, tmp_path):
+        out = os.fsencode(tmp_path) + b"/\xff.csv"
+        words = [*(os.fsencode(str(word)) for word in [*COMMAND, *mail.question, "--out"]), out]
+        end = subprocess.run(words, capture_output=True, text=True)
+        assert end.returncode == 0, end.stderr
+        assert os.path.exists(out)
+
+    def test_interruption_leaves_nothing(self, run, mail, tmp_path, monkeypatch):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Certifier, "certify", interrupt)
+        before = sorted(tmp_path.iterdir())
+        code, _, err = run(*mail.question, "--out", tmp_path / "found.csv")
+        assert code == 130
+        assert err.count("\n") == 1
+        assert sorted(tmp_path.iterdir()) == before
+
+
+class TestWhatIsPrinted:
+    def test_markup_in_names_and_paths_left_a_traceback(self, run, tmp_path):
+        folder = tmp_path / "[bold]x[" / "[b]"
+        folder.mkdir(parents=True)
+        model, rows = folder / "m[red].json", folder / "[i].csv"
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["[/b]", "[link=x]"]).save(model)
+        code, out, _ = run("spread", model, "--eps", "0.1")
+        assert code == 0
+        assert "[/b]" in out
+        assert "[bold]x[/[b]/m[red].json" in out
+        rows.write_text("[/b],[link=x],y\n0.1,0.2,ham\n")
+        code, out, _ = run("certify", model, rows, "--target", "y", "--eps", "0.1", "--out", folder / "[o].csv")
+        assert code == 0
+        assert "[bold]x[/[b]/[o].csv" in out
+        assert "[i].csv" in out
+
+    def test_control_characters_are_not_sent_to_the_terminal(self, run, tmp_path):
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["\x1b[31mred\x07", "b\r\x00"]).save(tmp_path / "m.json")
+        code, out, err = run("spread", tmp_path / "m.json", "--eps", "0.1")
+        assert code == 0
+        assert r"\x1b[31mred\x07" in out
+        assert not set("\x1b\x07\r\x00") & set(out + err)
+
+    def test_names_that_the_terminal_cannot_show(self, tmp_path):
+        stumps((0, 0.3), (0, 0.31), **MAIL, feature_names=["größe…", "b"]).save(tmp_path / "m.json")
+        env = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+        end = run_apart("spread", tmp_path / "m.json", "--eps", "1", stdout=subprocess.PIPE, env=env)
+        assert end.returncode == 0, end.stderr
+        assert r"gr\xf6\xdfe" in end.stdout
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "w") as full:
+            end = run_apart("datasets", stdout=full)
+        assert end.returncode == 2
+        assert end.stderr.count("\n") == 1
+        assert "standard output, got: No space left" in end.stderr
+
+    @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-"])
+    def test_closed_streams_left_a_traceback(self, closed, mail, tmp_path):
+        out = tmp_path / "found.csv"
+        words = " ".join(f"'{word}'" for word in [*COMMAND, *mail.question, "--out", out])
+        end = subprocess.run(f"{words} {closed}", shell=True, capture_output=True, text=True)
+        assert end.returncode == 0, end.stderr
+        assert len(list(csv.DictReader(out.open()))) == 4
+        end = subprocess.run(f"{words} {closed}", shell=True, capture_output=True, text=True)
+        assert end.returncode == 2
+
+    def test_a_reader_that_leaves(self):
+        words = " ".join(f"'{word}'" for word in [*COMMAND, "datasets"])
+        end = subprocess.run(f"({words}; echo $? >&2) | true", shell=True, capture_output=True, text=True)
+        assert "Traceback" not in end.stderr
+        assert "Exception ignored" not in end.stderr
+        assert end.stderr.splitlines()[-1] in ("0", "2")
+
+    def test_a_terminal_is_told_once_what_is_waited_for(self, monkeypatch, capsys):
+        logs = [logging.getLogger(f"certiforest.{name}") for name in ("kernel_cache", "problem.verifier")]
+        for log in logs:
+            monkeypatch.setattr(log, "level", log.level)
+            monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
+        monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
+        monkeypatch.setattr(verifier, "LARGE", 3)
+        console.say_what_is_waited_for()
+        for threshold in (1, 2):
+            certify(stumps((0, threshold)), [[0]], None, Attacker(1, 1))
+            logs[0].info("compiling a kernel")
+        told = capsys.readouterr().err
+        assert told.count("compiling") == told.count("preparing a large model") == 1
+
+
+class TestDefects:
+    @pytest.fixture
+    def fail(self, monkeypatch):
+        """Return what lets certifying end with an error."""
+
+        def fail(error):
+            def certify(*_, **__):
+                raise error
+
+            monkeypatch.delenv("CERTIFOREST_TRACEBACK", raising=False)
+            monkeypatch.setattr(Certifier, "certify", certify)
+
+        return fail
+
+    def test_an_empty_memory_error_printed_nothing(self, run, mail, fail):
+        fail(MemoryError)
+        code, _, err = run(*mail.question)
+        assert code == 2
+        assert "fits into memory" in err
+
+    @pytest.mark.parametrize("error", [ValueError("odd"), KeyError("x"), AssertionError(), ZeroDivisionError("\n[/b]")])
+    def test_they_looked_like_bad_input_or_a_share_below_require(self, run, mail, fail, monkeypatch, error):
+        fail(error)
+        code, out, err = run(*mail.question)
+        assert (code, out) == (70, "")
+        assert err.count("\n") == 1
+        assert "report it" in err
+        assert type(error).__name__ in err
+        monkeypatch.setenv("CERTIFOREST_TRACEBACK", "1")
+        with pytest.raises(type(error)):
+            main([str(word) for word in mail.question])
 
 
 @pytest.mark.parametrize("words", [["--help"], ["certify", "model.json", "breast_cancer", "--eps", "0.01"]])
 def test_commands_that_do_not_train_need_no_slow_library(tmp_path, words):
-    stump = stumps((0, 0.5), n_features=30)
-    stump.save(tmp_path / "model.json")
+    stumps((0, 0.5), n_features=30).save(tmp_path / "model.json")
     code = f"import sys; from certiforest.cli import main; assert main({words!r}) == 0; "
     code += "print({'sklearn', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.endswith("set()\n")
 
 
-def test_a_terminal_is_told_once_what_is_waited_for(monkeypatch, capsys):
-    logs = [logging.getLogger(f"certiforest.{name}") for name in ("kernel_cache", "problem.verifier")]
-    for log in logs:
-        monkeypatch.setattr(log, "level", log.level)
-        monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
-    monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
-    monkeypatch.setattr(verifier, "LARGE", 3)
-    console.say_what_is_waited_for()
-    for depth in (1, 2):
-        certify(
-            TreeEnsemble([0, -1, -1], [depth, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1]),
-            [[0]],
-            None,
-            Attacker(1, 1),
-        )
-        logs[0].info("compiling a kernel")
-    told = capsys.readouterr().err
-    assert told.count("compiling") == told.count("preparing a large model") == 1
-
-
-@pytest.fixture
-def counts(tmp_path):
-    """Links and bytes, both whole, as they are; an attacker's file and rows."""
-    ensemble = TreeEnsemble(
-        [0, -1, -1, 1, -1, -1, 0, -1, -1],
-        [2.5, 0, 0, 40, 0, 0, 5.5, 0, 0],
-        [-1, 1, 0, -1, 1, 0, -1, 1, 0],
-        n_features=2,
-        classes=[0, 1],
-        feature_names=["links", "bytes"],
-    )
-    ensemble.save(tmp_path / "model.json")
-    (tmp_path / "rows.csv").write_text("links,bytes,bad\n1,10,1\n2,40,1\n9,90,0\n6,41,0\n")
-    attacker = {"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 2, "integer": ["links", "bytes"]}
-    (tmp_path / "attacker.json").write_text(json.dumps({**attacker, "direction": {"up": ["links", "bytes"]}}))
-    return tmp_path
-
-
-def test_an_attacker_comes_from_a_file_and_attacks_one_class(run, counts):
-    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
-    options = ("--attacker", counts / "attacker.json", "--attacked", "1", "--out", counts / "rows_out.csv", "--witness")
-    code, out, _ = run(*arguments, *options, "--json")
-    assert code == 0
-    summary = json.loads(out)
-    assert summary["attacked"] == [1]
-    assert summary["recall"] == {"0": 1.0, "1": 1.0}
-    assert summary["robust_recall"] == {"0": 1.0, "1": 0.5}
-    assert summary["attacker"]["direction"] == {"up": [0, 1]}
-    rows = list(csv.DictReader((counts / "rows_out.csv").open()))
-    assert [row["method"] for row in rows][2:] == ["spared", "spared"]
-    assert (float(rows[1]["witness_links"]), float(rows[1]["witness_bytes"])) == (3, 41)
-    assert run(*arguments, *options[:4], "--require", "1=0.5", "--require", "0=1")[0] == 0
-    code, out, err = run(*arguments, *options[:4], "--require", "1=0.8", "--require", "0.5")
-    assert code == 1
-    assert "Robust recall of 1 0.5000 is below the required 0.8" in err
-    assert "Recall of 1" in out
-    assert run("report", *arguments[1:], *options[:4], "--out", counts / "r.html")[0] == 0
-    assert "Only rows of 1 are attacked" in (counts / "r.html").read_text()
-
-
-def test_rules_come_from_a_file(run, counts):
-    rules = {"attacks": [{"links": [{"pre": "(0, np.inf)", "post": 1, "cost": 10, "is_numerical": True}]}]}
-    (counts / "rules.json").write_text(json.dumps(rules))
-    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
-    options = ("--attacker", counts / "rules.json", "--eps", "50", "--report", counts / "r.html", "--json")
-    code, out, _ = run(*arguments, *options)
-    assert code == 0
-    assert json.loads(out)["attacker"]["budget"] == 50
-    assert json.loads(out)["robust_accuracy"] == 0.5
-    assert "by rules, while a budget of 50 lasts" in (counts / "r.html").read_text()
-    compared = ("compare", counts / "model.json", *arguments[1:], *options[:4], "--out", counts / "both.html")
-    assert run(*compared)[0] == 0
-    code, _, err = run(*arguments, *options[:4], "--radius")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "Expected no radius with rules" in err
-
-
-def test_rules_may_speak_of_groups_only(run, tmp_path):
-    TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 1, 0], n_features=2, classes=[0, 1], feature_names=["a", "b"]).save(
-        tmp_path / "model.json"
-    )
-    (tmp_path / "rows.csv").write_text("a,b,bad\n0,1,1\n1,0,0\n")
-    rule = {"pre": ["one"], "post": "two", "cost": 1, "is_numerical": False}
-    RuleAttacker({"kind": [rule]}, 5, groups={"kind": {"one": "a", "two": "b"}}).save(tmp_path / "rules.json")
-    arguments = (
-        tmp_path / "model.json",
-        tmp_path / "rows.csv",
-        "--target",
-        "bad",
-        "--attacker",
-        tmp_path / "rules.json",
-    )
-    assert run("report", *arguments, "--out", tmp_path / "r.html")[0] == 0
-    code, out, _ = run("certify", *arguments, "--report", tmp_path / "s.html", "--json")
-    assert (code, json.loads(out)["robust_accuracy"]) == (0, 0.5)
-
-
-def test_ranges_of_a_table_are_units(run, counts):
-    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad", "--eps", "0.1", "--json")
-    code, out, _ = run(*arguments, "--scale-from", counts / "rows.csv")
-    assert code == 0
-    assert json.loads(out)["attacker"]["scale"] == [8, 80]
-
-
-def test_bad_attackers_get_one_sentence(refuse, counts):
-    arguments = ("certify", counts / "model.json", counts / "rows.csv", "--target", "bad")
-    assert "--eps, or --attacker FILE" in refuse(*arguments)
-    assert "got both" in refuse(*arguments, "--attacker", counts / "attacker.json", "--norm", "2")
-    assert "a budget" in refuse(*arguments, "--attacker", counts / "attacker.json", "--eps", "2")
-    assert "one of the model's labels, 0, 1, got '7'" in refuse(*arguments, "--eps", "1", "--attacked", "7")
-    assert "one of the model's labels, 0, 1, got '7'" in refuse(*arguments, "--eps", "1", "--require", "7=0.5")
-    assert "LABEL=SHARE" in refuse(*arguments, "--eps", "1", "--require", "1=2")
-    assert "does not exist" in refuse(*arguments, "--attacker", counts / "none.json")
-    (counts / "newer.json").write_text('{"format": "certiforest attacker", "version": 2, "norm": 1, "eps": 1}')
-    assert "Expected version 1, got 2" in refuse(*arguments, "--attacker", counts / "newer.json")
-    (counts / "named.json").write_text(
-        '{"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 1, "frozen": ["byte"]}'
-    )
-    assert "got 'byte'" in refuse(*arguments, "--attacker", counts / "named.json")
+def test_ctrl_c_during_import_left_a_traceback():
+    for seconds in (0.02, 0.05, 0.1, 0.2, 0.4):
+        process = subprocess.Popen([*COMMAND, "datasets"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+        # Before the command line is there, Python itself answers; that takes a few hundredths of a second.
+        assert f"{os.sep}certiforest{os.sep}cli" not in err, (seconds, err)

@@ -191,6 +191,17 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
     assert contents(tmp_path / out) == contents(tmp_path / f"whole_{out}")
 
 
+def test_parts_of_a_run_with_proofs_and_report_have_radii_that_another_has_not(
+    run, refuse, model, frame, tmp_path, monkeypatch, small_blocks
+):
+    """They were mixed in one file: lines with radii below lines without."""
+    arguments = words(model, write(frame, tmp_path / "rows.csv"), "--out", tmp_path / "found.csv")
+    with monkeypatch.context() as patch:
+        Interrupting(patch, 20)
+        assert run(*arguments, "--proof", tmp_path / "proof", "--report", tmp_path / "report.json")[0] == 130
+    assert "another 'asked'" in refuse(*arguments)
+
+
 def contents(path):
     return path.read_bytes() if path.is_file() else {part.name: part.read_bytes() for part in path.glob("part-*")}
 

@@ -1,0 +1,313 @@
+"""The command certify: what it finds, writes and warns of, and one sentence for everything a person gets wrong."""
+
+import csv
+import json
+import os
+
+import pytest
+
+from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, certify
+from shared_data import needs_shared, shared
+from small_models import VOTERS, stumps
+
+
+def test_rows_are_scaled_by_the_model(run, mail):
+    code, out, _ = run(*mail.question, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["verdicts"] == {"ROBUST": 2, "FRAGILE": 1, "VULNERABLE": 1, "BROKEN": 0, "UNKNOWN": 0}
+    assert summary["accuracy"] == 0.75
+    assert summary["robust_accuracy"] == 0.5
+    assert summary["has_large_spread"] is True
+
+
+def test_it_says_what_it_found(run, mail):
+    code, out, err = run(*mail.question)
+    assert (code, err) == (0, "")
+    assert "Robust accuracy" in out
+    assert "75.00%" in out
+
+
+def test_without_labels(run, mail):
+    mail.rows.write_text("length,links\n1,1\n")
+    code, out, _ = run("certify", mail.model, mail.rows, "--eps", "0.01", "--json")
+    summary = json.loads(out)
+    assert (code, summary["stable"]) == (0, 1)
+    assert "verdicts" not in summary
+
+
+def test_one_line_per_row_is_written(run, refuse, mail, tmp_path):
+    out = tmp_path / "found.csv"
+    assert run(*mail.question, "--out", out, "--radius", "--witness")[0] == 0
+    lines = list(csv.DictReader(out.open()))
+    assert [line["verdict"] for line in lines] == ["ROBUST", "FRAGILE", "ROBUST", "VULNERABLE"]
+    ensemble = TreeEnsemble.load(mail.model)
+    row = ensemble.scaling.apply([[4.5, 4.5]])
+    found = certify(ensemble, row, ["ham"], Attacker("inf", 0.1), radius=True, witness=True)
+    assert float(lines[1]["radius"]) == found.radius[0]
+    witness = [[float(lines[1][f"witness_{name}"]) for name in ("length", "links")]]  # in the units of the data
+    assert ensemble.scaling.apply(witness).tolist() == found.witness.tolist()
+    assert lines[0]["witness_links"] == ""
+    # An existing file stays as it is unless --force is given.
+    before = out.read_bytes()
+    assert "--force" in refuse(*mail.question, "--out", out)
+    assert out.read_bytes() == before
+    assert run(*mail.question, "--out", out, "--force")[0] == 0
+    assert out.read_bytes() != before
+
+
+def test_rows_are_certified_once_for_verdicts_and_report(run, mail, tmp_path, monkeypatch):
+    n_certified, certified = [], Certifier.certify
+
+    def counted(self, X, *arguments, **options):
+        n_certified.append(len(X))
+        return certified(self, X, *arguments, **options)
+
+    monkeypatch.setattr(Certifier, "certify", counted)
+    report, rows = tmp_path / "report.json", tmp_path / "found.csv"
+    assert run(*mail.question, "--report", report, "--out", rows)[0] == 0
+    assert n_certified == [4]
+    assert json.loads(report.read_text())["verdicts"]["FRAGILE"] == 1
+    assert rows.read_text().startswith("row,label,prediction,stable,method,verdict\n")
+
+
+def test_require(run, mail):
+    assert run(*mail.question, "--require", "0.5")[0] == 0
+    code, _, err = run(*mail.question, "--require", "0.51")
+    assert code == 1
+    assert "below the required 0.51" in err
+
+
+def test_frozen_features_and_domain(run, mail):
+    for options, n_robust in [(("--frozen", "length", "--frozen", "1"), 3), (("--domain", "0", "1"), 2)]:
+        assert json.loads(run(*mail.question, "--json", *options)[1])["verdicts"]["ROBUST"] == n_robust
+
+
+def test_eps_in_the_wrong_unit_is_warned_of(run, mail, tmp_path):
+    code, _, err = run(*mail.question[:-1], "5")
+    assert code == 0
+    assert "exceeds half the range" in err
+    assert err.count("\n") == 1
+    raw = tmp_path / "raw.json"
+    VOTERS.save(raw)
+    words = ("certify", raw, *mail.question[2:-1])
+    assert "half the range (8 in these rows) of feature length and of 1 others" in run(*words, "4.1")[2]
+    assert run(*words, "3.9")[2] == ""
+
+
+class TestBadInput:
+    def test_model_file(self, refuse, mail, tmp_path):
+        rest = mail.question[2:]
+        assert "does not exist" in refuse("certify", tmp_path / "none.json", *rest)
+        assert "directory" in refuse("certify", tmp_path, *rest)
+        assert "not a sound certiforest model" in refuse("certify", mail.rows, *rest)
+        text, other = mail.model.read_text(), tmp_path / "other.json"
+        other.write_text(text.replace('"version":1', '"version":3'))
+        assert "pip install --upgrade" in refuse("certify", other, *rest)
+        other.write_text(text[:-50])
+        assert "cut short" in refuse("certify", other, *rest)
+
+    @pytest.mark.parametrize("suffix", [".joblib", ".pkl", ".pickle"])
+    def test_a_pickle_was_called_cut_short(self, refuse, mail, tmp_path, suffix):
+        path = tmp_path / f"model{suffix}"
+        path.write_bytes(b"\x80\x04junk")
+        message = refuse("certify", path, *mail.question[2:])
+        assert "a pickle" in message
+        assert "as_ensemble" in message
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+    def test_a_model_that_is_a_pipe_was_waited_for_without_end(self, refuse, mail, tmp_path):
+        os.mkfifo(tmp_path / "pipe.json")
+        assert "got the pipe" in refuse("certify", tmp_path / "pipe.json", *mail.question[2:])
+        os.mkfifo(tmp_path / "pipe.csv")
+        assert "got the pipe" in refuse("certify", mail.model, tmp_path / "pipe.csv", "--eps", "1")
+
+    @pytest.mark.parametrize(
+        ("scaling", "message"),
+        [
+            ([], "hold"),
+            ({"offset": [0, 0]}, "hold"),
+            ({"offset": [0, 0], "range": [1]}, "as many"),
+            ({"offset": [0], "range": [1]}, "scaling of 2"),
+            ({"offset": [0, 0], "range": [1, 0]}, "> 0"),
+            ({"offset": [0, 0], "range": [1, True]}, "list of numbers"),
+            ({"offset": [0, 0], "range": [1, 10**400]}, "numbers"),
+            ({"offset": [0, 0], "range": [1, "2"]}, "list of numbers"),
+        ],
+    )
+    def test_scaling_in_the_model_file(self, refuse, mail, scaling, message):
+        mail.model.write_text(json.dumps({**json.loads(mail.model.read_text()), "scaling": scaling}))
+        assert message in refuse(*mail.question)
+
+    def test_data_file(self, refuse, mail, tmp_path):
+        rest = mail.question[3:]
+        (tmp_path / "empty.csv").touch()
+        for data, message in [
+            (tmp_path / "none.csv", "does not exist"),
+            ("nothing_like_it", "neither"),
+            (tmp_path, "directory"),
+            (tmp_path / "empty.csv", "empty file"),
+        ]:
+            assert message in refuse("certify", mail.model, data, *rest)
+        for command in ("certify", "report"):
+            assert "model before the data" in refuse(command, mail.rows, mail.model, *rest)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("length,links,label\n1,many,ham\n", "got 'many' in line 2, column 'links'"),
+            ("number of words,label\nmany,ham\n", "--drop 'number of words'"),
+            ("length,links,more,label\n1,1,1,ham\n", "--drop more"),
+            ("length,links,more,label\n1,1,1,ham\n", "--target more"),
+            ("length,label\n1,ham\n", "got no 'links'"),
+            ("length,links,label\n1,1,eggs\n", "got 'eggs'"),
+        ],
+    )
+    def test_rows(self, refuse, mail, text, message):
+        mail.rows.write_text(text)
+        assert message in refuse(*mail.question)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("--target lable", "'length', 'links', 'label'"),
+            ("--eps -1", "finite number >= 0"),
+            ("--eps 1e400", "eps"),
+            ("--norm 1.5", "norm"),
+            ("--norm 1" + "0" * 30, "norm"),
+            ("--norm 1e400", "norm"),
+            *((f"--norm={norm}", "norm") for norm in ("-1", "-inf", "_1", "-2")),  # some meant their opposite
+            ("--frozen colour", "--frozen"),
+            ("--domain 0 0.5", "domain"),
+            ("--domain nan 1", "domain"),
+            ("--domain 2 1", "domain"),
+            ("--require 90", "--require"),
+            ("--require nan", "--require"),
+            ("--part some", "--part"),
+            ("--part=", "--part"),
+            ("--target=", "--target"),
+            ("--time-limit nan", "--time-limit"),
+            ("--time-limit -1", "--time-limit"),
+            ("--total-time-limit nan", "--total-time-limit"),
+            ("--jobs 0", "--jobs"),
+            ("--jobs 20000", "number of threads"),
+            ("--jobs 1" + "0" * 400, "--jobs"),
+            ("--out {folder}/none/found.csv", "existing directory"),
+            ("--out {folder}", "directory"),
+        ],
+    )
+    def test_options(self, refuse, mail, tmp_path, words, message):
+        assert message in refuse(*mail.question, *words.format(folder=tmp_path).split())
+
+
+@needs_shared
+@pytest.mark.parametrize("norm", ["inf", "2", "1"])
+def test_published_model_on_a_named_dataset(run, norm):
+    """The counts of the authors' verifier for one of the models published with the paper."""
+    name = "lse_part_rand_25_4_0.015_100_0_m2_s1_mnpert0.0075_mxpert0.015.silva"
+    path = shared() / "models" / "mnist26" / name
+    arguments = ("certify", path, "mnist26", "--data-dir", shared() / "data", "--eps", "0.015", "--norm", norm)
+    found = json.loads(run(*arguments, "--json")[1])
+    expected = json.loads((shared() / "expected" / "carve_mnist26.json").read_text())
+    (entry,) = (
+        entry
+        for entry in expected["mnist26"]
+        if (entry["trees"], entry["eps"], str(entry["norm"])) == (25, 0.015, norm)
+    )
+    assert found["verdicts"] == {verdict.name: entry["verdicts"].count(verdict.name[0]) for verdict in Verdict}
+
+
+class TestAttackers:
+    """Attackers that files describe, of links and bytes, both whole numbers, as they are."""
+
+    @pytest.fixture
+    def write(self, tmp_path):
+        """Return what writes a document into a file."""
+
+        def write(document, name="attacker.json"):
+            (tmp_path / name).write_text(json.dumps(document))
+            return tmp_path / name
+
+        return write
+
+    @pytest.fixture
+    def counts(self, tmp_path):
+        splits = [(0, 2.5), (1, 40), (0, 5.5)]
+        stumps(*splits, classes=[1, 0], feature_names=["links", "bytes"]).save(tmp_path / "counts.json")
+        (tmp_path / "counts.csv").write_text("links,bytes,bad\n1,10,1\n2,40,1\n9,90,0\n6,41,0\n")
+        return "certify", tmp_path / "counts.json", tmp_path / "counts.csv", "--target", "bad"
+
+    @pytest.fixture
+    def attacker(self, write):
+        limits = {"integer": ["links", "bytes"], "direction": {"up": ["links", "bytes"]}}
+        return write({"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 2, **limits})
+
+    def test_one_class_is_attacked(self, run, counts, attacker, tmp_path):
+        options = ("--attacker", attacker, "--attacked", "1")
+        code, out, _ = run(*counts, *options, "--out", tmp_path / "found.csv", "--witness", "--json")
+        assert code == 0
+        summary = json.loads(out)
+        assert summary["attacked"] == [1]
+        assert summary["recall"] == {"0": 1.0, "1": 1.0}
+        assert summary["robust_recall"] == {"0": 1.0, "1": 0.5}
+        assert summary["attacker"]["direction"] == {"up": [0, 1]}
+        rows = list(csv.DictReader((tmp_path / "found.csv").open()))
+        assert [row["method"] for row in rows][2:] == ["spared", "spared"]
+        assert (float(rows[1]["witness_links"]), float(rows[1]["witness_bytes"])) == (3, 41)
+        assert run(*counts, *options, "--require", "1=0.5", "--require", "0=1")[0] == 0
+        code, out, err = run(*counts, *options, "--require", "1=0.8", "--require", "0.5")
+        assert code == 1
+        assert "Robust recall of 1 0.5000 is below the required 0.8" in err
+        assert "Recall of 1" in out
+        assert run("report", *counts[1:], *options, "--out", tmp_path / "r.html")[0] == 0
+        assert "Only rows of 1 are attacked" in (tmp_path / "r.html").read_text()
+
+    def test_rules(self, run, refuse, counts, write, tmp_path):
+        rule = {"pre": "(0, np.inf)", "post": 1, "cost": 10, "is_numerical": True}
+        options, page = ("--attacker", write({"attacks": [{"links": [rule]}]}), "--eps", "50"), tmp_path / "r.html"
+        code, out, _ = run(*counts, *options, "--report", page, "--json")
+        assert code == 0
+        assert json.loads(out)["attacker"]["budget"] == 50
+        assert json.loads(out)["robust_accuracy"] == 0.5
+        assert "by rules, while a budget of 50 lasts" in page.read_text()
+        assert run("compare", counts[1], *counts[1:], *options, "--out", tmp_path / "both.html")[0] == 0
+        assert "Expected no radius with rules" in refuse(*counts, *options, "--radius")
+
+    def test_rules_may_speak_of_groups_only(self, run, tmp_path):
+        stumps((0, 0.5), n_features=2, classes=[1, 0], feature_names=["a", "b"]).save(tmp_path / "model.json")
+        (tmp_path / "rows.csv").write_text("a,b,bad\n0,1,1\n1,0,0\n")
+        rule = {"pre": ["one"], "post": "two", "cost": 1, "is_numerical": False}
+        RuleAttacker({"kind": [rule]}, 5, groups={"kind": {"one": "a", "two": "b"}}).save(tmp_path / "rules.json")
+        files = (tmp_path / "model.json", tmp_path / "rows.csv", "--target", "bad", "--attacker")
+        assert run("report", *files, tmp_path / "rules.json", "--out", tmp_path / "r.html")[0] == 0
+        code, out, _ = run("certify", *files, tmp_path / "rules.json", "--report", tmp_path / "s.html", "--json")
+        assert (code, json.loads(out)["robust_accuracy"]) == (0, 0.5)
+
+    def test_ranges_of_a_table_are_units(self, run, refuse, counts, mail):
+        code, out, _ = run(*counts, "--eps", "0.1", "--json", "--scale-from", counts[2])
+        assert code == 0
+        assert json.loads(out)["attacker"]["scale"] == [8, 80]
+        assert "where nothing else scales columns" in refuse(*mail.question, "--scale-from", mail.rows)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("", "--eps, or --attacker FILE"),
+            ("--attacker {attacker} --norm 2", "got both"),
+            ("--attacker {attacker} --eps 2", "a budget"),
+            ("--eps 1 --attacked 7", "one of the model's labels, 1, 0, got '7'"),
+            ("--eps 1 --require 7=0.5", "one of the model's labels, 1, 0, got '7'"),
+            ("--eps 1 --require 1=2", "LABEL=SHARE"),
+            ("--attacker none.json", "does not exist"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, refuse, counts, attacker, words, message):
+        assert message in refuse(*counts, *words.format(attacker=attacker).split())
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [({"version": 2}, "Expected version 1, got 2"), ({"frozen": ["byte"]}, "got 'byte'")],
+    )
+    def test_files_that_are_refused(self, refuse, counts, write, changes, message):
+        document = {"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 1, **changes}
+        assert message in refuse(*counts, "--attacker", write(document))
