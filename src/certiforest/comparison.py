@@ -206,7 +206,7 @@ def _page(comparison: dict[str, Any]) -> Page:
             ),
             Section("Rows won and lost", [table]),
             Section("Class by class", [_classes(first, second)]),
-            Section("Certified curves", _curves(comparison)),
+            Section("Certified curves", [_curves(comparison)]),
             Section("Setting of both", [Facts(common)], in_detail=True),
             *(
                 Section(side["name"], [Facts([fact for fact in setting if fact not in common])], in_detail=True)
@@ -242,13 +242,13 @@ def _classes(first: dict[str, Any], second: dict[str, Any]) -> Table:
     return Table(("Class", "Rows", first["name"], second["name"]), rows)
 
 
-def _curves(comparison: dict[str, Any]) -> list[Plot]:
+def _curves(comparison: dict[str, Any]) -> Plot | None:
     sides = comparison["sides"]
     if any(side["curve"] is None for side in sides):
-        return []
+        return None
     curves = [Curve(side["curve"], colour, side["name"]) for side, colour in zip(sides, COLOURS, strict=True)]
     eps = [budget_of(side["attacker"]) for side in sides]
-    return [certified_curves(curves, eps, has_labels=comparison["labelled"])]
+    return certified_curves(curves, eps, has_labels=comparison["labelled"])
 
 
 def _setting(side: dict[str, Any]) -> list[tuple[str, str]]:

@@ -49,20 +49,18 @@ ORIGINS = {
 
 def report_page(findings: dict[str, Any]) -> Page:
     """Return the report as a page."""
-    curve, radii, fragile = curve_plot(findings), radius_plot(findings), findings["fragile_rows"]
-    features, spread = feature_bars(findings), spread_plot(findings)
     return Page(
         f"Robustness of {findings['model']['name']} on {findings['data']['name']}",
         [
             Words(_attack_in_words(findings), is_soft=True),
             _tiles(findings),
-            Section("Verdicts", _verdicts(findings)),
+            Section("Verdicts", [_verdicts(findings)]),
             Section("Class by class", [_classes(findings)]),
-            Section("Certified curve", [curve] if curve else []),
-            Section("Radii", [radii] if radii else []),
-            Section("Most fragile rows", [] if fragile is None else _fragile(findings)),
-            Section("What attacks change", [features] if features and features.entries else []),
-            Section("Spread", [spread] if spread.features else []),
+            Section("Certified curve", [curve_plot(findings)]),
+            Section("Radii", [radius_plot(findings)]),
+            Section("Most fragile rows", _fragile(findings)),
+            Section("What attacks change", [feature_bars(findings)]),
+            Section("Spread", [spread_plot(findings)]),
             Section("Setting", [_setting(findings)]),
             Section("Where this comes from", [Facts(origin_facts(findings))]),
         ],
@@ -88,36 +86,28 @@ def _tiles(findings: dict[str, Any]) -> Tiles:
     if findings["verdicts"] is None or not n_rows:
         words = {"stable": "Cannot be changed", "unstable": "Can be changed", "unknown": "Not decided"}
         return Tiles([rows] + [(words[name], f"{count:,}", name) for name, count in findings["stability"].items()])
+    robust, lost = interval(findings["robust_accuracy_bounds"], ".1%"), findings["verdicts"]["FRAGILE"] / n_rows
     return Tiles(
         [
             rows,
             ("Accuracy", f"{findings['accuracy']:.1%}", "without an attacker"),
-            ("Robust accuracy", interval(findings["robust_accuracy_bounds"], ".1%"), "proved against this attacker"),
-            (
-                "Lost to the attacker",
-                f"{findings['verdicts']['FRAGILE'] / n_rows:.1%}",
-                "of rows are right but can be changed",
-            ),
+            ("Robust accuracy", robust, "proved against this attacker"),
+            ("Lost to the attacker", f"{lost:.1%}", "of rows are right but can be changed"),
         ]
     )
 
 
-def _verdicts(findings: dict[str, Any]) -> list[Part]:
+def _verdicts(findings: dict[str, Any]) -> Table:
     verdicts = findings["verdicts"] or {}
     total = max(1, sum(verdicts.values()))
     rows = [(Verdict[name].words, name, f"{n:,}", f"{n / total:.2%}") for name, n in verdicts.items()]
-    return [Table(("Prediction", "Name", "Rows", "Share"), rows, 2, [(n, name) for name, n in verdicts.items()])]
+    return Table(("Prediction", "Name", "Rows", "Share"), rows, 2, [(n, name) for name, n in verdicts.items()])
 
 
 def _classes(findings: dict[str, Any]) -> Table:
     rows = [
-        (
-            entry["class"],
-            f"{entry['n_rows']:,}",
-            f"{entry['accuracy']:.1%}",
-            interval(entry["robust_accuracy_bounds"], ".1%"),
-        )
-        for entry in findings["by_class"] or ()
+        (of["class"], f"{of['n_rows']:,}", f"{of['accuracy']:.1%}", interval(of["robust_accuracy_bounds"], ".1%"))
+        for of in findings["by_class"] or ()
     ]
     return Table(("Class", "Rows", "Accuracy", "Robust accuracy"), rows)
 
@@ -127,11 +117,8 @@ def certified_curves(
 ) -> Plot:
     """Return certified curves in one picture; ``source`` says what they are read off."""
     what = "robust accuracy" if has_labels else "share of stable rows"
-    note = (
-        " The grey band is what radii known only as lower bounds leave open."
-        if any(curve.is_open for curve in curves)
-        else ""
-    )
+    is_open = any(curve.is_open for curve in curves)
+    note = " The grey band is what radii known only as lower bounds leave open." if is_open else ""
     caption = f"At each eps, the {what} that is proved{source}.{note}"
     return Plot("eps", what, (0.0, 1.0), caption, curves, budgets=budgets, level=level)
 
@@ -175,6 +162,8 @@ def radius_plot(findings: dict[str, Any]) -> Plot | None:
 def _fragile(findings: dict[str, Any]) -> list[Part]:
     rows, attacked = findings["fragile_rows"], findings["attacked_features"]
     right = "" if findings["verdicts"] is None else " predicted right"
+    if rows is None:
+        return []
     if not rows:
         return [Words(f"No row{right} can be changed by this attacker.")]
     fractions = ""

@@ -8,7 +8,7 @@ import numpy as np
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, units_in_words
 from certiforest.report.certified import origin_facts
-from certiforest.report.sections import Bars, Columns, Facts, Page, Part, Pictures, Plot, Section, Table, Words
+from certiforest.report.sections import Bars, Columns, Facts, Page, Pictures, Plot, Section, Table, Words
 from certiforest.report.witnesses import moved, prediction_change
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.words import class_name, counted, named
@@ -18,34 +18,26 @@ N_ALONE_SHOWN = 20
 
 def explanation_page(row: dict[str, Any]) -> Page:
     """Return an explanation as a page."""
-    sections: dict[str, list[Part]] = {
-        "The row": [Pictures(row["original"], row["witness"])] if "original" in row else [],
-        "What changes": _changes(row),
-        "What the trees say": [_trees(row)],
-        "Each feature alone": _alone(row),
-    }
+    changes = [(change["feature"], moved(change)) for change in row["changes"]]
     may_change = ("May change", attack_in_words(row["attacker"]))
     return Page(
         f"{row['name'].capitalize()}: {prediction_change(row)}",
         [
             *map(Words, sentences(row)),
-            *(Section(title, parts) for title, parts in sections.items()),
+            Section("The row", [Pictures(row["original"], row["witness"]) if "original" in row else None]),
+            Section("What changes", [Table(("Feature", "From and to"), changes, n_left=2)]),
+            Section("What the trees say", [_trees(row)]),
+            Section("Each feature alone", [_alone(row)]),
             Section("The attacker", [Facts([may_change, *attacker_facts(row["attacker"])])], in_detail=True),
             Section("Where this comes from", [Facts(origin_facts(row))], in_detail=True),
         ],
     )
 
 
-def _changes(row: dict[str, Any]) -> list[Part]:
-    return [Table(("Feature", "From and to"), [(c["feature"], moved(c)) for c in row["changes"]], n_left=2)]
-
-
-def _alone(row: dict[str, Any]) -> list[Part]:
-    if not row["alone"]:
-        return []
+def _alone(row: dict[str, Any]) -> Bars:
     bars = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:N_ALONE_SHOWN]]
     tried = "" if row["alone_is_complete"] else " (time was up before all were tried)"
-    return [Bars(bars, f"The radius of the row if this feature alone can be changed{tried}; small ones are dangerous.")]
+    return Bars(bars, f"The radius of the row if this feature alone can be changed{tried}; small ones are dangerous.")
 
 
 def sentences(row: dict[str, Any]) -> list[str]:

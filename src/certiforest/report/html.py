@@ -28,7 +28,7 @@ def as_html(page: sections.Page) -> str:
     return template.substitute(title=escape(page.title), body="\n".join(filter(None, body)))
 
 
-def _part(part: sections.Part) -> str:
+def _part(part: sections.Part | None) -> str:
     match part:
         case sections.Section(title, parts):
             content = "".join(map(_part, parts))
@@ -57,11 +57,12 @@ def _part(part: sections.Part) -> str:
         case sections.Plot():
             return _figure(_legend(part) + as_svg(part), part.caption)
         case sections.Bars():
-            return _bars(part)
+            return _bars(part) if part.entries else ""
         case sections.Thresholds():
-            return _thresholds(part)
+            return _thresholds(part) if part.features else ""
         case sections.Pictures():
             return _pictures(part)
+    return ""
 
 
 def _figure(content: str, caption: str) -> str:

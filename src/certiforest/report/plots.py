@@ -36,9 +36,10 @@ def draw(figure: Figure, ax: Axes | None = None) -> Axes:
 
 
 def _plot(plot: Plot, ax: Axes) -> None:
-    for points, colour, label in plot.curves:
-        ax.plot(points["eps"], points["low"], color=COLOURS[colour], label=label)
-        if list(points["low"]) != list(points["high"]):
+    for curve in plot.curves:
+        points = curve.points
+        ax.plot(points["eps"], points["low"], color=COLOURS[curve.colour], label=curve.label)
+        if curve.is_open:
             band: dict[str, Any] = {"color": COLOURS["UNKNOWN"], "alpha": 0.4, "label": "not decided"}
             ax.fill_between(points["eps"], points["low"], points["high"], **band)
     for edges, low, high, colour, label, _ in plot.columns:

@@ -131,10 +131,10 @@ class Cards(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Parts below a heading. Without content it is left out; what is in detail is on the page only."""
+    """Parts below a heading; those without content are left out. What is in detail is on the page only."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[Part | None]
     in_detail: bool = False
 
 
@@ -142,7 +142,7 @@ class Page(NamedTuple):
     """Sections, and parts that stand between them."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[Part | None]
 
 
 Figure: TypeAlias = Plot | Bars | Thresholds

@@ -37,7 +37,7 @@ def as_text(page: Page) -> str:
     return "\n".join(filter(None, map(_part, page.parts)))
 
 
-def _part(part: Part) -> str:
+def _part(part: Part | None) -> str:
     """Write lines. A picture has none, but numbers and captions do."""
     match part:
         case Section(title, parts, in_detail):
@@ -49,9 +49,9 @@ def _part(part: Part) -> str:
             return "\n".join(f"{name}: {value}" for name, value in entries)
         case Tiles(entries):
             return "\n".join(f"{name}: {value}" + f" ({note})" * bool(note) for name, value, note in entries)
-        case Bars(entries, caption):
+        case Bars(entries, caption) if entries:
             return "\n".join([*(f"{name}: {text}" for name, _, text in entries), caption])
-        case Thresholds():
+        case Thresholds() if part.features:
             return part.caption
         case Cards(cards):
             return "\n".join(card.line for card in cards)

@@ -110,15 +110,15 @@ class InputQuestion:
         pairs = pair_leaves(cells, problem.leaves, twin, bool((both[:-1] != 0).any()))
         values = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
         alike = values[0] == values[1]  # where two roundings would add up to more than one
-        sizes = [_most(pairs.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))]
+        sizes = [_largest_total(pairs.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))]
         grown = max((size for size, r in zip(sizes, self._requirements, strict=True) if r.grows), default=1)
         self._shift = GAIN_BITS - grown.bit_length()
         self.unit = self._score_unit / Fraction(2) ** self._shift
         gain, need = np.zeros((len(pairs.here), len(sizes)), np.int64), np.empty(len(sizes), np.int64)
         for i, r in enumerate(self._requirements):
             shift = self._shift if r.grows else GAIN_BITS - sizes[i].bit_length()
-            apart = _by_value(here[:, i], values[0], shift) + _by_value(there[:, i], values[1], shift)
-            gain[:, i] = np.where(alike, _by_value(both[:, i], values[0], shift), apart)
+            apart = _rounded_up(here[:, i], values[0], shift) + _rounded_up(there[:, i], values[1], shift)
+            gain[:, i] = np.where(alike, _rounded_up(both[:, i], values[0], shift), apart)
             # Beyond these no leaves meet it, or all that are allowed do.
             need[i] = max(min(_shifted(self._needs_of_tables[i], shift), 1 << 39), -(1 << 39))
         for rule in self._rules:
@@ -211,7 +211,7 @@ def _alternatives(cells: Cells, rule: Rule) -> Iterator[tuple[list[tuple[int, in
             yield [*fixed, (len(outer), inner + start, inner + end - 1)], bool(is_allowed[start])
 
 
-def _most(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], values: tuple[NDArray, NDArray]) -> int:
+def _largest_total(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], values: tuple[NDArray, NDArray]) -> int:
     """Return the most that alternatives of all tables together can be worth, in size."""
     if not len(values[0]):
         return 1
@@ -222,7 +222,7 @@ def _most(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], values: tupl
     return (int(total * (1 + 1e-9)) + 1) << drop
 
 
-def _by_value(worth: NDArray, values: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+def _rounded_up(worth: NDArray, values: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
     """Return what leaves of some values are worth, in whole numbers, rounded up."""
     used, number = np.unique(values, return_inverse=True)
     return np.array([_shifted(int(v), shift) for v in worth[used]], np.int64)[number]
