@@ -251,8 +251,10 @@ class _Work:
         yield int(found.is_decided.sum())
         if keep_proof:
             yield self.prove_without_tables(x, order, found, is_open)
-        if self.certifier.margin == 0 and not keep_proof and not self.clock.is_up:  # a look keeps no tables
-            yield from self.look_first(x, found, is_open)
+        if self.certifier.margin == 0 and not self.clock.is_up:
+            # A look keeps no tables: where there is to be a proof, it is for attacks that are known to be there.
+            looked_at = is_open & (found.stable == UNSTABLE) if keep_proof else is_open
+            yield from self.look_first(x, found, is_open, np.flatnonzero(looked_at))
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
             answer = verifier.made(Decider).decide(x[i], clock, int(found.prediction[i]), keep_proof=keep_proof)
@@ -283,9 +285,10 @@ class _Work:
             found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
         return int((stable == STABLE).sum())
 
-    def look_first(self, x: NDArray[np.float64], found: Results, is_open: NDArray[np.bool_]) -> Iterator[int]:
-        """Settle open rows of a block, many at once, where that is quick; yield how many more are done."""
-        places = np.flatnonzero(is_open)
+    def look_first(
+        self, x: NDArray[np.float64], found: Results, is_open: NDArray[np.bool_], places: NDArray[np.int64]
+    ) -> Iterator[int]:
+        """Decide some open rows of a block, many at once, where that is quick; yield how many more are done."""
         if not len(places):
             return
         look = self.verifier.made(FirstLook).look(x[places], found.prediction[places], self.clock)
@@ -337,28 +340,29 @@ class _Work:
         ``stop`` tells the threads that are at work to leave off. ``is_last`` tells that a row is done
         after these steps, and counted as progress.
         """
-        own = threading.local()
+        blocks = iter(self.blocks)
 
-        def work(block: slice) -> None:
-            if not hasattr(own, "order"):
-                own.order = VisitOrder.of(self.certifier.ensemble.n_trees)
-            if self.stop.is_set():
-                return
-            for n_done in steps(own.order, block):
-                if self.progress is not None and n_done and is_last:
-                    self.progress(n_done)
-                if self.stop.is_set():
-                    return
+        def work() -> None:
+            order = VisitOrder.of(self.certifier.ensemble.n_trees)
+            try:
+                for block in blocks:
+                    for n_done in steps(order, block):
+                        if self.progress is not None and n_done and is_last:
+                            self.progress(n_done)
+                        if self.stop.is_set():
+                            return
+            except BaseException:
+                self.stop.set()
+                raise
 
         # Never in the main thread, where Ctrl-C in a kernel that returns named tuples ends the process (numba).
         with ThreadPoolExecutor(self.certifier.n_jobs) as pool:
-            tasks = [pool.submit(work, block) for block in self.blocks]
+            tasks = [pool.submit(work) for _ in range(min(self.certifier.n_jobs, len(self.blocks)))]
             try:
                 for task in tasks:
                     task.result()
             except BaseException as error:
                 self.stop.set()
-                pool.shutdown(cancel_futures=True)
                 if isinstance(error, KeyboardInterrupt):
                     return True
                 raise

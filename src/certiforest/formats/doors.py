@@ -130,7 +130,8 @@ def open_model(model: Any) -> Opened:
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
     if isinstance(model, (str, os.PathLike)):
         return _read(Path(model)).finish(threshold)
-    refuse_other_code(model)
+    if type(model) is not TreeEnsemble:  # which nobody can change
+        refuse_other_code(model)
     if isinstance(model, TreeEnsemble) and threshold is None:
         return model
     own = _own_ensemble(model)

@@ -251,16 +251,17 @@ def cut_segments(cells, first, first_condition, place, low, high, first_scope, s
                     tree_of[c] = t
                     cuts[n_cuts] = c
                     n_cuts += 1
-        of_tree = cuts[:n_cuts]
-        of_tree.sort()
+        sort(cuts, n_cuts)
+        for k in range(n_cuts):
+            number[cuts[k]] = k
         for s in range(first_scope[t], first_scope[t + 1]):
             last = cells.first[scope[s] + 1] - 1
-            for k in range(np.searchsorted(of_tree, cells.first[scope[s]]), n_cuts):
-                if of_tree[k] > last:
+            for k in range(number[cells.first[scope[s]]], n_cuts):
+                if cuts[k] > last:
                     break
-                begin[n] = of_tree[k]
-                end[n] = min(last, of_tree[k + 1] - 1) if k + 1 < n_cuts else last
-                number[of_tree[k]] = n
+                begin[n] = cuts[k]
+                end[n] = min(last, cuts[k + 1] - 1) if k + 1 < n_cuts else last
+                number[cuts[k]] = n
                 n += 1
             first_segment[s + 1] = n
         for i in conditions:
@@ -268,3 +269,17 @@ def cut_segments(cells, first, first_condition, place, low, high, first_scope, s
             low[i] = number[low[i]]
             high[i] = (number[after] if after < cells.first[scope[s] + 1] else first_segment[s + 1]) - 1
     return first_segment, begin[:n], end[:n]
+
+
+@kernel
+def sort(numbers, n):
+    """Sort the first ``n`` numbers: by insertion where they are few, as most often."""
+    if n > 32:
+        numbers[:n].sort()
+        return
+    for i in range(1, n):
+        number, k = numbers[i], i
+        while k > 0 and numbers[k - 1] > number:
+            numbers[k] = numbers[k - 1]
+            k -= 1
+        numbers[k] = number

@@ -21,6 +21,7 @@ from certiforest.proof.tables_kernels import (
     whole_bound,
 )
 
+# Those above FOUND say that nothing in the box reaches what is needed.
 PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
 # Less than any leaf gains.
 NOTHING = np.int64(-(2**61))

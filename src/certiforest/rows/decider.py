@@ -20,6 +20,7 @@ from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
+from certiforest.proof.search_kernels import FOUND
 from certiforest.rows.first_look import Begun, FirstLook
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
@@ -59,6 +60,11 @@ class Decider:
             return Answer(UNKNOWN, Method.SOLVED)
         y = self.verifier.predict(x) if y is None else y
         begun = self.verifier.made(FirstLook).begin(x, y) if keep_proof and self._margin is None else None
+        if begun is not None and begun.status == FOUND:
+            z = x.copy()
+            z[begun.cells.name] = begun.cells.value[begun.tables.choice]
+            if self.verifier.predict(z) != y and self.verifier.moves.affords_rows(x[None], z[None])[0]:
+                return Answer(UNSTABLE, Method.PROVED, z)
         row = RowProblem(self.verifier, x, found=None if begun is None else begun[:3])
         if self._margin is None:
             return self.decide_on(row, y, clock, keep_proof=keep_proof, begun=begun)

@@ -59,8 +59,7 @@ class FirstLook:
                 x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
                 attack = np.full(x.shape, np.nan)
                 look_at_rows(trees, x, y, self._setting, _most(), status, attack)
-                is_open = np.isin(status, (statuses.OPEN, statuses.PAUSED, statuses.FOUND))
-                stable = np.where(is_open, UNKNOWN, STABLE).astype(np.int8)
+                stable = np.where(status > statuses.FOUND, STABLE, UNKNOWN).astype(np.int8)  # see `examine_box`
                 found = np.flatnonzero(status == statuses.FOUND)
                 # One call for all: threads that go in and out of kernels wait for each other.
                 found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
