@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from certiforest.attack.moves import Moves
 from certiforest.problem import cells_kernels as kernels
+from certiforest.problem.leaves_kernels import list_around_row, new_scratch
 from certiforest.problem.problem import BUDGET, Cells, Leaves, Problem
-from certiforest.problem.row_kernels import list_around_one_row
 from certiforest.problem.verifier import Verifier
 
 
@@ -51,17 +51,16 @@ class RowProblem:
     ) -> None:
         allowance = verifier.allowance if moves is None else verifier.allowance_of(moves)
         self.verifier, self.x, self.moves = verifier, x, moves or verifier.moves
-        moves, unit = self.moves, allowance.unit
+        moves = self.moves
         self.budget, self._values = BUDGET if moves.is_shared else 0, moves.values(x)
         self._menus = moves.menus(self._values, BUDGET)
         if found is not None:
             self.cells, self.leaves, self.fixed = found
             return
-        if moves.norm == 0:  # what a budget allows at most, however large: every feature
-            unit = np.full(unit.shape, min(max(moves.eps, 1.0), verifier.ensemble.n_features))
         ((_, trees, (row,)),) = verifier.runs(x[None], moves)
-        self.cells, self.leaves, self.fixed = list_around_one_row(
-            trees, row, self._values, allowance, unit, verifier.ranks, self._menus
+        scratch = new_scratch(trees, verifier.ranks, len(self._values))
+        self.cells, self.leaves, self.fixed, _ = list_around_row(
+            trees, row, self._values, allowance, verifier.ranks, self._menus, scratch
         )
         if allowance.slack == math.inf:
             self._price_exactly()

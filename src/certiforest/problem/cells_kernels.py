@@ -63,36 +63,38 @@ def sorted_cuts(turn, ranks, seen):
 
 
 @kernel
-def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
+def list_cells(x, turn, ranks, allowance, menus, cut_of):
     """Return the `Cells` that the splits turned by some leaf make.
 
     ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
     below them.
     """
+    unit, norm, limit = allowance.unit, allowance.norm, min(max(allowance.limit, 1.0), float(x.shape[0]))
     cuts = sorted_cuts(turn, ranks, cut_of)
     n_cuts, n_variables = cuts.shape[0], 0
     for i in range(n_cuts):
         n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]
     n_cells = n_cuts + n_variables
-    feature, first = np.empty(n_variables, np.int64), np.empty(n_variables + 1, np.int64)
+    name, first = np.empty(n_variables, np.int64), np.empty(n_variables + 1, np.int64)
     home = np.empty(n_variables, np.int64)
     top, value, price = np.empty(n_cells), np.empty(n_cells), np.zeros(n_cells, np.int64)
+    cells = Cells(name, first, home, top, value, price)
     cell = cut = 0
     for v in range(n_variables):
         f = ranks.feature[cuts[cut]]
-        feature[v], first[v], home[v] = f, cell, -1
+        name[v], first[v], home[v] = f, cell, -1
         end = cut
         while end < n_cuts and ranks.feature[cuts[end]] == f:
             end += 1
         if menus.first[f + 1] > menus.first[f]:
-            cell, home[v] = cut_menu(x[f], f, cuts[cut:end], ranks, menus, cell, top, value, price, cut_of)
+            cell = cut_menu(x[f], v, cuts[cut:end], ranks, menus, cells, cut_of)
             lower_towards(price, first[v], home[v], cell - 1)
             cut = end
             continue
         has_blank = ranks.above[cuts[end - 1]] == math.inf
         last = -1  # cut below the cell
         for i in range(cut, end + 1):
-            if has_blank and i < end and not is_cut(x[f], f, cuts[i], ranks, budgets, menus):
+            if has_blank and i < end and not is_cut(x[f], f, cuts[i], ranks, allowance.budgets, menus):
                 cut_of[cuts[i]] = cell - (x[f] > ranks.value[cuts[i]])
                 continue
             top[cell] = ranks.value[cuts[i]] if i < end else math.inf
@@ -109,7 +111,9 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
                 if value[cell] == math.inf or x[f] == math.inf:
                     price[cell] = menus.missing
                 else:
-                    price[cell] = whole_price(x[f], value[cell], unit[1 if value[cell] > x[f] else 0, f], norm)
+                    price[cell] = whole_price(
+                        abs(value[cell] - x[f]) / unit[1 if value[cell] > x[f] else 0, f], norm, limit
+                    )
             if i < end:
                 last = cuts[i]
                 cut_of[last] = cell
@@ -118,7 +122,7 @@ def list_cells(x, turn, ranks, budgets, unit, norm, menus, cut_of):
             lower_towards(price, first[v], home[v], cell - 1)
         cut = end
     first[n_variables] = cell
-    return Cells(feature, first, home, top[:cell], value[:cell], price[:cell])
+    return Cells(name, first, home, top[:cell], value[:cell], price[:cell])
 
 
 @kernel
@@ -133,9 +137,10 @@ def is_cut(x, f, cut, ranks, budgets, menus):
 
 
 @kernel
-def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
-    """Divide the values on a menu among cells, none of them empty; return the number of cells, and the row's own."""
-    begin, last, home = menus.first[f], menus.first[f + 1], -1
+def cut_menu(x, v, cuts, ranks, menus, cells, cut_of):
+    """Divide the values on the menu of a variable among cells, none of them empty; return the number of cells."""
+    f, cell = cells.name[v], cells.first[v]
+    begin, last = menus.first[f], menus.first[f + 1]
     for i in range(cuts.shape[0] + 1):
         end = last
         if i < cuts.shape[0]:
@@ -146,17 +151,17 @@ def cut_menu(x, f, cuts, ranks, menus, cell, top, value, price, cut_of):
                 cut_of[cuts[i]] = cell - (end == begin)
                 continue
             cut_of[cuts[i]] = cell
-        top[cell] = ranks.value[cuts[i]] if end < last else math.inf
+        cells.top[cell] = ranks.value[cuts[i]] if end < last else math.inf
         best = begin
         for j in range(begin, end):
             if menus.value[j] == x or (menus.value[best] != x and menus.price[j] < menus.price[best]):
                 best = j
-        value[cell], price[cell] = menus.value[best], menus.price[best]
-        if value[cell] == x:
-            home = cell
+        cells.value[cell], cells.price[cell] = menus.value[best], menus.price[best]
+        if menus.value[best] == x:
+            cells.home[v] = cell
         begin = end
         cell += 1
-    return cell, home
+    return cell
 
 
 @kernel
@@ -169,11 +174,11 @@ def lower_towards(price, first, home, last):
 
 
 @kernel
-def whole_price(x, z, unit, norm):
-    """Return the price of a move in shares of the budget, rounded down; ``unit`` is what the budget allows at most."""
+def whole_price(cost, norm, limit):
+    """Return the price of a move in shares of the budget, rounded down; ``limit`` is how many of L0 there can be."""
     if norm == -1:
         return 0
     if norm == 0:
-        return BUDGET // np.int64(unit)
-    share = power(abs(z - x) / unit, norm) * (1.0 - 1e-12)
+        return BUDGET // np.int64(limit)
+    share = power(cost, norm) * (1.0 - 1e-12)
     return np.int64(min(share, 4.0) * BUDGET)

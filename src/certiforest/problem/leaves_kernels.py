@@ -1,4 +1,4 @@
-"""The leaves of a problem around a row, and which of its cells (see `cells_kernels`) each of them allows."""
+"""The problem around one row: the leaves in reach of it, and which of its cells (see `cells_kernels`) each allows."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,16 @@ from numpy import ndarray
 
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near
 from certiforest.compiled import kernel
+from certiforest.problem.cells_kernels import list_cells
 from certiforest.problem.problem import Leaves
 
 
-class Room(NamedTuple):
-    """Scratch for `list_local_leaves`, with room for any path of a tree and for some leaves and turns."""
+class Scratch(NamedTuple):
+    """Scratch for one row after another.
+
+    It has room for any path of a tree (``stack`` to ``path``), for some leaves and turns, for ranks (``cut_of``: the
+    last cell below each that occurs) and for variables (``variable_of``: the place of each that occurs).
+    """
 
     stack: ndarray
     stack_cost: ndarray
@@ -20,21 +25,55 @@ class Room(NamedTuple):
     leaf: ndarray
     turn_end: ndarray
     turn: ndarray
+    cut_of: ndarray
+    variable_of: ndarray
+
+
+class Alternatives(NamedTuple):
+    """What leaves allow, as in `Leaves`, but with conditions that speak of cells."""
+
+    first: ndarray
+    first_condition: ndarray
+    place: ndarray
+    low: ndarray
+    high: ndarray
+    first_scope: ndarray
+    scope: ndarray
 
 
 @kernel
-def new_room(trees):
+def list_around_row(trees, row, values, allowance, ranks, menus, scratch):
+    """Return `Cells`, `Leaves`, the leaves of trees that have only one in reach, and scratch for the next row.
+
+    ``row`` is as trees take it, ``values`` are those of all variables.
+    """
+    leaf, turn_start, turn, first_leaf, scratch = list_local_leaves(trees, row, allowance, scratch)
+    cells = list_cells(values, turn, ranks, allowance, menus, scratch.cut_of)
+    leaves = list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch)
+    n_trees = first_leaf.shape[0] - 1
+    fixed = np.empty(n_trees - leaves.name.shape[0], np.int64)
+    n = 0
+    for t in range(n_trees):
+        if first_leaf[t + 1] == first_leaf[t] + 1:
+            fixed[n] = leaf[first_leaf[t]]
+            n += 1
+    return cells, leaves, fixed, scratch
+
+
+@kernel
+def new_scratch(trees, ranks, n_variables):
     """Return scratch for the rows of an ensemble."""
     size, n_leaves = trees.right.shape[0] + 1, 8 * (trees.tree_start.shape[0] - 1)
-    return Room(
+    return Scratch(
         np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
         np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64), np.empty(8 * n_leaves, np.int64),
+        np.empty(ranks.feature.shape[0], np.int64), np.empty(n_variables, np.int64),
     )  # fmt: skip
 
 
 @kernel
-def list_local_leaves(trees, x, budgets, unit, norm, limit, room):
-    """List the leaves that cost at most ``limit``, tree by tree, the row's own leaf first.
+def list_local_leaves(trees, x, allowance, scratch):
+    """List the leaves within an allowance, tree by tree, the row's own leaf first.
 
     The turns of a leaf are the splits on its path that the attacker can turn there, each as ``2 * split + side``, side
     1 for right.
@@ -45,28 +84,31 @@ def list_local_leaves(trees, x, budgets, unit, norm, limit, room):
         Those of leaf ``k`` are ``turn[turn_start[k] : turn_start[k + 1]]``.
     first_leaf : array of int64, shape (n_trees + 1,)
         Where the leaves of a tree begin.
-    room : Room
+    scratch : Scratch
         For the next row: as it was, or larger if there was too little.
     """
-    n_leaves, n_turns = fill_room(trees, x, budgets, unit, norm, limit, room)
-    if n_leaves > room.leaf.shape[0] or n_turns > room.turn.shape[0]:
+    n_leaves, n_turns = visit_leaves(trees, x, allowance, scratch)
+    if n_leaves > scratch.leaf.shape[0] or n_turns > scratch.turn.shape[0]:
         leaf, turn_end, turn = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
-        room = Room(room.stack, room.stack_cost, room.stack_turns, room.path, leaf, turn_end, turn)
-        fill_room(trees, x, budgets, unit, norm, limit, room)
-    leaf, turn_start = room.leaf[:n_leaves], np.zeros(n_leaves + 1, np.int64)
-    turn_start[1:] = room.turn_end[:n_leaves]
+        stack, stack_cost, stack_turns, path, _, _, _, cut_of, variable_of = scratch
+        scratch = Scratch(stack, stack_cost, stack_turns, path, leaf, turn_end, turn, cut_of, variable_of)
+        visit_leaves(trees, x, allowance, scratch)
+    leaf, turn_start = scratch.leaf[:n_leaves], np.zeros(n_leaves + 1, np.int64)
+    turn_start[1:] = scratch.turn_end[:n_leaves]
     first_leaf = np.searchsorted(leaf, trees.tree_start)
-    return leaf, turn_start, room.turn[:n_turns], first_leaf, room
+    return leaf, turn_start, scratch.turn[:n_turns], first_leaf, scratch
 
 
 @kernel
-def fill_room(trees, x, budgets, unit, norm, limit, room):
+def visit_leaves(trees, x, allowance, scratch):
     """Write leaves and turns, see `list_local_leaves`, as far as there is room; return how many there are.
 
     ``path`` holds the turns above the current node. A side that waits on the stack remembers how many of them are
-    its own (``stack_turns``): what is visited before it only changes turns further down.
+    above it (``stack_turns``): what is visited before it only changes turns further down.
     """
-    stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn = room
+    budgets, unit, norm, limit, slack = allowance
+    stack, stack_cost, stack_turns, path, out_leaf, out_turn_end, out_turn, _, _ = scratch
+    most = limit + slack
     n_leaves = 0
     n_turns = 0
     for tree in range(trees.tree_start.shape[0] - 1):
@@ -93,7 +135,7 @@ def fill_room(trees, x, budgets, unit, norm, limit, room):
                     price = unit[side, f]
                     raised = crossing_cost(cost, value, v, above, trees.first[node], trees.high[node], price, norm)
                     path[length] = 2 * node + (value > v)
-                    if raised <= limit:
+                    if raised <= most:
                         stack[depth] = other
                         stack_cost[depth] = raised
                         stack_turns[depth] = ~length
@@ -112,12 +154,13 @@ def fill_room(trees, x, budgets, unit, norm, limit, room):
 
 
 @kernel
-def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, variable_of):
+def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
     """Return the `Leaves` of a local problem but those that allow nothing, which holes and menus make possible.
 
-    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``cut_of`` from `list_cells`.
-    ``variable_of``, one entry for every feature and group, is scratch.
+    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``scratch.cut_of`` from
+    `list_cells`.
     """
+    cut_of, variable_of = scratch.cut_of, scratch.variable_of
     n_variables = cells.name.shape[0]
     for v in range(n_variables):
         variable_of[cells.name[v]] = v
@@ -134,7 +177,6 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, va
     place, low, high = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
     place_of = np.full(n_variables, -1, np.int64)
-    first_tester = np.zeros(n_variables + 1, np.int64)
     lowest, highest = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
     hole_of = np.full(cells.top.shape[0] + 1, -1, np.int64)  # hole_of[c] == source: cell c is a hole of this leaf
     n_scopes = n_conditions = k = i = 0
@@ -147,7 +189,6 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, va
             if place_of[v] < first_scope[i]:
                 place_of[v] = n_scopes
                 scope[n_scopes] = v
-                first_tester[v + 1] += 1
                 n_scopes += 1
         for source in range(first_leaf[t], first_leaf[t + 1]):
             node[k], first_condition[k] = leaf[source], n_conditions
@@ -197,20 +238,11 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cut_of, cells, va
                 n_conditions = first_condition[k]
         i += 1
     first[n_trees], first_scope[n_trees], first_condition[k] = k, n_scopes, n_conditions
-    first_segment, begin_of, end_of = cut_segments(
-        cells, first, first_condition, place[:n_conditions], low, high, first_scope, scope[:n_scopes]
-    )
-    first_tester = np.cumsum(first_tester)
-    filled = first_tester[:-1].copy()
-    tester = np.empty(n_scopes, np.int64)
-    for i in range(n_trees):
-        for s in range(first_scope[i], first_scope[i + 1]):
-            tester[filled[scope[s]]] = i
-            filled[scope[s]] += 1
-    return Leaves(
-        tree, first, node[:k], first_condition[: k + 1], place[:n_conditions], low[:n_conditions], high[:n_conditions],
-        first_scope, scope[:n_scopes], first_segment, begin_of, end_of, tester, first_tester,
+    allowed = Alternatives(
+        first, first_condition[: k + 1], place[:n_conditions], low[:n_conditions], high[:n_conditions], first_scope,
+        scope[:n_scopes],
     )  # fmt: skip
+    return in_segments(cells, tree, node[:k], allowed)
 
 
 @kernel
@@ -229,18 +261,21 @@ def forbid(begin, stop, v, cells, lowest, highest, hole_of, source):
 
 
 @kernel
-def cut_segments(cells, first, first_condition, place, low, high, first_scope, scope):
-    """Cut the cells of each tree's variables into segments, and let conditions speak of these instead of cells."""
+def in_segments(cells, name, node, allowed):
+    """Return the `Leaves` of trees and leaves of some names, by what they allow; conditions are changed on the way."""
+    first, first_condition, place, low, high, first_scope, scope = allowed
     n_cells = cells.top.shape[0]
     tree_of = np.full(n_cells, -1, np.int64)  # tree_of[c] == t: a segment of tree t starts at cell c
     number = np.empty(n_cells, np.int64)  # number[c]: that segment
     first_segment = np.empty(scope.shape[0] + 1, np.int64)
     most = scope.shape[0] + 2 * place.shape[0]
     begin, end, cuts = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    first_tester = np.zeros(cells.name.shape[0] + 1, np.int64)
     n = first_segment[0] = 0
     for t in range(first.shape[0] - 1):
         n_cuts = 0
         for s in range(first_scope[t], first_scope[t + 1]):
+            first_tester[scope[s] + 1] += 1
             tree_of[cells.first[scope[s]]] = t
             cuts[n_cuts] = cells.first[scope[s]]
             n_cuts += 1
@@ -268,7 +303,16 @@ def cut_segments(cells, first, first_condition, place, low, high, first_scope, s
             s, after = place[i], high[i] + 1
             low[i] = number[low[i]]
             high[i] = (number[after] if after < cells.first[scope[s] + 1] else first_segment[s + 1]) - 1
-    return first_segment, begin[:n], end[:n]
+    first_tester = np.cumsum(first_tester)
+    filled, tester = first_tester[:-1].copy(), np.empty(scope.shape[0], np.int64)
+    for t in range(first.shape[0] - 1):
+        for s in range(first_scope[t], first_scope[t + 1]):
+            tester[filled[scope[s]]] = t
+            filled[scope[s]] += 1
+    return Leaves(
+        name, first, node, first_condition, place, low, high, first_scope, scope, first_segment, begin[:n], end[:n],
+        tester, first_tester,
+    )  # fmt: skip
 
 
 @kernel

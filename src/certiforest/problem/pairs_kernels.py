@@ -14,19 +14,18 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.problem.leaves_kernels import cut_segments
-from certiforest.problem.problem import Leaves
+from certiforest.problem.leaves_kernels import Alternatives, in_segments
 
 
 class Pairs(NamedTuple):
-    """Alternatives of tables, as in `Leaves`, but with conditions that speak of cells.
+    """Tables of pairs, as in `Alternatives`, and the leaves in which the first and the second row end.
 
-    ``here`` and ``there`` (n_alternatives,) are the leaves in which the first and the second row end.
+    ``here`` and ``there`` are (n_alternatives,); where a table is about something else, they are -1.
     """
 
-    first: ndarray
     here: ndarray
     there: ndarray
+    first: ndarray
     first_condition: ndarray
     place: ndarray
     low: ndarray
@@ -64,110 +63,93 @@ def pair_leaves(cells, leaves, twin, keeps_shared):
 def empty_pairs(n_tables, n_pairs, n_conditions, n_scopes):
     """Return arrays to be filled in by `write_pairs`."""
     return Pairs(
-        np.zeros(n_tables + 1, np.int64), np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64),
+        np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64), np.zeros(n_tables + 1, np.int64),
         np.zeros(n_pairs + 1, np.int64), np.empty(n_conditions, np.int64), np.empty(n_conditions, np.int64),
         np.empty(n_conditions, np.int64), np.zeros(n_tables + 1, np.int64), np.empty(n_scopes, np.int64),
     )  # fmt: skip
 
 
 @kernel
-def finish_pairs(cells, pairs):
-    """Return `Leaves` of pairs, by number, which this changes: conditions speak of segments then."""
-    first_segment, begin, end = cut_segments(
-        cells, pairs.first, pairs.first_condition, pairs.place, pairs.low, pairs.high, pairs.first_scope, pairs.scope
-    )
-    first_tester, tester = np.zeros(cells.name.shape[0] + 1, np.int64), np.empty(pairs.scope.shape[0], np.int64)
-    for v in pairs.scope:
-        first_tester[v + 1] += 1
-    first_tester = np.cumsum(first_tester)
-    filled = first_tester[:-1].copy()
-    n_tables = pairs.first.shape[0] - 1
-    for t in range(n_tables):
-        for s in range(pairs.first_scope[t], pairs.first_scope[t + 1]):
-            tester[filled[pairs.scope[s]]] = t
-            filled[pairs.scope[s]] += 1
-    return Leaves(
-        np.arange(n_tables), pairs.first, np.arange(pairs.here.shape[0]), pairs.first_condition, pairs.place, pairs.low,
-        pairs.high, pairs.first_scope, pairs.scope, first_segment, begin, end, tester, first_tester,
-    )  # fmt: skip
+def leaves_of(cells, pairs):
+    """Return the `Leaves` of pairs, by number; conditions of the pairs are changed on the way."""
+    _, _, first, first_condition, place, low, high, first_scope, scope = pairs
+    allowed = Alternatives(first, first_condition, place, low, high, first_scope, scope)
+    return in_segments(cells, np.arange(first.shape[0] - 1), np.arange(pairs.here.shape[0]), allowed)
 
 
 @kernel
 def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
     """Write tables, pairs, conditions and scopes, or only count them; return how many there are."""
-    first, here, there, first_condition, place, low, high, first_scope, scope = out
     n_tables = n = m = n_scopes = 0
+    shift = np.zeros(twin.shape[0], np.int64)  # from cells of a variable to those of its twin
+    for v in range(twin.shape[0]):
+        shift[v] = cells.first[twin[v]] - cells.first[v] if twin[v] >= 0 else 0
     for t in range(leaves.name.shape[0]):
         places = leaves.first_scope[t], leaves.first_scope[t + 1]
-        base, n_shared, is_doubled = n_scopes, places[1] - places[0], False
+        base, is_doubled = n_scopes, False
         for s in range(places[0], places[1]):
             is_doubled |= twin[leaves.scope[s]] >= 0
         if not is_doubled and not keeps_shared:
             continue
-        n_scopes += n_shared
+        n_scopes += places[1] - places[0]
         if is_written:
-            scope[base:n_scopes] = leaves.scope[places[0] : places[1]]
+            out.scope[base:n_scopes] = leaves.scope[places[0] : places[1]]
         for s in range(places[0], places[1]):  # the twins come after the rest of the scope
             if twin[leaves.scope[s]] >= 0:
                 if is_written:
-                    scope[n_scopes] = twin[leaves.scope[s]]
+                    out.scope[n_scopes] = twin[leaves.scope[s]]
                 n_scopes += 1
         for k in range(leaves.first[t], leaves.first[t + 1]):
             for other in range(leaves.first[t] if is_doubled else k, leaves.first[t + 1] if is_doubled else k + 1):
-                end = write_conditions(cells, leaves, twin, (k, other), places, base, m, (place, low, high), is_written)
+                end = write_conditions(leaves, shift, (k, other), places, base, m, out, is_written)
                 if end < 0:
                     continue
                 m = end
                 if is_written:
-                    here[n], there[n], first_condition[n + 1] = k, other, m
+                    out.here[n], out.there[n], out.first_condition[n + 1] = k, other, m
                 n += 1
         n_tables += 1
         if is_written:
-            first[n_tables], first_scope[n_tables] = n, n_scopes
+            out.first[n_tables], out.first_scope[n_tables] = n, n_scopes
     return n_tables, n, m, n_scopes
 
 
 @kernel
-def write_conditions(cells, leaves, twin, pair, places, base, m, out, is_written):
+def write_conditions(leaves, shift, pair, places, base, m, out, is_written):
     """Write the conditions of a pair of leaves from ``m`` on; return where they end, -1 if no two rows end there."""
-    first_condition, begin, end = leaves.first_condition, leaves.begin, leaves.end
+    first_condition, scope, begin, end = leaves.first_condition, leaves.scope, leaves.begin, leaves.end
     i, i_last = first_condition[pair[0]], first_condition[pair[0] + 1]
     j, j_last = first_condition[pair[1]], first_condition[pair[1] + 1]
     for s in range(places[0], places[1]):
-        i_end, j_end, before = i, j, m
-        while i_end < i_last and leaves.place[i_end] == s:
-            i_end += 1
-        while j_end < j_last and leaves.place[j_end] == s:
-            j_end += 1
-        if twin[leaves.scope[s]] >= 0 or pair[0] == pair[1] or j == j_end:  # what the first row allows
-            for q in range(i, i_end):
-                m = put(out, m, s - places[0] + base, begin[leaves.low[q]], end[leaves.high[q]], is_written)
-        elif i == i_end:  # what the second row allows
-            for q in range(j, j_end):
-                m = put(out, m, s - places[0] + base, begin[leaves.low[q]], end[leaves.high[q]], is_written)
-        else:
-            p, q = i, j
-            while p < i_end and q < j_end:
-                bottom = max(begin[leaves.low[p]], begin[leaves.low[q]])
-                top = min(end[leaves.high[p]], end[leaves.high[q]])
-                if bottom <= top:
-                    m = put(out, m, s - places[0] + base, bottom, top, is_written)
-                if end[leaves.high[p]] < end[leaves.high[q]]:
-                    p += 1
-                else:
-                    q += 1
-            if m == before:
-                return -1
-        i, j = i_end, j_end
+        p, q, before = i, j, m
+        while i < i_last and leaves.place[i] == s:
+            i += 1
+        while j < j_last and leaves.place[j] == s:
+            j += 1
+        is_one = shift[scope[s]] > 0 or pair[0] == pair[1]  # what the first row allows is all there is
+        if is_one or p == i or q == j:
+            chosen = (p, i) if is_one or q == j else (q, j)
+            for one in range(chosen[0], chosen[1]):
+                m = put(out, m, s - places[0] + base, begin[leaves.low[one]], end[leaves.high[one]], is_written)
+            continue
+        while p < i and q < j:  # what both rows allow
+            bottom, top = max(begin[leaves.low[p]], begin[leaves.low[q]]), min(end[leaves.high[p]], end[leaves.high[q]])
+            if bottom <= top:
+                m = put(out, m, s - places[0] + base, bottom, top, is_written)
+            if end[leaves.high[p]] < end[leaves.high[q]]:
+                p += 1
+            else:
+                q += 1
+        if m == before:
+            return -1
     j, place = first_condition[pair[1]], base + places[1] - places[0]
     for s in range(places[0], places[1]):
-        v = leaves.scope[s]
-        shift = cells.first[twin[v]] - cells.first[v]
+        move = shift[scope[s]]
         while j < j_last and leaves.place[j] == s:
-            if twin[v] >= 0:
-                m = put(out, m, place, begin[leaves.low[j]] + shift, end[leaves.high[j]] + shift, is_written)
+            if move > 0:
+                m = put(out, m, place, begin[leaves.low[j]] + move, end[leaves.high[j]] + move, is_written)
             j += 1
-        place += twin[v] >= 0
+        place += move > 0
     return m
 
 
@@ -175,5 +157,5 @@ def write_conditions(cells, leaves, twin, pair, places, base, m, out, is_written
 def put(out, m, place, bottom, top, is_written):
     """Write one condition if it is to be written; return where the next one goes."""
     if is_written:
-        out[0][m], out[1][m], out[2][m] = place, bottom, top
+        out.place[m], out.low[m], out.high[m] = place, bottom, top
     return m + 1

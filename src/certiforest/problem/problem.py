@@ -7,10 +7,15 @@ attacker may do to it make a problem (`around_row`), and `proof` answers it.
 
 from typing import NamedTuple
 
+import numpy as np
 from numpy import ndarray
 
 # The budget where prices add up, in the whole numbers that they are rounded down to.
 BUDGET = 1 << 40
+# What cells lose that are not allowed: more than all leaves gain for one of several requirements.
+FORBIDDEN = np.int64(1 << 40)
+# More than cells can have beyond any need.
+ENOUGH = np.int64(1 << 61)
 
 
 class Cells(NamedTuple):
@@ -70,3 +75,15 @@ class Problem(NamedTuple):
     gain: ndarray
     need: int
     budget: int
+
+
+class Requirements(NamedTuple):
+    """Several needs at once, without a budget: what leaves gain for each of them, and what is asked.
+
+    ``gain`` (n_leaves, n_requirements) and ``need`` (n_requirements,) are int64. ``grows`` (n_requirements,) int64 is 1
+    where a target is added to the need, else 0.
+    """
+
+    gain: ndarray
+    need: ndarray
+    grows: ndarray

@@ -1,7 +1,7 @@
 """Requirements: whether some cells meet them all, and how far one of them can be raised.
 
-Boxes of cells are examined (`requirements_kernels`) and cut in two where the bound falls most, as in `search`. Floats
-choose; whole numbers prove; and cells count as found only if they meet the requirements exactly.
+Boxes of cells are examined and cut in two where the bound falls most, as in `search`. Floats choose; whole numbers
+prove; and cells count as found only if they meet the requirements exactly.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import Cells, Leaves, Problem
-from certiforest.proof import requirements_kernels as kernels
-from certiforest.proof.clock import Clock, OutOfTime
-from certiforest.proof.requirements_kernels import ENOUGH, Requirements
-from certiforest.proof.search_kernels import FOUND, OPEN, find_split
-from certiforest.proof.tables_kernels import new_tables
+from certiforest.problem.problem import ENOUGH, Cells, Leaves, Problem, Requirements
+from certiforest.proof.clock import Clock
+from certiforest.proof.moves_kernels import Balance, Several
+from certiforest.proof.search_kernels import FOUND, OPEN, WEIGHT, examine_box, find_split, weighted
+from certiforest.proof.tables_kernels import NO_BOUND, Tables, narrow, new_tables, whole_bound
 
 FIRST_SWEEPS, MOST_SWEEPS = 100, 20
 FIRST_TRIES, MOST_TRIES = 40, 1
+# Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a question stays open.
+MOST_NUMBERS = 2**27
 
 
 class Question(NamedTuple):
@@ -59,10 +60,12 @@ class Found(NamedTuple):
 
 
 class _Box(NamedTuple):
+    """A box of cells that waits: tables and weights to start from, and how much more than the need it may give."""
+
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     start: NDArray[np.float64] | None
-    balance: kernels.Balance
+    balance: Balance
     bound: int
 
 
@@ -78,81 +81,72 @@ def find_cells(question: Question, exact: Callable[[NDArray[np.int64]], int | No
     clock : Clock
         When it is up, what is known so far is returned, but not before one box is examined.
     """
-    return _search(question, exact, clock, lambda best: 0, goes_on=False)
+    return _search(question, exact, clock, None)
 
 
 def find_most(
     question: Question, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int
 ) -> Found:
     """Find the cells that give most to the requirements that grow, to within ``resolution``; see `find_cells`."""
-    lowest = -int(ENOUGH >> 12)
-    return _search(question, exact, clock, lambda best: lowest if best is None else best + resolution, goes_on=True)
+    return _search(question, exact, clock, resolution)
 
 
 def _search(
-    question: Question,
-    exact: Callable[[NDArray[np.int64]], int | None],
-    clock: Clock,
-    target_beyond: Callable[[int | None], int],
-    *,
-    goes_on: bool,
+    question: Question, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int | None
 ) -> Found:
-    cells, leaves, requirements, lowest, highest = question
-    tables = new_tables(cells, leaves)
-    out, n_boxes = np.empty(2, np.int64), 0
+    """Return what `find_most` does; any cells that meet the requirements will do without a resolution."""
+    cells, leaves, (gain, need, grows), lowest, highest = question
+    tables, n_boxes, n_pushed = new_tables(cells, leaves), 0, 0
     best: int | None = None
     kept: NDArray[np.int64] | None = None
-    root = _Box(lowest, highest, None, kernels.new_balance(len(requirements.need)), int(ENOUGH))
-    waiting = [(0, 0, root)]
-    n_pushed = 0
+    log, step, way = np.zeros(len(need)), np.full(len(need), 0.5), np.zeros(len(need))
+    equal = Balance(np.full(len(need), WEIGHT // len(need)), log, step, way)
+    waiting: list[tuple[int, int, _Box]] = []
+    most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
 
     def push(box: _Box) -> None:
         nonlocal n_pushed
         n_pushed += 1
-        heapq.heappush(waiting, (-box.bound if goes_on else 0, -n_pushed, box))
+        heapq.heappush(waiting, (0 if resolution is None else -box.bound, -n_pushed, box))
 
-    dropped = -int(ENOUGH)  # the largest target below which boxes were left
-    while waiting:
-        target = target_beyond(best)
-        _, _, box = heapq.heappop(waiting)
+    push(_Box(lowest, highest, None, equal, int(ENOUGH)))
+    dropped = -int(ENOUGH)  # the most that boxes which were left may give
+    while waiting and (n_boxes == 0 or not (clock.is_up or len(waiting) > most_waiting)):
+        box = heapq.heappop(waiting)[-1]
+        target = 0
+        if resolution is not None:
+            target = best + resolution if best is not None else -int(ENOUGH >> 12)
         if box.bound < target:
             dropped = max(dropped, box.bound)
             continue
-        try:
-            if n_boxes > 0:
-                clock.check()
-        except OutOfTime:
-            push(box)
-            break
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:] = 0.0 if box.start is None else box.start
-        balance = kernels.Balance(*(part.copy() for part in box.balance))
+        balance = Balance(*(part.copy() for part in box.balance))
         sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.start is None else (MOST_SWEEPS, MOST_TRIES)
-        status = kernels.examine(cells, leaves, requirements, balance, tables, target, sweeps, tries, n_boxes, out)
+        several = Several(gain, need + grows * target, grows, balance, tries, n_boxes)
+        status = examine_box(weighted(cells, leaves, several), several, tables, sweeps, int(ENOUGH), False)
         n_boxes += 1
-        if status not in (OPEN, FOUND):
-            dropped = max(dropped, target - 1)
+        bound = target - 1
+        if status in (OPEN, FOUND):
+            bound = min(box.bound, _bound(weighted(cells, leaves, several), several, tables, target))
+        if bound < target:
+            dropped = max(dropped, bound)
             continue
-        bound = min(box.bound, int(out[0]))
-        if status == FOUND:
-            value = exact(tables.choice)
-            if value is not None and value >= target:
-                best, kept = value, tables.choice.copy()
-                if not goes_on:
-                    return Found(kept, best, bound, n_boxes)
-                push(box._replace(start=tables.table.copy(), balance=balance, bound=bound))
-                continue
+        value = exact(tables.choice) if status == FOUND else None
+        if value is not None and value >= target:
+            best, kept = value, tables.choice.copy()
+            if resolution is None:
+                return Found(kept, best, bound, n_boxes)
+            push(box._replace(start=tables.table.copy(), balance=balance, bound=bound))
+            continue
         start = tables.table.copy()
-        need = kernels.weighted_need(requirements, balance, target)
-        worth = np.empty(len(leaves.node), np.int64)
-        kernels.weigh(requirements, balance, leaves.node, worth)
-        variable, cut = find_split(Problem(cells, leaves, worth, need, 0), tables)
+        variable, cut = find_split(weighted(cells, leaves, several), tables)
         low, high = tables.low.copy(), tables.high.copy()
         if variable < 0:  # a single cell of each variable
             value = exact(low)
             if value is not None and value >= target:
                 best, kept = value, low
-                if not goes_on:
+                if resolution is None:
                     return Found(kept, best, bound, n_boxes)
             dropped = max(dropped, target - 1 if value is None else value)
             continue
@@ -163,5 +157,12 @@ def _search(
         for half in halves if tables.choice[variable] > cut else halves[::-1]:
             push(half)
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))
-    bound = max(open_bound, dropped, -int(ENOUGH) if best is None else best)
-    return Found(kept, best, bound, n_boxes)
+    return Found(kept, best, max(open_bound, dropped, -int(ENOUGH) if best is None else best), n_boxes)
+
+
+def _bound(problem: Problem, several: Several, tables: Tables, target: int) -> int:
+    """Return how much more than the need the cells of a box can give, as far as tables show."""
+    whole, grown = int(whole_bound(narrow(problem, tables), tables)), int(several.balance.weight @ several.grows)
+    if whole >= problem.need and (whole == NO_BOUND or grown == 0):
+        return int(ENOUGH)
+    return target + (whole - int(problem.need)) // max(grown, 1)

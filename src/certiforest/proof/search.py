@@ -123,7 +123,7 @@ class Search(Generic[Point]):
             tables.table[:], tables.lambda_[:] = box.start
             status, self._said = self._said, kernels.PAUSED
             while status == kernels.PAUSED:
-                status = kernels.examine_box(problem, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
+                status = kernels.examine_box(problem, None, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
                 if status == kernels.PAUSED:
                     clock.check()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
@@ -252,7 +252,7 @@ class QuickLook(Generic[Point]):
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
         problem, tables.pace[0] = self._problem._replace(budget=budget), 0.0
-        status = kernels.examine_box(problem, tables, LOOK_SWEEPS, MOST_STEPS, True)
+        status = kernels.examine_box(problem, None, tables, LOOK_SWEEPS, MOST_STEPS, True)
         self.is_proved = status not in (kernels.OPEN, kernels.FOUND, kernels.PAUSED)
         return self._confirm(tables.choice) if status == kernels.FOUND else None
 

@@ -1,13 +1,18 @@
-"""One box of cells: prove it, find cells that break it, or tell where to cut it in two."""
+"""One box of cells: prove it, find cells that break it, or tell where to cut it in two.
+
+Where there are several requirements, cells that meet them all also meet their weighted sum, whatever the weights, so
+that a bound on that sum proves a box empty. Weights are whole numbers; those of requirements that the bound finds hard
+to meet are raised.
+"""
 
 import math
 
 import numpy as np
 
 from certiforest.compiled import kernel
-from certiforest.proof.box_kernels import least_prices, narrow
-from certiforest.proof.moves_kernels import allows, best_move, climb, fits_one_move
-from certiforest.proof.sweep_kernels import new_sweep_room, overshoot, sweep
+from certiforest.problem.problem import Problem
+from certiforest.proof.moves_kernels import allows, best_move, fits_one_move, is_met, wander
+from certiforest.proof.sweep_kernels import new_sweep_scratch, overshoot, sweep
 from certiforest.proof.tables_kernels import (
     NO_BOUND,
     OUTSIDE,
@@ -17,6 +22,8 @@ from certiforest.proof.tables_kernels import (
     least_entries,
     least_entry,
     least_in_box,
+    least_prices,
+    narrow,
     set_lambda,
     whole_bound,
 )
@@ -25,14 +32,15 @@ from certiforest.proof.tables_kernels import (
 PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
 # Less than any leaf gains.
 NOTHING = np.int64(-(2**61))
-# Rounds in which the chosen cells are improved.
-MOST_ROUNDS = 6
+# Weights of requirements are up to this. Leaves of all trees are worth less than 2**40 to a requirement, and their
+# tables are not much larger than that, so that whole numbers have room for weighted sums of them all.
+WEIGHT = 1 << 8
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
 PATIENT_SWEEPS, PATIENCE = 4, 0.05
 
 
 @kernel
-def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
+def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), FOUND
@@ -40,10 +48,13 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
     budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves,
     conditions and cells, and the next call goes on.
 
+    ``several`` is None if there is one requirement; else `Several`, of which the problem is the `weighted` sum. Their
+    weights are changed.
+
     The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
     has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
-    cells, need, budget = problem.cells, problem.need, problem.budget
+    cells, budget = problem.cells, problem.budget
     least = np.empty(tables.low.shape[0], np.int64)
     total = least_prices(cells, tables, budget, least)
     if total > budget:
@@ -52,26 +63,20 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
     n_before, momentum, last, lowest, mark, next_climb = pace[0], pace[1], pace[2], pace[3], pace[4], pace[5]
     pace[0] = 0.0
     is_enumerated = n_before == 0.0 and may_enumerate and fits_one_move(cells, budget, tables, least, total)
-    if is_enumerated and best_move(problem, tables, least, total) >= need:
+    if is_enumerated and best_move(problem, tables, least, total) >= problem.need:
         return FOUND
     problem = narrow(problem, tables)
-    leaves, gain = problem.leaves, problem.gain
-    bound, hoped, span = np.int64(0), 0.0, 1.0
+    leaves = problem.leaves
     for t in range(leaves.name.shape[0]):
         if leaves.first[t] == leaves.first[t + 1]:
             return UNREACHABLE
-        first = smallest = largest = gain[leaves.first[t]]
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, gain[k]), max(largest, gain[k])
-        bound += largest
-        hoped += largest - first
-        span += 2.0 * (largest - smallest)
-    if bound < need:
+    most, hoped, span = size_up(problem)
+    if most < problem.need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
     if is_enumerated:
         return ENUMERATED
-    room, before = new_sweep_room(leaves, tables), tables.before
+    scratch, before = new_sweep_scratch(leaves, tables), tables.before
     add_up(cells, leaves, tables)
     if budget > 0 and tables.lambda_[0] == 0.0:
         # Where the best lambda usually is; from zero it would creep there.
@@ -87,27 +92,89 @@ def examine_box(problem, tables, most_sweeps, most_steps, may_enumerate):
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, gain, tables, span, n_sweeps > 1, room)
+        sweep(leaves, problem.gain, tables, span, n_sweeps > 1, scratch)
         if budget > 0:
             set_lambda(cells, tables, best_lambda(cells, budget, tables))
         bound = float_bound(budget, tables)
-        if bound < need - 0.5 and whole_bound(problem, tables) < need:
+        if bound < problem.need - 0.5 and whole_bound(problem, tables) < problem.need:
             return PROVED
         if n_sweeps == next_climb:
             next_climb *= 4.0
-            if climb(problem, tables, MOST_ROUNDS) >= need:
+            if is_met(problem, several, tables):
                 return FOUND
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
         if n_sweeps % PATIENT_SWEEPS == 0:
-            if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - need):
+            if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - problem.need):
                 break
             mark = lowest
+        if several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most_sweeps:
+            shift_weights(leaves, several, scratch.bracket)
+            problem = weighted(cells, leaves, several)
+            _, _, span = size_up(problem)
+            momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
         n_steps += steps_of_sweep
         if n_steps > most_steps and n_sweeps < most_sweeps:
             pace[0], pace[1], pace[2], pace[3], pace[4], pace[5] = n_sweeps, momentum, last, lowest, mark, next_climb
             return PAUSED
-    return FOUND if climb(problem, tables, MOST_ROUNDS) >= need else OPEN
+    if is_met(problem, several, tables):
+        return FOUND
+    if several is not None and wander(leaves, several, tables):
+        return FOUND
+    return OPEN
+
+
+@kernel
+def size_up(problem):
+    """Return what the best leaves gain, how much more that is than the first do, and more than trees can differ by."""
+    leaves, gain = problem.leaves, problem.gain
+    most, hoped, span = np.int64(0), 0.0, 1.0
+    for t in range(leaves.name.shape[0]):
+        first = smallest = largest = gain[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            smallest, largest = min(smallest, gain[k]), max(largest, gain[k])
+        most += largest
+        hoped += largest - first
+        span += 2.0 * (largest - smallest)
+    return most, hoped, span
+
+
+@kernel
+def weighted(cells, leaves, several):
+    """Return the problem that the weighted sum of several requirements is; ``leaves.node`` numbers the leaves."""
+    weight, need = several.balance.weight, np.int64(0)
+    gain = np.zeros(leaves.node.shape[0], np.int64)
+    for r in range(weight.shape[0]):
+        need += weight[r] * several.need[r]
+        for k in range(gain.shape[0]):
+            gain[k] += weight[r] * several.gain[leaves.node[k], r]
+    return Problem(cells, leaves, gain, need, np.int64(0))
+
+
+@kernel
+def shift_weights(leaves, several, bracket):
+    """Raise the weights of requirements that the best leaves of all trees, after a sweep, leave short.
+
+    The bound is convex in the weights, and what the best leaves have beyond the need is its slope. Steps grow while
+    they keep their direction, and are halved where it turns. ``bracket`` is that of the sweep.
+    """
+    weight, log, step, way = several.balance
+    surplus = -several.need.astype(np.float64)
+    for t in range(leaves.name.shape[0]):
+        best = leaves.first[t]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            if bracket[k] > bracket[best]:
+                best = k
+        surplus += several.gain[leaves.node[best]]
+    mean = (weight * surplus).sum() / weight.sum()
+    for r in range(surplus.shape[0]):
+        turn = 1.0 if surplus[r] < mean else -1.0
+        step[r] = min(step[r] * 1.2, 1.0) if turn == way[r] else 0.5 * step[r]
+        way[r] = turn
+        log[r] += turn * step[r]
+    log[:] = np.maximum(log - log.max(), -10.0)
+    share = np.exp(log)
+    weight[:] = np.rint(WEIGHT * share / share.sum()).astype(np.int64)
 
 
 @kernel

@@ -20,7 +20,7 @@ from certiforest.compiled import kernel
 ONE = np.uint64(1)
 
 
-class SweepRoom(NamedTuple):
+class SweepScratch(NamedTuple):
     """Scratch of sweeps over the leaves of a box, and ``share`` (n_scopes,) from `share_of_variables`.
 
     For the tree at hand, ``offer`` is what may be had by segment, then by variable in any segment, then by condition
@@ -52,13 +52,13 @@ class Conditions(NamedTuple):
 
 
 @kernel
-def new_sweep_room(leaves, tables):
+def new_sweep_scratch(leaves, tables):
     """Return scratch for sweeps over leaves that come from `narrow`."""
     n_leaves, n_scopes = leaves.node.shape[0], leaves.scope.shape[0]
     n = leaves.begin.shape[0] + n_scopes
     share = np.empty(n_scopes)
     share_of_variables(leaves, tables, share)
-    return SweepRoom(
+    return SweepScratch(
         share, np.empty(n + leaves.place.shape[0]), np.empty(n_leaves), np.empty(n), np.empty(n_leaves, np.uint64)
     )
 
@@ -82,13 +82,13 @@ def share_of_variables(leaves, tables, out):
 
 
 @kernel
-def sweep(leaves, gain, tables, span, takes_down, room):
+def sweep(leaves, gain, tables, span, takes_down, scratch):
     """Set the tables of one tree after the other; every tree's bracket is then at most zero.
 
     ``leaves`` and ``gain`` come from `narrow`; ``span`` is more than all trees can differ by. Without ``takes_down``,
     the second step is left out.
     """
-    share, offer, bracket, rest, cursor = room
+    share, offer, bracket, rest, cursor = scratch
     theta, table = tables.theta, tables.table
     first_scope, first_leaf = leaves.first_scope.view(np.uint64), leaves.first.view(np.uint64)
     first_segment = leaves.first_segment.view(np.uint64)
@@ -119,7 +119,7 @@ def sweep(leaves, gain, tables, span, takes_down, room):
                 most = bracket[k]
         for s in range(first_scope[t], first_scope[t + ONE]):
             segments = first_segment[s], first_segment[s + ONE]
-            find_rests(conditions, ends, s, segments, room)
+            find_rests(conditions, ends, s, segments, scratch)
             best = -math.inf
             for g in range(segments[0], segments[1]):
                 if offer[g] > -math.inf:
@@ -134,14 +134,14 @@ def sweep(leaves, gain, tables, span, takes_down, room):
             weigh_leaves(conditions, ends, (first_scope[t], first_scope[t + ONE]), gain, offer, bracket, cursor)
             for s in range(first_scope[t], first_scope[t + ONE]):
                 segments = first_segment[s], first_segment[s + ONE]
-                find_rests(conditions, ends, s, segments, room)
+                find_rests(conditions, ends, s, segments, scratch)
                 best = -math.inf
                 for g in range(segments[0], segments[1]):
                     if offer[g] > -math.inf:
                         offer[g] = -max(rest[g], rest[free + s], -span - offer[g])
                         if offer[g] > best:
                             best = offer[g]
-                weigh_again(conditions, ends, s, best, room)
+                weigh_again(conditions, ends, s, best, scratch)
         for g in range(first_segment[first_scope[t]], first_segment[first_scope[t + ONE]]):
             if offer[g] > -math.inf:
                 change = -offer[g] - table[g]
@@ -175,10 +175,10 @@ def weigh_leaves(conditions, ends, scopes, gain, offer, bracket, cursor):
 
 
 @kernel
-def find_rests(conditions, ends, s, segments, room):
+def find_rests(conditions, ends, s, segments, scratch):
     """Write the rests of the variable at place ``s`` and of its segments, and go on to the conditions after it."""
     first, place, low, high, free, after = conditions
-    _, offer, bracket, rest, cursor = room
+    _, offer, bracket, rest, cursor = scratch
     for g in range(segments[0], segments[1]):
         rest[g] = -math.inf
     anywhere = -math.inf
@@ -200,10 +200,10 @@ def find_rests(conditions, ends, s, segments, room):
 
 
 @kernel
-def weigh_again(conditions, ends, s, best_offer, room):
+def weigh_again(conditions, ends, s, best_offer, scratch):
     """Change the brackets of leaves as the offers at place ``s`` have changed; the cursor has just passed it."""
     first, place, low, high, free, after = conditions
-    _, offer, bracket, _, cursor = room
+    _, offer, bracket, _, cursor = scratch
     change = best_offer - offer[free + s]
     for k in range(ends[0], ends[1]):
         i = cursor[k]

@@ -5,14 +5,12 @@ It settles nearly every row at which trees meet, without going back to Python in
 
 from typing import NamedTuple
 
-import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
 from certiforest.problem.cells_kernels import Ranks
-from certiforest.problem.leaves_kernels import new_room
+from certiforest.problem.leaves_kernels import list_around_row, new_scratch
 from certiforest.problem.problem import Problem
-from certiforest.problem.row_kernels import list_around_row
 from certiforest.proof.search_kernels import FOUND, examine_box
 from certiforest.proof.tables_kernels import new_tables
 
@@ -34,43 +32,38 @@ class LookSetting(NamedTuple):
 
 
 @kernel
-def look_at_row(trees, x, y, setting, most, room, cut_of, variable_of):
-    """Return what `examine_box` says about all cells of a row of class ``y``, cells, leaves, tables and room.
+def look_at_row(trees, x, y, setting, most, scratch):
+    """Return what `examine_box` says about all cells of a row of class ``y``, cells, leaves, tables and scratch.
 
     ``most`` are sweeps, and steps of them; see `list_around_row` for the rest.
     """
-    allowance, gain, need = setting.allowance, setting.gain[y], setting.need[y]
-    cells, leaves, fixed, room = list_around_row(
-        trees, x, x, allowance, allowance.unit, setting.ranks, setting.menus, room, cut_of, variable_of
+    gain, need = setting.gain[y], setting.need[y]
+    cells, leaves, fixed, scratch = list_around_row(
+        trees, x, x, setting.allowance, setting.ranks, setting.menus, scratch
     )
     for i in range(fixed.shape[0]):
         need -= gain[trees.leaf[fixed[i]]]
     problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
     tables = new_tables(cells, leaves)
-    status = examine_box(problem, tables, most[0], most[1], True)
-    return status, cells, leaves, fixed, tables, room
+    status = examine_box(problem, None, tables, most[0], most[1], True)
+    return status, cells, leaves, fixed, tables, scratch
 
 
 @kernel
 def look_at_one_row(trees, x, y, setting, most):
-    """Return what `look_at_row` does, without room for other rows."""
-    cut_of, variable_of = np.empty(setting.ranks.feature.shape[0], np.int64), np.empty(x.shape[0], np.int64)
-    status, cells, leaves, fixed, tables, _ = look_at_row(
-        trees, x, y, setting, most, new_room(trees), cut_of, variable_of
-    )
+    """Return what `look_at_row` does, without scratch for other rows."""
+    scratch = new_scratch(trees, setting.ranks, x.shape[0])
+    status, cells, leaves, fixed, tables, _ = look_at_row(trees, x, y, setting, most, scratch)
     return status, cells, leaves, fixed, tables
 
 
 @kernel
 def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
     """Write what `examine_box` says about all cells of each row, and the row that it suggests as an attack."""
-    room, variable_of = new_room(trees), np.empty(X.shape[1], np.int64)
-    cut_of = np.empty(setting.ranks.feature.shape[0], np.int64)
+    scratch = new_scratch(trees, setting.ranks, X.shape[1])
     for row in range(X.shape[0]):
         x = X[row]
-        status, cells, _, _, tables, room = look_at_row(
-            trees, x, prediction[row], setting, most, room, cut_of, variable_of
-        )
+        status, cells, _, _, tables, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
         out_status[row] = status
         if status == FOUND:
             out_row[row] = x

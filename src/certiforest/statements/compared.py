@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import Column
+from certiforest.attack.parameters import Column
 from certiforest.formats.opened import Function
+from certiforest.problem.problem import ENOUGH
 from certiforest.proof.clock import Clock
-from certiforest.proof.requirements_kernels import ENOUGH
 from certiforest.statements.kinds import StatementError
 from certiforest.statements.models import ScoredModel
 from certiforest.statements.question import InputQuestion, Requirement, Rows

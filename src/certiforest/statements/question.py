@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import Column
+from certiforest.attack.parameters import Column
 from certiforest.ensemble.tree_kernels import find_leaf
-from certiforest.problem.pairs_kernels import Pairs, finish_pairs, pair_leaves
-from certiforest.problem.problem import Cells
+from certiforest.problem.pairs_kernels import Pairs, leaves_of, pair_leaves
+from certiforest.problem.problem import FORBIDDEN, Cells, Requirements
 from certiforest.proof.clock import Clock
 from certiforest.proof.requirements import Found, Question, find_cells, find_most
-from certiforest.proof.requirements_kernels import FORBIDDEN, Requirements
 from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -125,7 +124,7 @@ class InputQuestion:
             pairs, gain = _with_rule(cells, pairs, gain, rule)
         low, high = (with_ends_of_twins(ends, twin, cells.first) for ends in (space.low, space.high))
         grows = np.array([r.grows for r in self._requirements], np.int64)
-        return Question(cells, finish_pairs(cells, pairs), Requirements(gain, need, grows), low, high)
+        return Question(cells, leaves_of(cells, pairs), Requirements(gain, need, grows), low, high)
 
     def find(self, clock: Clock, is_counted: Callable[[Rows], bool]) -> Found:
         """Look for inputs that meet the requirements and are counted; see `requirements.find_cells`."""
@@ -193,7 +192,7 @@ def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) 
     worth = np.array([0 if is_allowed else -int(FORBIDDEN) for _, is_allowed in alternatives], np.int64)
     n_alternatives, n_scope = len(gain) + len(alternatives), len(pairs.scope) + len(scope)
     pairs = Pairs(
-        np.append(pairs.first, n_alternatives), np.append(pairs.here, nothing), np.append(pairs.there, nothing),
+        np.append(pairs.here, nothing), np.append(pairs.there, nothing), np.append(pairs.first, n_alternatives),
         np.append(pairs.first_condition, ends), np.append(pairs.place, conditions[:, 0] + len(pairs.scope)),
         np.append(pairs.low, conditions[:, 1]), np.append(pairs.high, conditions[:, 2]),
         np.append(pairs.first_scope, n_scope), np.append(pairs.scope, scope),
