@@ -82,8 +82,12 @@ def judge_alone(case: oracle.Case, time_limit: float = 0) -> tuple[list[str], st
     best = oracle.cheapest_change(case)
     is_stable = best is None or best > oracle.budget(case, case.eps)
     wrong = []
+    if time_limit > 0 and finding.stable < 0:
+        wrong.append("unknown in spite of time")
     if finding.stable >= 0 and finding.stable != is_stable:
         wrong.append(f"{outcome}, should be {'stable' if is_stable else 'unstable'}")
+    if (finding.attack is None) != (finding.stable != 0):
+        wrong.append("an attack for a row that is not unstable, or none for one that is")
     if finding.attack is not None:
         wrong += judge_witness(case, oracle.predict(case, case.x), finding.attack.tolist())
     return wrong, f"{outcome}, {finding.method.name.lower()}"

@@ -18,7 +18,7 @@ from certiforest import (
     overlaps,
     spread,
 )
-from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import AttackerError
 from small_models import stumps
 from test_categories import MODELS, WORDS, table
 

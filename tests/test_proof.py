@@ -8,10 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from certiforest.problem.problem import Cells, Leaves, Problem
-from certiforest.proof import search
+from certiforest.problem.pairs_kernels import leaves_of as leaves_of_pairs
+from certiforest.problem.pairs_kernels import pair_leaves
+from certiforest.problem.problem import Cells, Leaves, Problem, Requirements
+from certiforest.proof import requirements, search
 from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.moves_kernels import allows, weigh_moves, weigh_variable
+from certiforest.proof.requirements import Question, find_cells, find_most
 from certiforest.proof.search import QuickLook, Search, cuts_of, parts_of
+from certiforest.proof.tables_kernels import new_tables
 
 
 def divide(rng, box, depth):
@@ -185,3 +190,98 @@ def test_time_is_looked_at_after_the_first_box(monkeypatch):
             n_stopped += 1
         assert asked.n_boxes <= 1
     assert n_stopped > 5
+
+
+def test_moves_are_weighed_as_they_turn_out():
+    rng = random.Random(3)
+    for _ in range(100):
+        problem, trees = random_problem(rng, 0)
+        first, tables = problem.cells.first.tolist(), new_tables(problem.cells, problem.leaves)
+        choice = [rng.randrange(a, b) for a, b in itertools.pairwise(first)]
+        tables.choice[:], here = choice, gain_of(trees, choice)
+        change, of_one = np.empty(first[-1], np.int64), np.empty(first[-1], np.int64)
+        assert weigh_moves(problem, tables, change) == here
+        for v, ends in enumerate(itertools.pairwise(first)):
+            weigh_variable(problem, tables, v, of_one)
+            expected = [gain_of(trees, [*choice[:v], c, *choice[v + 1 :]]) - here for c in range(*ends)]
+            assert change[slice(*ends)].tolist() == of_one[slice(*ends)].tolist() == expected
+
+
+@pytest.mark.parametrize("most_numbers", [0, 2**27])
+@pytest.mark.parametrize("n_requirements", [1, 2, 3])
+def test_several_requirements_are_met_where_they_can_be(monkeypatch, n_requirements, most_numbers):
+    """Also where memory ends the search: what is known then is true, but not all."""
+    monkeypatch.setattr(requirements, "MOST_NUMBERS", most_numbers)
+    rng, n_met, n_open = random.Random(f"several {n_requirements}"), 0, 0
+    for _ in range(100):
+        problem, trees = random_problem(rng, 0)
+        gain = np.array([[rng.randint(-9, 9) for _ in range(n_requirements)] for tree in trees for _ in tree])
+        several, start = [], 0
+        for tree in trees:
+            several.append([(gain[start + k], box) for k, (_, box) in enumerate(tree)])
+            start += len(tree)
+        need, grows = np.array([rng.randint(-4, 4) for _ in range(n_requirements)]), np.arange(n_requirements) == 0
+        first = problem.cells.first
+        asked = Question(
+            problem.cells, problem.leaves, Requirements(gain, need, grows.astype(int)), first[:-1], first[1:] - 1
+        )
+
+        def exact(choice, trees=several, need=need):
+            surplus = gain_of(trees, choice.tolist()) - need
+            return int(surplus[0]) if (surplus[1:] >= 0).all() else None
+
+        values = [value for choice in choices_of(problem) if (value := exact(np.array(choice))) is not None]
+        best = max(values, default=-math.inf)
+        found, most = find_cells(asked, exact, Clock(math.inf)), find_most(asked, exact, Clock(math.inf), 1)
+        for one in (found, most):
+            assert one.bound >= best or one.bound < 0 > best
+            assert one.reached is None or best >= one.reached == exact(one.choice)
+        is_open = found.reached is None and found.bound >= 0
+        assert most_numbers == 0 or not is_open == (most.reached or -math.inf) <= most.bound
+        if most_numbers:
+            assert (found.reached is not None) == (best >= 0)
+            assert (most.reached if most.reached is not None else -math.inf) == best
+            assert most.bound == best or not values
+        n_met, n_open = n_met + (best >= 0), n_open + is_open
+    assert 20 < n_met < 100
+    assert (n_open > 0) == (most_numbers == 0)
+
+
+@pytest.mark.parametrize("keeps_shared", [False, True])
+def test_pairs_of_rows_end_in_pairs_of_leaves(keeps_shared):
+    rng, n_doubled = random.Random(f"pairs {keeps_shared}"), 0
+    for _ in range(60):
+        problem, _ = random_problem(rng, 0)
+        cells, leaves, *_ = problem
+        first, n = cells.first, len(cells.name)
+        doubled = rng.sample(range(n), rng.randint(0, min(n, 2)))
+        again = np.concatenate([np.arange(first[-1]), *(np.arange(first[v], first[v + 1]) for v in doubled)])
+        twin = np.full(n + len(doubled), -1)
+        twin[doubled] = np.arange(n, n + len(doubled))
+        ends = np.cumsum([first[-1], *(first[v + 1] - first[v] for v in doubled)])
+        home = [cells.home[v] - first[v] + end for v, end in zip(doubled, ends, strict=False)]
+        both = Cells(
+            np.append(cells.name, doubled), np.append(first, ends[1:]), np.append(cells.home, home).astype(np.int64),
+            *(part[again] for part in cells[3:]),
+        )  # fmt: skip
+        pairs = pair_leaves(both, leaves, twin, keeps_shared)
+        tables = leaves_of_pairs(both, pairs)
+        for _ in range(30):
+            choice = np.array([rng.randrange(a, b) for a, b in itertools.pairwise(both.first.tolist())])
+            other = choice[:n].copy()
+            for v in doubled:
+                other[v] = choice[twin[v]] - both.first[twin[v]] + first[v]
+            found = []
+            for low, high in itertools.pairwise(tables.first.tolist()):
+                (k,) = (k for k in range(low, high) if allows(tables, k, choice))
+                found.append((pairs.here[k], pairs.there[k]))
+            expected = []
+            for t, (low, high) in enumerate(itertools.pairwise(leaves.first.tolist())):
+                scope = leaves.scope[leaves.first_scope[t] : leaves.first_scope[t + 1]]
+                if keeps_shared or set(scope.tolist()) & set(doubled):
+                    expected.append(
+                        tuple(next(k for k in range(low, high) if allows(leaves, k, c)) for c in (choice, other))
+                    )
+            assert found == expected
+            n_doubled += any(here != there for here, there in found)
+    assert n_doubled > 100

@@ -14,10 +14,6 @@ from cases import NORMS, attacker_of, ensemble_of, real_case
 from certiforest import Attacker, AttackerError, Certificates, RowError, TreeEnsemble, audit, certify, has_large_spread
 from certiforest import spread as spread_of
 from certiforest.attack.spread import overlaps
-from certiforest.problem.verifier import Verifier
-from certiforest.proof import search
-from certiforest.proof.clock import Clock
-from certiforest.rows.decider import Decider
 from small_models import stumps
 
 
@@ -30,21 +26,6 @@ def stable_of(case):
 def test_every_generated_case_is_decided(chunk, combine):
     outcomes = referee.run(300, seed=7_000 + chunk, time_limit=60, combine=combine, draw=real_case)
     assert not any("unknown" in name or "bounded" in name for name in outcomes)
-
-
-@pytest.mark.parametrize("combine", ["vote", "sum"])
-@pytest.mark.parametrize("most_sweeps", [0, 1])
-def test_splits_do_without_sweeps(monkeypatch, most_sweeps, combine):
-    monkeypatch.setattr(search, "MOST_SWEEPS", most_sweeps)
-    rng = random.Random(f"real splits {most_sweeps}")
-    for _ in range(200):
-        case = real_case(rng, apart=False, combine=combine)
-        verifier = Verifier(ensemble_of(case), attacker_of(case).resolve(len(case.x)))
-        finding = Decider(verifier).decide(np.array(case.x), Clock(60).start())
-        best = oracle.cheapest_change(case)
-        assert finding.stable == (best is None or best > oracle.budget(case, case.eps)), case
-        if finding.stable == 0:
-            assert referee.judge_witness(case, oracle.predict(case, case.x), finding.attack.tolist()) == []
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from certiforest import Attacker, RuleAttacker, certify, has_large_spread
-from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import AttackerError
 from certiforest.training.rule_reach import RuleReach
 from trainers import KINDS
 
