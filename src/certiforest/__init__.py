@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from certiforest.attack.attacker import Attacker
-    from certiforest.attack.columns import AttackerError
+    from certiforest.attack.parameters import AttackerError
     from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certificates import Certificates
@@ -116,7 +116,7 @@ __all__ = [
 # modules when first asked for, so that commands start at once.
 _HOME = {
     "certiforest.attack.attacker": ("Attacker",),
-    "certiforest.attack.columns": ("AttackerError",),
+    "certiforest.attack.parameters": ("AttackerError",),
     "certiforest.attack.rules": ("RuleAttacker",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certificates": ("Certificates",),

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import AttackerError
-from certiforest.attack.parameters import check_attacked
+from certiforest.attack.parameters import AttackerError, check_attacked
 from certiforest.attack.spread import has_large_spread
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of

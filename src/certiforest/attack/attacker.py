@@ -12,30 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.choices import Categories, Choice, OneHot
-from certiforest.attack.columns import (
-    AttackerError,
-    Column,
-    check_categories,
-    check_columns,
-    check_cost,
-    check_direction,
-    check_groups,
-    documented_direction,
-    find_columns,
-    read_categories,
-    read_direction,
-)
 from certiforest.attack.moves import DOWN, UP, Moves, Numbers
 from certiforest.attack.parameters import (
-    check_domain,
+    OPTIONS,
+    AttackerError,
+    Column,
     check_eps,
     check_norm,
-    check_scale,
-    documented,
-    documented_scale,
+    find_columns,
     per_feature,
-    read_bound,
-    written,
     written_option,
 )
 from certiforest.ensemble.described import Kind
@@ -44,7 +29,6 @@ from certiforest.files import write_atomically
 from certiforest.words import shown
 
 DESCRIBED = Kind("an attacker", "certiforest attacker", AttackerError)
-OPTIONS = ("scale", "frozen", "domain", "direction", "integer", "groups", "categories", "missing")
 
 
 class Attacker(Immutable):
@@ -118,18 +102,12 @@ class Attacker(Immutable):
         missing: float | None = None,
     ) -> None:
         norm = check_norm(norm)
-        self._set(
-            norm=norm,
-            eps=check_eps(eps, norm),
-            scale=check_scale(scale),
-            frozen=check_columns(frozen, "frozen"),
-            domain=check_domain(domain),
-            direction=check_direction(direction),
-            integer=check_columns(integer, "integer"),
-            groups=check_groups(groups),
-            categories=check_categories(categories),
-            missing=None if missing is None else check_cost(missing, "missing"),
-        )
+        told = (scale, frozen, domain, direction, integer, groups, categories, missing)
+        checked = {
+            name: None if value is None else option.check(value, name)
+            for (name, option), value in zip(OPTIONS.items(), told, strict=True)
+        }
+        self._set(norm=norm, eps=check_eps(eps, norm), **checked)
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
@@ -209,17 +187,9 @@ class Attacker(Immutable):
     def to_document(self) -> dict[str, Any]:
         """Return the attacker as it is written to files: plain lists, numbers and text, infinities as text."""
         document: dict[str, Any] = {"norm": "inf" if self.norm == math.inf else int(self.norm), "eps": self.eps}
-        document["scale"] = None if self.scale is None else documented_scale(self.scale)
-        document["frozen"] = documented(self.frozen)
-        document["domain"] = None if self.domain is None else [written(bound.tolist()) for bound in self.domain]
-        further = {
-            "direction": None if self.direction is None else documented_direction(self.direction),
-            "integer": documented(self.integer),
-            "groups": None if self.groups is None else [list(group) for group in self.groups],
-            "categories": None if self.categories is None else [list(pair) for pair in self.categories.items()],
-            "missing": self.missing,
-        }
-        return document | {name: value for name, value in further.items() if value is not None}
+        document |= {"scale": None, "frozen": None, "domain": None}
+        told = {name: getattr(self, name) for name in OPTIONS}
+        return document | {name: OPTIONS[name].write(value) for name, value in told.items() if value is not None}
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
@@ -230,19 +200,8 @@ class Attacker(Immutable):
                 f"Expected an attacker with norm, eps and, if you like, {', '.join(OPTIONS)}, got "
                 + (f"the entries {shown(sorted(document))}." if isinstance(document, dict) else f"{shown(document)}.")
             )
-        options = {name: document.get(name) for name in OPTIONS}
-        scale, domain = options["scale"], options["domain"]
-        if isinstance(scale, dict):
-            if set(scale) != {"down", "up"}:
-                raise AttackerError(f"Expected scale by down and up, got {shown(sorted(scale))}.")
-            options["scale"] = scale["down"], scale["up"]
-        if isinstance(domain, list):
-            options["domain"] = tuple(
-                read_bound(bound, end) for bound, end in zip(domain, (-np.inf, np.inf), strict=False)
-            )
-        options["direction"] = read_direction(options["direction"])
-        options["categories"] = read_categories(options["categories"])
-        return cls(document["norm"], document["eps"], **options)
+        told = {name: document[name] for name in OPTIONS if document.get(name) is not None}
+        return cls(document["norm"], document["eps"], **{name: OPTIONS[name].read(told[name]) for name in told})
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the attacker as JSON text, to be edited and loaded; the file appears whole or not at all."""

@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import AttackerError
 
 MOST_VALUES = 100_000  # that one variable may take by rules
 FREE = Fraction(0)

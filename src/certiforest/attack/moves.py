@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.choices import FREE, Categories, Choice
-from certiforest.attack.columns import AttackerError
-from certiforest.attack.parameters import check_eps
+from certiforest.attack.parameters import AttackerError, check_eps
 from certiforest.attack.prices import Budgets, price_move, split_budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST

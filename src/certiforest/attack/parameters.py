@@ -1,20 +1,30 @@
-"""The numbers of an attacker: norm, eps, scale and domain, checked, shown and written."""
+"""The parameters of an attacker: norm, eps and options, checked, shown, written and read; columns by index or name."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import AttackerError, Column
-from certiforest.ensemble.numbers import InexactError, exact_floats, is_number, owned
+from certiforest.ensemble.numbers import InexactError, exact_floats, is_float, is_number, owned
 from certiforest.words import shown
 
+Column = int | str
+WAYS = ("up", "down", "both")
 LARGEST_FINITE_NORM = 100
 LONGEST_REPR = 8  # numbers of one option that repr shows
+
+
+class AttackerError(ValueError):
+    """An attacker is described in a way that has no meaning."""
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------------------------
 
 
 def check_norm(norm: Any) -> float:
@@ -48,33 +58,37 @@ def check_eps(eps: Any, norm: float, name: str = "eps") -> float:
     return number
 
 
-def check_scale(scale: Any) -> Any:
+def check_cost(cost: Any, option: str) -> float:
+    """Return what a change costs."""
+    if not is_float(cost) or cost <= 0:
+        raise AttackerError(f"Expected {option} to cost a finite number > 0 that float64 holds, got {shown(cost)}.")
+    return float(cost)
+
+
+def _check_scale(scale: Any, option: str) -> Any:
     """Return a scale, or a pair of them."""
-    if scale is None:
-        return None
     if isinstance(scale, tuple) and len(scale) == 2:
-        return _check_units(scale[0]), _check_units(scale[1])
-    return _check_units(scale)
+        return _check_units(scale[0], option), _check_units(scale[1], option)
+    return _check_units(scale, option)
 
 
-def _check_units(scale: Any) -> NDArray[np.float64]:
-    numbers = _numbers(scale, "scale")
-    if not ((numbers > 0) & np.isfinite(numbers)).all():
-        worst = numbers[~((numbers > 0) & np.isfinite(numbers))][0]
+def _check_units(scale: Any, option: str) -> NDArray[np.float64]:
+    numbers = _numbers(scale, option)
+    is_sound = (numbers > 0) & np.isfinite(numbers)
+    if not is_sound.all():
+        worst = numbers[~is_sound][0]
         raise AttackerError(
             f"Expected every scale to be a finite number > 0, got {worst}. To forbid a change, use frozen."
         )
     return numbers
 
 
-def check_domain(domain: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _check_domain(domain: Any, option: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the smallest and the largest values."""
-    if domain is None:
-        return None
     is_list = isinstance(domain, (tuple, list)) or (isinstance(domain, np.ndarray) and domain.ndim > 0)
     if not is_list or len(domain) != 2:
         raise AttackerError(f"Expected domain to be a pair (low, high), got {shown(domain)}.")
-    low, high = (_numbers(bound, "domain") for bound in domain)
+    low, high = (_numbers(bound, option) for bound in domain)
     if low.ndim == high.ndim == 1 and low.shape != high.shape:
         raise AttackerError(f"Expected domain bounds of one length, got {len(low)} and {len(high)}.")
     if not (low <= high).all():  # NaN fails here, too
@@ -82,21 +96,138 @@ def check_domain(domain: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]
     return low, high
 
 
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+def _numbers(values: Any, option: str) -> NDArray[np.float64]:
     try:
         numbers = exact_floats(values)
     except InexactError as error:
-        raise AttackerError(f"Expected {name} to hold numbers, got {error}.") from None
+        raise AttackerError(f"Expected {option} to hold numbers, got {error}.") from None
     if numbers.ndim > 1 or numbers.size == 0:
-        raise AttackerError(f"Expected {name} to be a number or one per feature, got shape {numbers.shape}.")
+        raise AttackerError(f"Expected {option} to be a number or one per feature, got shape {numbers.shape}.")
     return owned(numbers)
 
 
-def per_feature(values: NDArray, n_features: int, name: str) -> NDArray:
+def per_feature(values: NDArray, n_features: int, option: str) -> NDArray:
     """Return one value for each feature, shape (n_features,)."""
     if values.ndim == 1 and len(values) != n_features:
-        raise AttackerError(f"Expected {name} for {n_features} features, got {len(values)} values.")
+        raise AttackerError(f"Expected {option} for {n_features} features, got {len(values)} values.")
     return np.broadcast_to(values, n_features).copy()
+
+
+# ---- Columns ---------------------------------------------------------------------------------------------------------
+
+
+def check_columns(columns: Any, option: str) -> NDArray | tuple[Column, ...]:
+    """Return columns as an array of indices, a boolean mask, or, if names are among them, a tuple."""
+    given: Any = None
+    if hasattr(columns, "__iter__") and not isinstance(columns, (str, bytes, dict)):
+        given = columns.tolist() if isinstance(columns, np.ndarray) else list(columns)
+        is_plain = set(map(type, given)) <= {int}  # as nearly always, and there may be thousands
+        if is_plain and 0 <= min(given, default=0) <= max(given, default=0) < 2**31:
+            return owned(np.array(given, np.int64))
+        if all(isinstance(column, (bool, np.bool_)) for column in given):
+            return owned(np.array(given, bool))
+    if given is None or not all(map(_is_column, given)):
+        raise AttackerError(
+            f"Expected {option} to list feature indices or names, or to be a boolean mask, got {shown(columns)}."
+        )
+    found = tuple(column if isinstance(column, str) else int(column) for column in given)
+    lowest = min((column for column in found if isinstance(column, int)), default=0)
+    if lowest < 0:
+        raise AttackerError(f"Expected {option} feature indices >= 0, got {lowest}.")
+    return found if any(isinstance(column, str) for column in found) else owned(np.array(found, np.int64))
+
+
+def _is_column(column: Any) -> bool:
+    if isinstance(column, (bool, np.bool_)):
+        return False
+    return isinstance(column, str) or (isinstance(column, (int, np.integer)) and abs(int(column)) < 2**31)
+
+
+def _check_by_column(given: Mapping, option: str, refusal: str) -> list[Column]:
+    """Return the columns that a mapping names, by index or name, not by a mask."""
+    columns = check_columns(list(given), option)
+    if isinstance(columns, np.ndarray) and columns.dtype == bool:
+        raise AttackerError(refusal)
+    return list(columns.tolist() if isinstance(columns, np.ndarray) else columns)
+
+
+def _check_direction(direction: Any, option: str) -> str | dict[Column, str]:
+    """Return which way features can be moved: a word for all of them, or one by column."""
+    words = list(direction.values()) if isinstance(direction, Mapping) else [direction]
+    for word in words:
+        if not isinstance(word, str) or word not in WAYS:
+            raise AttackerError(f"Expected a direction to be up, down or both, got {shown(word)}.")
+    if not isinstance(direction, Mapping):
+        return str(direction)
+    refusal = f"Expected direction by feature index or name, got {shown(dict(direction))}."
+    return dict(zip(_check_by_column(direction, option, refusal), words, strict=True))
+
+
+def _check_categories(categories: Any, option: str) -> dict[Column, float]:
+    """Return what changes of category cost, by column."""
+    refusal = f"Expected categories to be costs by feature index or name, got {shown(categories)}."
+    if not isinstance(categories, Mapping):
+        raise AttackerError(refusal)
+    columns = _check_by_column(categories, option, refusal)
+    return {column: check_cost(cost, option) for column, cost in zip(columns, categories.values(), strict=True)}
+
+
+def check_groups(groups: Any, option: str = "groups") -> tuple[tuple[Column, ...], ...]:
+    """Return groups of columns, of which none is in two."""
+    if isinstance(groups, (str, bytes, Mapping)) or not hasattr(groups, "__iter__"):
+        raise AttackerError(f"Expected groups to be lists of columns, got {shown(groups)}.")
+    found = []
+    for group in groups:
+        columns = check_columns(group, option)
+        if len(columns) < 2 or (isinstance(columns, np.ndarray) and columns.dtype == bool):
+            raise AttackerError(f"Expected a group to list two or more one-hot columns, got {shown(group)}.")
+        found.append(tuple(columns.tolist() if isinstance(columns, np.ndarray) else columns))
+    check_apart([column for group in found for column in group])
+    return tuple(found)
+
+
+def check_apart(columns: Sequence[Column]) -> None:
+    """Refuse columns that are in two groups, or twice in one."""
+    column, count = max(Counter(columns).items(), key=lambda entry: entry[1], default=(0, 1))
+    if count > 1:
+        raise AttackerError(f"Expected a column in one group at most, got column {shown(column)} in {count} places.")
+
+
+def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, option: str) -> list[int]:
+    """Return the indices of columns, each once.
+
+    Raises
+    ------
+    AttackerError
+        If there is no such column, or one of this name and another of this index are one, or a name occurs twice.
+    """
+    found = []
+    for column in columns.tolist() if isinstance(columns, np.ndarray) else columns:
+        if isinstance(column, str):
+            found.append(_find_name(column, names, option))
+        elif column < n_features:
+            found.append(int(column))
+        else:
+            raise AttackerError(f"Expected {option} features between 0 and {n_features - 1}, got {column}.")
+    if len(set(found)) < len(found):
+        if option in ("groups", "direction", "categories", "rules"):
+            raise AttackerError(f"Expected every column once in {option}, got one by name and by index.")
+        return sorted(set(found))
+    return found
+
+
+def _find_name(column: str, names: Sequence[str] | None, option: str) -> int:
+    if names is None:
+        raise AttackerError(
+            f"Expected {option} features by index, since the model has no names for them, got {shown(column)}."
+        )
+    if Counter(names)[column] != 1:
+        how = "which is none of them" if column not in names else "which several of them have"
+        raise AttackerError(f"Expected {option} to name columns of the model, got {shown(column)}, {how}.")
+    return list(names).index(column)
+
+
+# ---- Options: shown, written and read --------------------------------------------------------------------------------
 
 
 def written_option(option: Any) -> str:
@@ -111,32 +242,99 @@ def written_option(option: Any) -> str:
     return repr(option)
 
 
-def documented(columns: NDArray | tuple[Column, ...] | None) -> list[Any] | None:
-    """Return columns as they are written to files."""
+def _write_columns(columns: Any) -> list[Any]:
     if isinstance(columns, np.ndarray):
         return (np.flatnonzero(columns) if columns.dtype == bool else columns).tolist()
-    return None if columns is None else list(columns)
+    return list(columns)
 
 
-def documented_scale(scale: Any) -> Any:
-    """Return a scale, or a pair of them, as it is written to files."""
-    if isinstance(scale, tuple):
-        return {"down": scale[0].tolist(), "up": scale[1].tolist()}
-    return scale.tolist()
+def _write_scale(scale: Any) -> Any:
+    return {"down": scale[0].tolist(), "up": scale[1].tolist()} if isinstance(scale, tuple) else scale.tolist()
 
 
-def read_bound(bound: Any, end: float) -> Any:
+def _read_scale(document: Any) -> Any:
+    if not isinstance(document, dict):
+        return document
+    if set(document) != {"down", "up"}:
+        raise AttackerError(f"Expected scale by down and up, got {shown(sorted(document))}.")
+    return document["down"], document["up"]
+
+
+def _write_bound(bound: Any) -> Any:
+    """Return a bound, or a list of them, with infinities as text."""
+    if isinstance(bound, list):
+        return [_write_bound(value) for value in bound]
+    return str(bound) if math.isinf(bound) else bound
+
+
+def _read_bound(bound: Any, end: float) -> Any:
     """Return a bound that may be text or null for infinity, or a list of such."""
     if isinstance(bound, list):
-        return [read_bound(value, end) for value in bound]
+        return [_read_bound(value, end) for value in bound]
     return end if bound is None else float(bound) if bound in ("inf", "-inf") else bound
 
 
-def written(bound: Any) -> Any:
-    """Return a bound, or a list of them, with infinities as text."""
-    if isinstance(bound, list):
-        return [written(value) for value in bound]
-    return str(bound) if math.isinf(bound) else bound
+def _read_domain(document: Any) -> Any:
+    if not isinstance(document, list):
+        return document
+    return tuple(_read_bound(bound, end) for bound, end in zip(document, (-np.inf, np.inf), strict=False))
+
+
+def _write_direction(direction: str | dict[Column, str]) -> str | dict[str, list[Column]]:
+    """Return a word, or the columns of each word."""
+    if isinstance(direction, str):
+        return direction
+    return {way: [column for column, word in direction.items() if word == way] for way in set(direction.values())}
+
+
+def _read_direction(document: Any) -> Any:
+    if not isinstance(document, dict):
+        return document
+    if not set(document) <= set(WAYS):
+        raise AttackerError(f"Expected columns by up, down and both as direction, got {shown(sorted(document))}.")
+    pairs = []
+    for way, columns in document.items():
+        if not isinstance(columns, list):
+            raise AttackerError(f"Expected a list of columns that move {way}, got {shown(columns)}.")
+        pairs += [(column, way) for column in _write_columns(check_columns(columns, "direction"))]
+    if len(dict(pairs)) < len(pairs):
+        raise AttackerError("Expected one direction for each column, got two for one of them.")
+    return dict(pairs)
+
+
+def _read_categories(document: Any) -> Any:
+    """Read costs of changes as files have them: pairs of a column and a cost, or an object of names and costs."""
+    if not isinstance(document, list):
+        return document
+    if not all(isinstance(pair, list) and len(pair) == 2 and _is_column(pair[0]) for pair in document):
+        raise AttackerError(f"Expected categories to hold pairs of a column and a cost, got {shown(document)}.")
+    if len({pair[0] for pair in document}) < len(document):
+        raise AttackerError("Expected one cost for each column of categories, got two for one of them.")
+    return dict(document)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+class Option(NamedTuple):
+    """How one option of an attacker is checked, given its value and its name, written to files, and read from them."""
+
+    check: Callable[[Any, str], Any]
+    write: Callable[[Any], Any] = _as_it_is
+    read: Callable[[Any], Any] = _as_it_is
+
+
+OPTIONS = {
+    "scale": Option(_check_scale, _write_scale, _read_scale),
+    "frozen": Option(check_columns, _write_columns),
+    "domain": Option(_check_domain, lambda domain: [_write_bound(bound.tolist()) for bound in domain], _read_domain),
+    "direction": Option(_check_direction, _write_direction, _read_direction),
+    "integer": Option(check_columns, _write_columns),
+    "groups": Option(check_groups, lambda groups: [list(group) for group in groups]),
+    "categories": Option(_check_categories, lambda costs: [list(pair) for pair in costs.items()], _read_categories),
+    "missing": Option(check_cost),
+}
 
 
 def check_attacked(attacked: Any, classes: NDArray) -> NDArray | None:

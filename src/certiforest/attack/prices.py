@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import AttackerError
 
 
 def price_move(value: float, target: float, unit: float | Fraction, norm: float) -> Fraction:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import DESCRIBED, Attacker
 from certiforest.attack.choices import Choice, Rule, Ruled
-from certiforest.attack.columns import AttackerError, Column, check_apart, check_cost, find_columns
-from certiforest.attack.parameters import check_eps
+from certiforest.attack.parameters import AttackerError, Column, check_apart, check_cost, check_eps, find_columns
 from certiforest.ensemble.numbers import is_float, is_number
 from certiforest.words import shown
 

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack import reach_kernels as kernels
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import Column
 from certiforest.attack.moves import Moves
+from certiforest.attack.parameters import Column
 from certiforest.attack.prices import split_budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST

@@ -130,7 +130,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 
 def _errors_of_the_library() -> tuple[type[Exception], ...]:
     """Return the errors by which the library says that input is not what it should be; importing them takes time."""
-    from certiforest.attack.columns import AttackerError
+    from certiforest.attack.parameters import AttackerError
     from certiforest.certifier import SpreadError
     from certiforest.data.cells import TableError
     from certiforest.data.datasets import DatasetError

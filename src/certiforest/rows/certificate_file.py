@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.choices import Categories
-from certiforest.attack.columns import AttackerError
 from certiforest.attack.moves import Moves
+from certiforest.attack.parameters import AttackerError
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
 from certiforest.rows.certified_rows import CertifiedRows

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import AttackerError
+from certiforest.attack.parameters import AttackerError
 from certiforest.problem.around_row import Goal, RowProblem
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier

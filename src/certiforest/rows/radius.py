@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.columns import AttackerError
 from certiforest.attack.moves import UP
+from certiforest.attack.parameters import AttackerError
 from certiforest.attack.prices import ceil_root
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem

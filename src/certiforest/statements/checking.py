@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import Column
+from certiforest.attack.parameters import Column
 from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.proof.clock import Clock

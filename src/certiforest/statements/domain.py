@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.attack.columns import Column, check_columns, check_groups, find_columns
+from certiforest.attack.parameters import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes, are_numbers
 from certiforest.ensemble.described import Kind
@@ -105,13 +105,12 @@ class Domain(Immutable):
         return find_columns(columns, len(self.low), self.columns, option)
 
     def _mask(self, columns: Any, option: str) -> NDArray[np.bool_]:
-        mask, given = np.zeros(len(self.low), bool), check_columns(columns, option)
+        mask, given = np.zeros(len(self.low), bool), check_columns([] if columns is None else columns, option)
         if isinstance(given, np.ndarray) and given.dtype == bool:
             if len(given) != len(mask):
                 raise DomainError(f"Expected {option} for {len(mask)} columns, got {len(given)} values.")
             return given.copy()
-        if given is not None:
-            mask[self._find(given, option)] = True
+        mask[self._find(given, option)] = True
         return mask
 
     def _check(self) -> None:

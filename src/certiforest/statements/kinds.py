@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from certiforest.attack.attacker import DESCRIBED, Attacker
-from certiforest.attack.columns import Column
+from certiforest.attack.parameters import Column
 from certiforest.attack.rules import RuleAttacker, read_attacker
 from certiforest.ensemble.described import Kind
 from certiforest.words import named, shown

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import AttackerError, Column, find_columns
+from certiforest.attack.parameters import AttackerError, Column, find_columns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem

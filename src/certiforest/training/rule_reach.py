@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.columns import AttackerError
 from certiforest.attack.moves import Moves
+from certiforest.attack.parameters import AttackerError
 from certiforest.ensemble import TreeEnsemble
 
 APART = 1.01  # distance of values that no rule connects, in units of the reach
