@@ -56,7 +56,9 @@ def weakened(X, y, attacker: RuleAttacker, rng: np.random.Generator):
     for i, x in enumerate(rows):
         left, values = float(attacker.eps), moves.values(x)
         for variable in rng.permutation([*moves.choices]).tolist():
-            menu = [(value, cost) for value, cost in moves.menu(variable, float(values[variable])) if cost <= left]
+            menu = [
+                (value, cost) for value, cost in moves.price_list(variable, float(values[variable])) if cost <= left
+            ]
             value, cost = menu[rng.integers(len(menu))]
             left -= float(cost)
             rows[i] = moves.row(rows[i], np.array([variable]), np.array([value]))

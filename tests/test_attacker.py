@@ -81,6 +81,18 @@ def test_norm_0_counts_features():
         ({"domain": (1, 0)}, "low <= high"),
         ({"domain": (math.nan, 0)}, "low <= high"),
         ({"domain": ([0, 0], [1, 1, 1])}, "of one length, got 2 and 3"),
+        ({"direction": "sideways"}, "up, down or both, got 'sideways'"),
+        ({"direction": {0: "left"}}, "up, down or both, got 'left'"),
+        ({"direction": {True: "up"}}, "direction by feature index or name"),
+        ({"direction": 3}, "up, down or both, got 3"),
+        ({"integer": "bytes"}, "Expected integer to list"),
+        ({"integer": [1.5]}, "Expected integer to list"),
+        ({"groups": [[0, 1], [1, 2]]}, "one group at most, got column 1 in 2 places"),
+        ({"groups": [[0]]}, "two or more one-hot columns"),
+        ({"groups": [0, 1]}, "Expected groups to list"),
+        ({"groups": "ab"}, "lists of columns"),
+        ({"groups": [[True, False]]}, "two or more one-hot columns"),
+        ({"scale": (1.0, -1.0)}, "finite number > 0, got -1.0"),
     ],
 )
 def test_bad_options(options, message):

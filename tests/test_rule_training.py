@@ -54,7 +54,7 @@ def test_all_that_rules_do_is_within_reach(seed):
     attacker = random_rules(rng).resolve(2)
     X = np.where(rng.random((60, 2)) < 0.1, np.nan, np.round(rng.uniform(-7, 7, (60, 2)), rng.integers(0, 3)))
     moves = attacker.moves(2)
-    menus = {f: {v: [w for w, _ in moves.menu(f, v)] for v in X[~np.isnan(X[:, f]), f]} for f in (0, 1)}
+    menus = {f: {v: [w for w, _ in moves.price_list(f, v)] for v in X[~np.isnan(X[:, f]), f]} for f in (0, 1)}
     moving = [f for f, of in menus.items() if max(map(len, of.values())) > 1]
     if not moving:
         with pytest.raises(AttackerError, match="change a value of the training rows"):

@@ -133,7 +133,7 @@ def test_rules_without_meaning_get_one_sentence(rules, budget, groups, words):
 def test_a_category_may_be_called_as_infinity_is():
     rules = {"kind": [{"pre": ["inf"], "post": "b", "cost": 1, "is_numerical": False}]}
     attacker = RuleAttacker(rules, 1, groups={"kind": {"inf": 0, "b": 1}})
-    assert attacker.moves(2).menu(2, 0.0) == [(0.0, 0), (1.0, 1)]
+    assert attacker.moves(2).price_list(2, 0.0) == [(0.0, 0), (1.0, 1)]
     assert attacker.to_document() == RuleAttacker.from_document(attacker.to_document()).to_document()
 
 
@@ -147,7 +147,7 @@ def test_rules_and_model_must_fit():
         with pytest.raises(AttackerError, match=words):
             certify(STUMPS, [[0, 0]], None, RuleAttacker(rules, 10))
     with pytest.raises(AttackerError, match="up to 100,000 values"):
-        RuleAttacker({0: [{**ONE_UP, "cost": 1e-9}]}, 10).moves(2).menu(0, 0.0)
+        RuleAttacker({0: [{**ONE_UP, "cost": 1e-9}]}, 10).moves(2).price_list(0, 0.0)
     with pytest.raises(ValueError, match="Expected no radius with rules"):
         certify(STUMPS, [[0, 0]], None, RuleAttacker({"links": [ONE_UP]}, 10), radius=True)
 

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from certiforest.attack.choices import FREE, Categories, Choice
 from certiforest.attack.parameters import AttackerError, check_eps
-from certiforest.attack.prices import Budgets, price_move, split_budgets
+from certiforest.attack.prices import Budgets, exponent_of, price_move, split_budgets
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
 DOWN, UP = 0, 1
+CHANGE, BLANK = 0, 1
 
 
 class Numbers(NamedTuple):
@@ -48,11 +49,11 @@ class Numbers(NamedTuple):
     is_whole: NDArray[np.bool_]
 
 
-class Menus(NamedTuple):
-    """The values that variables can take at a row, where these are few, and what goes missing.
+class PriceLists(NamedTuple):
+    """The values that variables can take at a row, where these are few, with prices, and what goes missing.
 
     Those of variable f, from the smallest on, stand at ``first[f]:first[f + 1]``, its value at the row among them;
-    variables without a menu take all values in reach. ``price`` is in whole shares of a budget. Where ``may_blank``
+    variables without a list take all values in reach. ``price`` is in whole shares of a budget. Where ``may_blank``
     (n_features,), values can go missing, or be filled, at the price ``missing``; ``fill`` (n_features,) is a number to
     fill with.
     """
@@ -79,8 +80,8 @@ class Moves:
 
     Attributes
     ----------
-    blank : ndarray of float64, shape (n_features,)
-        What it costs to blank or to fill a value, inf where nobody can.
+    jump_cost : ndarray of float64, shape (2, n_features)
+        What it costs to change a category, and to blank or to fill a value, inf where nobody can.
     fill : ndarray of float64, shape (n_features,)
         A number to fill with; known `on` a model.
     """
@@ -90,9 +91,12 @@ class Moves:
     ) -> None:
         self.norm, self.eps, self.numbers, self.choices, self.missing = norm, eps, numbers, choices, missing
         self.n_features = len(numbers.low)
-        self.blank, self.fill = np.full(self.n_features, math.inf), np.zeros(self.n_features)
+        self.jump_cost, self.fill = np.full((2, self.n_features), math.inf), np.zeros(self.n_features)
+        for variable, choice in choices.items():
+            if isinstance(choice, Categories):
+                self.jump_cost[CHANGE, variable] = choice.cost
         if missing is not None:
-            self.blank[numbers.may_move.any(axis=0) & ~self.is_in_group] = missing
+            self.jump_cost[BLANK, numbers.may_move.any(axis=0) & ~self.is_in_group] = missing
 
     def within(self, eps: float, norm: float | None = None) -> Moves:
         """Return the same with another budget, and another norm if there is one."""
@@ -118,7 +122,7 @@ class Moves:
         known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
         same = Moves(self.norm, self.eps, self.numbers, known, self.missing)
         stays = {*ensemble.required} | ({*map(int, ensemble.categorical)} - {*of_categories})
-        same.blank[list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
+        same.jump_cost[BLANK, list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
         same.fill = same._find_fill(ensemble)
         return same
 
@@ -156,7 +160,7 @@ class Moves:
             above, below = np.nextafter(last, math.inf), np.nextafter(first, -math.inf)
         is_blank = (first <= fill) & (fill <= last)
         fill = np.where(is_blank, np.where(above <= np.minimum(high, LARGEST), above, below), fill)
-        if (is_blank & (fill < np.maximum(low, -LARGEST)))[self.blank < math.inf].any():
+        if (is_blank & (fill < np.maximum(low, -LARGEST)))[self.jump_cost[BLANK] < math.inf].any():
             raise AttackerError("Expected a domain that holds numbers that do not count as missing, got another.")
         return fill
 
@@ -189,7 +193,7 @@ class Moves:
     @cached_property
     def is_plain(self) -> bool:
         """Whether all variables are numbers that never go missing."""
-        return not self.choices and not (self.blank < math.inf).any()
+        return not self.choices and not self.has_jumps
 
     @property
     def can_move(self) -> bool:
@@ -204,14 +208,11 @@ class Moves:
     @property
     def budget(self) -> Fraction:
         """The p-th power of eps (eps itself for L-inf and L0), the unit of prices."""
-        return self._power(Fraction(self.eps)) if self.norm else Fraction(self.eps)
-
-    def _power(self, cost: Fraction) -> Fraction:
-        return cost if self.norm in (0, math.inf) else cost ** int(self.norm)
+        return Fraction(self.eps) ** exponent_of(self.norm)
 
     def price(self, cost: float | Fraction) -> Fraction:
         """Return the price of a move of some cost, in units of eps: a power of the norm."""
-        return Fraction(1) if self.norm == 0 else self._power(Fraction(cost))
+        return Fraction(1) if self.norm == 0 else Fraction(cost) ** exponent_of(self.norm)
 
     def affords(self, cost: float | Fraction) -> bool:
         """Tell whether a move of some cost, in units of eps, is within the budget alone; inf never is."""
@@ -220,45 +221,38 @@ class Moves:
     @property
     def jump_costs(self) -> dict[int, Fraction]:
         """The least cost of turning whatever is tested on a column otherwise than by moving a number, by column."""
-        blank = {f: Fraction(self.blank[f]) for f in np.flatnonzero(self.blank < math.inf).tolist()}
         chosen = {f: Fraction(c.least) for c in self.choices.values() if c.least < math.inf for f in c.columns}
-        return {f: min(cost, blank.get(f, cost)) for f, cost in (blank | chosen).items()}
+        columns, costs = self.jumps
+        for f, cost in zip(columns.tolist(), map(Fraction, costs.tolist()), strict=True):
+            chosen[f] = min(cost, chosen.get(f, cost))
+        return chosen
 
     @property
     def jumps(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The columns whose category can change, and those that can be blanked, and what that costs, one by one."""
-        pairs = [np.flatnonzero(cost < math.inf) for cost in (self._change, self.blank)]
-        return np.concatenate(pairs), np.concatenate([self._change[pairs[0]], self.blank[pairs[1]]])
-
-    @cached_property
-    def _change(self) -> NDArray[np.float64]:
-        """What it costs to change a category, inf where nobody can, shape (n_features,)."""
-        cost = np.full(self.n_features, math.inf)
-        for variable, choice in self.choices.items():
-            if isinstance(choice, Categories):
-                cost[variable] = choice.cost
-        return cost
+        kind, column = np.nonzero(self.jump_cost < math.inf)
+        return column, self.jump_cost[kind, column]
 
     @cached_property
     def has_jumps(self) -> bool:
         """Whether some category can change, or some value go missing, at any cost."""
-        return bool((np.minimum(self._change, self.blank) < math.inf).any())
+        return bool((self.jump_cost < math.inf).any())
 
-    def turnable(self, budget: float = math.inf) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return where the category can change, and where values can be blanked or filled, (n_features,) each.
+    def turnable(self, budget: float = math.inf) -> NDArray[np.bool_]:
+        """Return where the category can change, and where values can be blanked or filled, shape (2, n_features).
 
         ``budget`` is for one of them, in units of eps; those beyond it cannot.
         """
-        return (self._change <= budget) & (self._change < math.inf), (self.blank <= budget) & (self.blank < math.inf)
+        return (self.jump_cost <= budget) & (self.jump_cost < math.inf)
 
     @property
-    def affordable(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def affordable(self) -> NDArray[np.bool_]:
         """What is `turnable` within the budget."""
         most = math.inf if self.norm == 0 else self.eps
         return self.turnable(most if self.can_move else 0.0)
 
     def budgets(self) -> Budgets:
-        """Return what each feature alone may spend; nothing limits those for which menus say what is in reach."""
+        """Return what each feature alone may spend; nothing limits those for which lists say what is in reach."""
         shape = 2, self.n_features
         if not self.can_move:
             return Budgets.of(np.zeros(shape))
@@ -300,7 +294,7 @@ class Moves:
         """Return the columns that move together with one: its group's, or itself."""
         return next((list(group) for group in self.groups if feature in group), [feature])
 
-    def menu(self, variable: int, value: float) -> list[tuple[float, Fraction]]:
+    def price_list(self, variable: int, value: float) -> list[tuple[float, Fraction]]:
         """Return the values that a variable with a choice can take from a value, within the budget, and their prices.
 
         Values increase; what a value may be filled with counts, too.
@@ -315,28 +309,28 @@ class Moves:
         return sorted((z, self.price(cost) if cost else FREE) for z, cost in within.items())
 
     def _blank_of(self, variable: int) -> float:
-        return float(self.blank[variable]) if variable < self.n_features else math.inf
+        return float(self.jump_cost[BLANK, variable]) if variable < self.n_features else math.inf
 
-    def menus(self, values: NDArray[np.float64], whole_budget: int) -> Menus:
-        """Return the menus at a row, given by the values of all variables, with prices in shares of a whole budget."""
-        return self._no_menus if self.is_plain else self._menus(values, whole_budget)
+    def price_lists(self, values: NDArray[np.float64], whole_budget: int) -> PriceLists:
+        """Return the price lists at a row, given by the values of all variables; prices are shares of a budget."""
+        return self._no_price_lists if self.is_plain else self._price_lists(values, whole_budget)
 
     @cached_property
-    def _no_menus(self) -> Menus:
-        return self._menus(np.empty(0), 0)
+    def _no_price_lists(self) -> PriceLists:
+        return self._price_lists(np.empty(0), 0)
 
-    def _menus(self, values: NDArray[np.float64], whole_budget: int) -> Menus:
+    def _price_lists(self, values: NDArray[np.float64], whole_budget: int) -> PriceLists:
         first = np.zeros(self.n_features + len(self.groups) + 1, np.int64)
         listed = sorted(self.choices)
-        menus = [self.menu(variable, float(values[variable])) for variable in listed]
-        first[np.array(listed, np.int64) + 1] = list(map(len, menus))
-        pairs = [pair for menu in menus for pair in menu]
+        lists = [self.price_list(variable, float(values[variable])) for variable in listed]
+        first[np.array(listed, np.int64) + 1] = list(map(len, lists))
+        pairs = [pair for listed in lists for pair in listed]
         share = whole_budget / self.budget if self.is_shared else FREE
         missing = FREE if self.missing is None else self.price(self.missing)
         price = [min(math.floor(cost * share), 4 * whole_budget) for cost in (*(cost for _, cost in pairs), missing)]
         value = np.array([value for value, _ in pairs], np.float64)
-        whole, may_blank = np.array(price, np.int64), self.affordable[1]
-        return Menus(np.cumsum(first), value, whole[:-1], may_blank, int(whole[-1]), self.fill)
+        whole, may_blank = np.array(price, np.int64), self.affordable[BLANK]
+        return PriceLists(np.cumsum(first), value, whole[:-1], may_blank, int(whole[-1]), self.fill)
 
     def price_of(self, variable: int, before: float, after: float) -> Fraction:
         """Return the exact price of moving a variable."""
@@ -393,5 +387,6 @@ class Moves:
         """Return about what it costs under L-inf to move columns; NaN and inf are values that are missing."""
         with np.errstate(over="ignore", invalid="ignore"):
             costs = np.abs(end - start) / self.numbers.scale[(end > start).astype(int), column]
-        costs = np.where(self._change[column] < math.inf, self._change[column], costs)
-        return np.where(np.isfinite(start) & np.isfinite(end), costs, self.blank[column])
+        change, blank = self.jump_cost[:, column]
+        costs = np.where(change < math.inf, change, costs)
+        return np.where(np.isfinite(start) & np.isfinite(end), costs, blank)

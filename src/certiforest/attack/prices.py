@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 from certiforest.attack.parameters import AttackerError
 
 
-def price_move(value: float, target: float, unit: float | Fraction, norm: float) -> Fraction:
+def exponent_of(norm: float) -> int:
+    """Return the power in which moves of single features are added up: 1 for L-inf and L0."""
+    return int(norm) if 0 < norm < math.inf else 1
+
+
+def price_move(value: float, target: float, unit: float, norm: float) -> Fraction:
     """Return the p-th power of a move of one feature (the move itself for L-inf, 1 for L0)."""
     if norm == 0:
         return Fraction(1)
-    distance = abs(Fraction(target) - Fraction(value)) / Fraction(unit)
-    return distance if norm == math.inf else distance ** int(norm)
+    return (abs(Fraction(target) - Fraction(value)) / Fraction(unit)) ** exponent_of(norm)
 
 
 def ceil_root(value: Fraction, norm: float) -> float:
     """Return the smallest float whose p-th power (the float itself for L-inf and L0) is at least ``value`` > 0."""
-    exponent = int(norm) if 0 < norm < math.inf else 1
+    exponent = exponent_of(norm)
     # Bring the value near 1 by a power of two, so that its root is found in floats without over- or underflow.
     shift = (value.numerator.bit_length() - value.denominator.bit_length()) // exponent
     root = float(value / Fraction(2) ** (shift * exponent)) ** (1.0 / exponent)

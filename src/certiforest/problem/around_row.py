@@ -30,7 +30,7 @@ class RowProblem:
     moves : Moves, optional
         Those prepared for, if not given, or the same with another budget.
     found : Cells, Leaves and fixed leaves, optional
-        What `row_kernels.list_around_row` returned for the row.
+        What `leaves_kernels.list_around_row` returned for the row.
 
     Attributes
     ----------
@@ -53,14 +53,14 @@ class RowProblem:
         self.verifier, self.x, self.moves = verifier, x, moves or verifier.moves
         moves = self.moves
         self.budget, self._values = BUDGET if moves.is_shared else 0, moves.values(x)
-        self._menus = moves.menus(self._values, BUDGET)
+        self._price_lists = moves.price_lists(self._values, BUDGET)
         if found is not None:
             self.cells, self.leaves, self.fixed = found
             return
-        ((_, trees, (row,)),) = verifier.runs(x[None], moves)
+        ((_, trees, (row,)),) = verifier.rows_by_pattern(x[None], moves)
         scratch = new_scratch(trees, verifier.ranks, len(self._values))
         self.cells, self.leaves, self.fixed, _ = list_around_row(
-            trees, row, self._values, allowance, verifier.ranks, self._menus, scratch
+            trees, row, self._values, allowance, verifier.ranks, self._price_lists, scratch
         )
         if allowance.slack == math.inf:
             self._price_exactly()
@@ -76,7 +76,7 @@ class RowProblem:
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
         """Tell whether every row in a box of cells costs more than the budget, exactly."""
         cells, choice = self.cells, np.clip(self.cells.home, low, high)
-        can_jump = self._has_menu | (cells.value[cells.first[1:] - 1] == math.inf)
+        can_jump = self._is_listed | (cells.value[cells.first[1:] - 1] == math.inf)
         for v in np.flatnonzero((choice != cells.home) & can_jump).tolist():  # prices of cells are no more than bounds
             choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
@@ -86,14 +86,14 @@ class RowProblem:
         return self.moves.price_of(f, float(self._values[f]), float(self.cells.value[cell]))
 
     @property
-    def _has_menu(self) -> NDArray[np.bool_]:
-        first = self._menus.first
+    def _is_listed(self) -> NDArray[np.bool_]:
+        first = self._price_lists.first
         return first[self.cells.name + 1] > first[self.cells.name]
 
     def _price_exactly(self) -> None:
         """Price cells in rationals: the budget is too small for floats."""
         budget, cells = self.moves.budget, self.cells
-        for v in np.flatnonzero(~self._has_menu).tolist():  # menus are priced exactly
+        for v in np.flatnonzero(~self._is_listed).tolist():  # price lists are exact
             for c in range(cells.first[v], cells.first[v + 1]):
                 cells.price[c] = min(math.floor(self._exact_price(v, c) * BUDGET / budget), 4 * BUDGET)
             kernels.lower_towards(cells.price, cells.first[v], cells.home[v], cells.first[v + 1] - 1)

@@ -6,7 +6,7 @@ reach allows some cells of the features that its path tests and all cells of the
     feature 7      v = .2      v = .5
     cells        0     |    1     |     2          x in cell 1; the path "x[7] > .2" allows cells 1 to 2
 
-A variable that takes a few values only has a menu of them, each with its price, and every cell holds some of these.
+A variable that takes a few values only has a list of them, each with its price, and every cell holds some of these.
 One-hot columns are one such variable, whose values 0, 1, 2, ... tell which of them is set; a split on column j asks
 whether the value is j, and a path "is not j" leaves a hole in what a leaf allows. So is a column of categories that can
 be changed: its splits send some of its values right, wherever these stand. A value that can go missing, or be filled,
@@ -63,7 +63,7 @@ def sorted_cuts(turn, ranks, seen):
 
 
 @kernel
-def list_cells(x, turn, ranks, allowance, menus, cut_of):
+def list_cells(x, turn, ranks, allowance, lists, cut_of):
     """Return the `Cells` that the splits turned by some leaf make.
 
     ``x`` holds the values of all variables. ``cut_of`` (n_ranks,) receives, for the ranks that occur, the last cell
@@ -86,22 +86,22 @@ def list_cells(x, turn, ranks, allowance, menus, cut_of):
         end = cut
         while end < n_cuts and ranks.feature[cuts[end]] == f:
             end += 1
-        if menus.first[f + 1] > menus.first[f]:
-            cell = cut_menu(x[f], v, cuts[cut:end], ranks, menus, cells, cut_of)
+        if lists.first[f + 1] > lists.first[f]:
+            cell = cut_list(x[f], v, cuts[cut:end], ranks, lists, cells, cut_of)
             lower_towards(price, first[v], home[v], cell - 1)
             cut = end
             continue
         has_blank = ranks.above[cuts[end - 1]] == math.inf
         last = -1  # cut below the cell
         for i in range(cut, end + 1):
-            if has_blank and i < end and not is_cut(x[f], f, cuts[i], ranks, allowance.budgets, menus):
+            if has_blank and i < end and not is_cut(x[f], f, cuts[i], ranks, allowance.budgets, lists):
                 cut_of[cuts[i]] = cell - (x[f] > ranks.value[cuts[i]])
                 continue
             top[cell] = ranks.value[cuts[i]] if i < end else math.inf
             if x[f] > top[cell]:
                 value[cell] = top[cell]
                 if i == end - 1 and x[f] == math.inf:  # numbers above all thresholds
-                    value[cell] = ranks.above[last] if last >= 0 else menus.fill[f]
+                    value[cell] = ranks.above[last] if last >= 0 else lists.fill[f]
             elif home[v] < 0:
                 home[v] = cell
                 value[cell] = x[f]
@@ -109,7 +109,7 @@ def list_cells(x, turn, ranks, allowance, menus, cut_of):
                 value[cell] = ranks.above[last]
             if value[cell] != x[f]:
                 if value[cell] == math.inf or x[f] == math.inf:
-                    price[cell] = menus.missing
+                    price[cell] = lists.missing
                 else:
                     price[cell] = whole_price(
                         abs(value[cell] - x[f]) / unit[1 if value[cell] > x[f] else 0, f], norm, limit
@@ -126,10 +126,10 @@ def list_cells(x, turn, ranks, allowance, menus, cut_of):
 
 
 @kernel
-def is_cut(x, f, cut, ranks, budgets, menus):
+def is_cut(x, f, cut, ranks, budgets, lists):
     """Tell whether a variable that can go missing can be on both sides of a threshold."""
     if ranks.above[cut] == math.inf:
-        return menus.may_blank[f]
+        return lists.may_blank[f]
     side = 0 if x > ranks.value[cut] else 1
     return x == math.inf or other_side_is_near(
         x, ranks.value[cut], ranks.above[cut], budgets.rounded[side, f], budgets.rest[side, f]
@@ -137,15 +137,15 @@ def is_cut(x, f, cut, ranks, budgets, menus):
 
 
 @kernel
-def cut_menu(x, v, cuts, ranks, menus, cells, cut_of):
-    """Divide the values on the menu of a variable among cells, none of them empty; return the number of cells."""
+def cut_list(x, v, cuts, ranks, lists, cells, cut_of):
+    """Divide the values on the price list of a variable among cells, none of them empty; return the number of cells."""
     f, cell = cells.name[v], cells.first[v]
-    begin, last = menus.first[f], menus.first[f + 1]
+    begin, last = lists.first[f], lists.first[f + 1]
     for i in range(cuts.shape[0] + 1):
         end = last
         if i < cuts.shape[0]:
             end = begin
-            while end < last and menus.value[end] <= ranks.value[cuts[i]]:
+            while end < last and lists.value[end] <= ranks.value[cuts[i]]:
                 end += 1
             if end in (begin, last):  # nothing new below, or nothing above
                 cut_of[cuts[i]] = cell - (end == begin)
@@ -154,10 +154,10 @@ def cut_menu(x, v, cuts, ranks, menus, cells, cut_of):
         cells.top[cell] = ranks.value[cuts[i]] if end < last else math.inf
         best = begin
         for j in range(begin, end):
-            if menus.value[j] == x or (menus.value[best] != x and menus.price[j] < menus.price[best]):
+            if lists.value[j] == x or (lists.value[best] != x and lists.price[j] < lists.price[best]):
                 best = j
-        cells.value[cell], cells.price[cell] = menus.value[best], menus.price[best]
-        if menus.value[best] == x:
+        cells.value[cell], cells.price[cell] = lists.value[best], lists.price[best]
+        if lists.value[best] == x:
             cells.home[v] = cell
         begin = end
         cell += 1

@@ -42,13 +42,13 @@ class Alternatives(NamedTuple):
 
 
 @kernel
-def list_around_row(trees, row, values, allowance, ranks, menus, scratch):
+def list_around_row(trees, row, values, allowance, ranks, lists, scratch):
     """Return `Cells`, `Leaves`, the leaves of trees that have only one in reach, and scratch for the next row.
 
     ``row`` is as trees take it, ``values`` are those of all variables.
     """
     leaf, turn_start, turn, first_leaf, scratch = list_local_leaves(trees, row, allowance, scratch)
-    cells = list_cells(values, turn, ranks, allowance, menus, scratch.cut_of)
+    cells = list_cells(values, turn, ranks, allowance, lists, scratch.cut_of)
     leaves = list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch)
     n_trees = first_leaf.shape[0] - 1
     fixed = np.empty(n_trees - leaves.name.shape[0], np.int64)
@@ -155,7 +155,7 @@ def visit_leaves(trees, x, allowance, scratch):
 
 @kernel
 def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
-    """Return the `Leaves` of a local problem but those that allow nothing, which holes and menus make possible.
+    """Return the `Leaves` of a local problem but those that allow nothing, which holes and price lists make possible.
 
     ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``scratch.cut_of`` from
     `list_cells`.

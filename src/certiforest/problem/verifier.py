@@ -144,7 +144,7 @@ class Verifier:
         rounded, rest = np.hstack([budgets.rounded, endless]), np.hstack([budgets.rest, np.zeros((2, 1))])
         return Budgets.of(rounded, rest), np.hstack([unit, endless])
 
-    def runs(
+    def rows_by_pattern(
         self, X: NDArray[np.float64], moves: Moves | None = None
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
@@ -154,7 +154,8 @@ class Verifier:
         rows, free = X, None
         if self.moves.has_jumps:
             rows = np.hstack([X, np.zeros((len(X), 1))])
-            free = self.moves.turnable() if moves is None else moves.affordable
+            may_change, may_blank = self.moves.turnable() if moves is None else moves.affordable
+            free = may_change, may_blank
         for run, trees in settled(self.ensemble, self.trees, X, free):
             yield run, trees, rows[run]
 

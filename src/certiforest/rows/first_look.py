@@ -49,7 +49,7 @@ class FirstLook:
         """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
         if self._setting is None:
             return
-        for run, trees, _ in self._verifier.runs(X):
+        for run, trees, _ in self._verifier.rows_by_pattern(X):
             start, stop, _ = run.indices(len(X))
             size = max(1, min(N_ROWS, MOST_NODES // self._verifier.ensemble.n_nodes))
             for first in range(start, stop, size):
@@ -71,7 +71,7 @@ class FirstLook:
         """Look at one row of class ``y``, and keep what was found for a search to go on with."""
         if self._setting is None:
             return None
-        ((_, trees, _),) = self._verifier.runs(x[None])
+        ((_, trees, _),) = self._verifier.rows_by_pattern(x[None])
         status, cells, leaves, fixed, tables = look_at_one_row(trees, x, y, self._setting, _most())
         return Begun(cells, leaves, fixed, status, tables)
 
@@ -86,6 +86,6 @@ def _setting(verifier: Verifier) -> LookSetting | None:
     if not (is_sized and verifier.ensemble.n_classes == 2 and verifier.moves.is_plain):
         return None
     gains, needs = zip(*(verifier.gains.rough(y, 1 - y) for y in (0, 1)), strict=True)
-    menus = verifier.moves.menus(np.empty(0), BUDGET)
+    lists = verifier.moves.price_lists(np.empty(0), BUDGET)
     gain, need, budget = np.array(gains), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
-    return LookSetting(allowance, verifier.ranks, menus, gain, need, budget)
+    return LookSetting(allowance, verifier.ranks, lists, gain, need, budget)

@@ -18,14 +18,14 @@ from certiforest.proof.tables_kernels import new_tables
 class LookSetting(NamedTuple):
     """What is the same for all rows: how far the attacker comes, and what leaves gain for the other class.
 
-    ``allowance`` is an `Allowance`, ``menus`` are `Menus` that hold nothing, ``ranks`` are those of `list_cells`.
+    ``allowance`` is an `Allowance`, ``lists`` are `PriceLists` that hold nothing, ``ranks`` are those of `list_cells`.
     ``gain`` (2, n_values) is what the values of leaves gain for the other class if a class is predicted, rounded up,
     and ``need`` (2,) what all trees must add up to.
     """
 
     allowance: tuple
     ranks: Ranks
-    menus: tuple
+    lists: tuple
     gain: ndarray
     need: ndarray
     budget: int
@@ -39,7 +39,7 @@ def look_at_row(trees, x, y, setting, most, scratch):
     """
     gain, need = setting.gain[y], setting.need[y]
     cells, leaves, fixed, scratch = list_around_row(
-        trees, x, x, setting.allowance, setting.ranks, setting.menus, scratch
+        trees, x, x, setting.allowance, setting.ranks, setting.lists, scratch
     )
     for i in range(fixed.shape[0]):
         need -= gain[trees.leaf[fixed[i]]]

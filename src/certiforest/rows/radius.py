@@ -245,7 +245,7 @@ class RadiusSearch:
         return quick.look(max(int(row.budget * (eps / whole) ** max(norm, 1)), 1))
 
     def _cell_costs(self, row: RowProblem) -> NDArray[np.float64]:
-        """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a menu."""
+        """Return about what it costs under L-inf to get into each cell; nothing, if its variable has a price list."""
         cells, n_features = row.cells, len(self._x)
         feature = np.repeat(cells.name, np.diff(cells.first))
         column = np.minimum(feature, n_features - 1)

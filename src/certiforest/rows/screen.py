@@ -82,7 +82,7 @@ class Screen:
         self, X: NDArray[np.float64], order: VisitOrder, trial: int, out_prediction: NDArray, out_stable: NDArray
     ) -> None:
         verifier, (budgets, *_) = self._verifier, self._allowance
-        for run, trees, rows in verifier.runs(X, verifier.moves):
+        for run, trees, rows in verifier.rows_by_pattern(X, verifier.moves):
             question = self._stakes, verifier.unclaimed, order
             results = out_prediction[run], out_stable[run]
             if verifier.is_box:
@@ -99,7 +99,7 @@ class Screen:
         """
         verifier = self._verifier
         allowance, scores = verifier.endless_allowance(), verifier.ensemble.prepared_scores
-        for run, trees, rows in verifier.runs(X):
+        for run, trees, rows in verifier.rows_by_pattern(X):
             kernels.composed_radii(trees, rows, allowance, scores, out_radius[run], out_works[run])
 
 

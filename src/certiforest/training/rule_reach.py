@@ -121,7 +121,7 @@ def _ends_of_columns(X: NDArray[np.float64], moves: Moves) -> list[tuple[int, En
     found = []
     for f in [variable for variable in moves.choices if variable < moves.n_features]:
         values = np.unique(X[~np.isnan(X[:, f]), f])
-        menus = [[value for value, _ in moves.menu(f, start)] for start in values.tolist()]
+        menus = [[value for value, _ in moves.price_list(f, start)] for start in values.tolist()]
         found.append((f, Ends(values, np.array([*map(min, menus)]), np.array([*map(max, menus)]))))
     return found
 
@@ -130,7 +130,7 @@ def _ends_of_groups(moves: Moves) -> list[tuple[int, Ends]]:
     """Return the ends of one-hot columns, each for itself: 1 if a rule leads there, 0 if one leads elsewhere."""
     found = []
     for variable, group in enumerate(moves.groups, moves.n_features):
-        menus = [moves.menu(variable, float(place)) for place in range(len(group))]
+        menus = [moves.price_list(variable, float(place)) for place in range(len(group))]
         entered = {int(target) for place, menu in enumerate(menus) for target, _ in menu if target != place}
         for place, column in enumerate(group):
             least, greatest = [0.0, float(len(menus[place]) == 1)], [float(place in entered), 1.0]
