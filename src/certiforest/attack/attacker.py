@@ -271,15 +271,13 @@ class Attacker(Immutable):
 
     def may_move(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features can be moved down, and which up, shape (2, n_features)."""
-        may_move = np.tile(~self.is_frozen(n_features), (2, 1))
-        if isinstance(self.direction, dict):
-            for column, way in self.direction.items():
-                place = find_columns([column], n_features, None, "direction")
-                may_move[DOWN, place] &= way != "up"
-                may_move[UP, place] &= way != "down"
-        elif self.direction is not None:
-            may_move[DOWN] &= self.direction != "up"
-            may_move[UP] &= self.direction != "down"
+        may_move, direction = np.tile(~self.is_frozen(n_features), (2, 1)), self.direction
+        for way, other in (("up", DOWN), ("down", UP)):
+            if isinstance(direction, dict):
+                named = [column for column, word in direction.items() if word == way]
+                may_move[other, find_columns(named, n_features, None, "direction")] = False
+            elif direction == way:
+                may_move[other] = False
         return may_move
 
     def _mask(self, option: str, n_features: int) -> NDArray[np.bool_]:

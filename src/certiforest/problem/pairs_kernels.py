@@ -18,20 +18,14 @@ from certiforest.problem.leaves_kernels import Alternatives, in_segments
 
 
 class Pairs(NamedTuple):
-    """Tables of pairs, as in `Alternatives`, and the leaves in which the first and the second row end.
+    """Tables of pairs: what they allow, and the leaves in which the first and the second row end.
 
     ``here`` and ``there`` are (n_alternatives,); where a table is about something else, they are -1.
     """
 
     here: ndarray
     there: ndarray
-    first: ndarray
-    first_condition: ndarray
-    place: ndarray
-    low: ndarray
-    high: ndarray
-    first_scope: ndarray
-    scope: ndarray
+    allowed: Alternatives
 
 
 @kernel
@@ -62,25 +56,26 @@ def pair_leaves(cells, leaves, twin, keeps_shared):
 @kernel
 def empty_pairs(n_tables, n_pairs, n_conditions, n_scopes):
     """Return arrays to be filled in by `write_pairs`."""
-    return Pairs(
-        np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64), np.zeros(n_tables + 1, np.int64),
-        np.zeros(n_pairs + 1, np.int64), np.empty(n_conditions, np.int64), np.empty(n_conditions, np.int64),
-        np.empty(n_conditions, np.int64), np.zeros(n_tables + 1, np.int64), np.empty(n_scopes, np.int64),
+    allowed = Alternatives(
+        np.zeros(n_tables + 1, np.int64), np.zeros(n_pairs + 1, np.int64), np.empty(n_conditions, np.int64),
+        np.empty(n_conditions, np.int64), np.empty(n_conditions, np.int64), np.zeros(n_tables + 1, np.int64),
+        np.empty(n_scopes, np.int64),
     )  # fmt: skip
+    return Pairs(np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64), allowed)
 
 
 @kernel
 def leaves_of(cells, pairs):
     """Return the `Leaves` of pairs, by number; conditions of the pairs are changed on the way."""
-    _, _, first, first_condition, place, low, high, first_scope, scope = pairs
-    allowed = Alternatives(first, first_condition, place, low, high, first_scope, scope)
-    return in_segments(cells, np.arange(first.shape[0] - 1), np.arange(pairs.here.shape[0]), allowed)
+    n_tables, n_pairs = pairs.allowed.first.shape[0] - 1, pairs.here.shape[0]
+    return in_segments(cells, np.arange(n_tables), np.arange(n_pairs), pairs.allowed)
 
 
 @kernel
 def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
     """Write tables, pairs, conditions and scopes, or only count them; return how many there are."""
     n_tables = n = m = n_scopes = 0
+    allowed = out.allowed
     shift = np.zeros(twin.shape[0], np.int64)  # from cells of a variable to those of its twin
     for v in range(twin.shape[0]):
         shift[v] = cells.first[twin[v]] - cells.first[v] if twin[v] >= 0 else 0
@@ -93,24 +88,24 @@ def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
             continue
         n_scopes += places[1] - places[0]
         if is_written:
-            out.scope[base:n_scopes] = leaves.scope[places[0] : places[1]]
+            allowed.scope[base:n_scopes] = leaves.scope[places[0] : places[1]]
         for s in range(places[0], places[1]):  # the twins come after the rest of the scope
             if twin[leaves.scope[s]] >= 0:
                 if is_written:
-                    out.scope[n_scopes] = twin[leaves.scope[s]]
+                    allowed.scope[n_scopes] = twin[leaves.scope[s]]
                 n_scopes += 1
         for k in range(leaves.first[t], leaves.first[t + 1]):
             for other in range(leaves.first[t] if is_doubled else k, leaves.first[t + 1] if is_doubled else k + 1):
-                end = write_conditions(leaves, shift, (k, other), places, base, m, out, is_written)
+                end = write_conditions(leaves, shift, (k, other), places, base, m, allowed, is_written)
                 if end < 0:
                     continue
                 m = end
                 if is_written:
-                    out.here[n], out.there[n], out.first_condition[n + 1] = k, other, m
+                    out.here[n], out.there[n], allowed.first_condition[n + 1] = k, other, m
                 n += 1
         n_tables += 1
         if is_written:
-            out.first[n_tables], out.first_scope[n_tables] = n, n_scopes
+            allowed.first[n_tables], allowed.first_scope[n_tables] = n, n_scopes
     return n_tables, n, m, n_scopes
 
 

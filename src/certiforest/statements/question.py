@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.parameters import Column
 from certiforest.ensemble.tree_kernels import find_leaf
+from certiforest.problem.leaves_kernels import Alternatives
 from certiforest.problem.pairs_kernels import Pairs, leaves_of, pair_leaves
 from certiforest.problem.problem import FORBIDDEN, Cells, Requirements
 from certiforest.proof.clock import Clock
@@ -109,7 +110,9 @@ class InputQuestion:
         pairs = pair_leaves(cells, problem.leaves, twin, bool((both[:-1] != 0).any()))
         values = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
         alike = values[0] == values[1]  # where two roundings would add up to more than one
-        sizes = [_largest_total(pairs.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))]
+        sizes = [
+            _largest_total(pairs.allowed.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))
+        ]
         grown = max((size for size, r in zip(sizes, self._requirements, strict=True) if r.grows), default=1)
         self._shift = GAIN_BITS - grown.bit_length()
         self.unit = self._score_unit / Fraction(2) ** self._shift
@@ -187,16 +190,17 @@ def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) 
     """Add a table for a rule, in which what is not allowed loses more than leaves are worth, and nothing gains."""
     alternatives = list(_alternatives(cells, rule))
     conditions = np.array([condition for listed, _ in alternatives for condition in listed], np.int64)
-    ends = len(pairs.place) + np.cumsum([len(listed) for listed, _ in alternatives])
+    old = pairs.allowed
+    ends = len(old.place) + np.cumsum([len(listed) for listed, _ in alternatives])
     nothing, scope = np.full(len(alternatives), -1), np.array(rule.variables, np.int64)
     worth = np.array([0 if is_allowed else -int(FORBIDDEN) for _, is_allowed in alternatives], np.int64)
-    n_alternatives, n_scope = len(gain) + len(alternatives), len(pairs.scope) + len(scope)
-    pairs = Pairs(
-        np.append(pairs.here, nothing), np.append(pairs.there, nothing), np.append(pairs.first, n_alternatives),
-        np.append(pairs.first_condition, ends), np.append(pairs.place, conditions[:, 0] + len(pairs.scope)),
-        np.append(pairs.low, conditions[:, 1]), np.append(pairs.high, conditions[:, 2]),
-        np.append(pairs.first_scope, n_scope), np.append(pairs.scope, scope),
+    allowed = Alternatives(
+        np.append(old.first, len(gain) + len(alternatives)), np.append(old.first_condition, ends),
+        np.append(old.place, conditions[:, 0] + len(old.scope)), np.append(old.low, conditions[:, 1]),
+        np.append(old.high, conditions[:, 2]), np.append(old.first_scope, len(old.scope) + len(scope)),
+        np.append(old.scope, scope),
     )  # fmt: skip
+    pairs = Pairs(np.append(pairs.here, nothing), np.append(pairs.there, nothing), allowed)
     return pairs, np.vstack([gain, np.repeat(worth[:, None], gain.shape[1], axis=1)])
 
 
