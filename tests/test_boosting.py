@@ -26,9 +26,8 @@ from certiforest import (
     has_large_spread,
 )
 from certiforest.training.boosted_trees import boost_trees
-from certiforest.training.sums import LabelledRows
-from certiforest.training.worst_case import WorstCase
-from certiforest.training.worst_loss import WorstLoss
+from certiforest.training.worst_case import WorstCase, WorstLoss
+from trainers import training_set
 
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -106,9 +105,10 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
     rng = np.random.default_rng(n_classes)
     X = rng.random((40, 3))
     y = (X[:, 0] * n_classes).astype(int)
-    rows, eps = LabelledRows(X, y, np.ones(40)), 0.06
+    eps = 0.06
+    rows = training_set(X, y, Attacker(np.inf, eps))
     boosted = boost_trees(
-        rows, n_classes, Attacker(np.inf, eps), n_estimators=6, max_depth=3, learning_rate=0.5,
+        rows, n_estimators=6, max_depth=3, learning_rate=0.5,
         is_exponential=is_exponential, max_features=1.0, min_samples_leaf=1, l2=0.5, thrift=0.5, min_gain=0.0,
         n_steps=5, n_refits=n_refits, random_state=0,
     )  # fmt: skip
@@ -116,8 +116,8 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
     worst_case = WorstCase(X, y, n_classes, Attacker(np.inf, eps), boosted.base)
     loss = WorstLoss(worst_case, np.ones(40), is_exponential)
     for tree, value in zip(boosted.trees, boosted.values, strict=True):
-        worst_case.add(worst_case.reached(tree), value)
-    ensemble = boosted.ensemble(3, np.arange(n_classes))
+        worst_case.add(worst_case.reached(tree.nodes), value)
+    ensemble = boosted.ensemble(rows)
     np.testing.assert_array_equal(worst_case.margin(), worst_margins(ensemble, X, y, eps))
     assert loss.mean() == pytest.approx(boosted.train_loss[-1], rel=1e-12)
     margins = worst_case.margin()[np.arange(n_classes) != y[:, None]].reshape(40, -1)
@@ -138,13 +138,13 @@ def test_certify_agrees_with_brute_force(iris):
 
 def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
     X, y = cancer
-    rows = LabelledRows(X, y, np.ones(len(X)))
+    rows = training_set(X, y, Attacker(np.inf, 0.05))
     options = dict(max_depth=2, learning_rate=1.0, is_exponential=False, max_features=1.0, min_samples_leaf=5)
     boosted = boost_trees(
-        rows, 2, Attacker(np.inf, 0.05), n_estimators=1, l2=1.0, thrift=0.0, min_gain=0.0, n_steps=60, n_refits=0,
+        rows, n_estimators=1, l2=1.0, thrift=0.0, min_gain=0.0, n_steps=60, n_refits=0,
         random_state=0, **options,
     )  # fmt: skip
-    tree, value = boosted.trees[0], boosted.values[0]
+    tree, value = boosted.trees[0].nodes, boosted.values[0]
 
     def loss(values):
         worst_case = WorstCase(X, y, 2, Attacker(np.inf, 0.05), boosted.base)

@@ -12,20 +12,24 @@ from certiforest import (
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
     RobustBoostingClassifier,
+    TreeEnsemble,
+    Verdict,
     certify,
     has_large_spread,
 )
 from certiforest.training import binning
 from certiforest.training.binning import Bins
 from certiforest.training.estimator import ConstantWarning
-from certiforest.training.gini_score import GiniScore
-from certiforest.training.grower import Entries, Found, Frontier, GrowthData
-from certiforest.training.growing import GrowthWarning, _deal_features, grow_forest
+from certiforest.training.grower import Frontier, GrowthData, Splits, gini_rule
+from certiforest.training.growing import GrowthWarning, Margins, _deal_features, grow_forest
+from certiforest.training.split_kernels import search_gini
+from certiforest.training.worst_case import WorstCase
+from trainers import stump, training_set
 
 
 def grow(X, y, n_classes, sample_weight, attacker, **params):
-    classes = np.arange(n_classes)
-    return grow_forest(X, y, classes, sample_weight, attacker, **{"max_features": X.shape[1], **params})
+    rows = training_set(X, y, attacker, sample_weight, n_classes)
+    return grow_forest(rows, **{"max_features": X.shape[1], **params})
 
 
 def blobs(n_rows=300, n_features=6, n_classes=3, seed=0):
@@ -147,14 +151,13 @@ def test_reading_rows_or_columns_makes_the_same_trees(trainer, monkeypatch):
 def test_where_trees_share_thresholds_only_the_best_split_of_a_node_is_told(share, monkeypatch):
     monkeypatch.setattr(binning, "LARGEST_UNCOMMON_SHARE", share)
     X, y = mostly_zero()
-    score = GiniScore(y, 3, min_samples_leaf=5, moves_by_class=True)
+    rule = gini_rule(y, np.zeros(3, bool), min_samples_leaf=5, moves_by_class=True)
     rows, n_features = np.arange(len(X), dtype=np.uint32), X.shape[1]
-    frontier = Frontier(np.arange(2), np.zeros(2, np.int32), np.array([0, 200, len(X)]), rows, np.ones(len(X)))
-    entries = Entries(np.repeat([0, 1], n_features), np.tile(np.arange(n_features, dtype=np.int32), 2))
-    every, best = Found.of(len(entries.node)), Found.of(len(entries.node))
-    for closes, found in ((True, every), (False, best)):
-        data = GrowthData.of(X, Attacker(np.inf, 0.01), closes)
-        score.search(data, frontier, score.totals(frontier), entries, found)
+    frontier = Frontier.of(np.zeros(2, np.int32), np.array([0, 200, len(X)]), rows, np.ones(len(X)), rule)
+    every, best = (Splits.on(np.tile(np.arange(n_features, dtype=np.int32), 2)) for _ in range(2))
+    for only_best, found in ((False, every), (True, best)):
+        data = GrowthData.of(X, Attacker(np.inf, 0.01), closes=not only_best)
+        search_gini(data.rows, data.ledger.claims, frontier, rule, only_best, np.repeat([0, 1], n_features), found)
     is_told = best.gain > 0
     for part in (np.s_[:n_features], np.s_[n_features:]):
         chosen = every.gain[part].argmax()
@@ -216,3 +219,39 @@ def test_later_rounds_save_rows_that_the_first_lose():
         ensemble = grow(X[:400], y[:400], 2, None, attacker, n_estimators=15, max_depth=3, focus=focus, random_state=0)
         robust.append(certify(ensemble, X[400:], y[400:], attacker).robust_accuracy)
     assert robust[1] >= robust[0]
+
+
+# x0 <= 0.5 and x1 <= 0.5, left says 0, right says 1.
+STUMPS = [stump(0, 0.5), stump(1, 0.5)]
+NEAR = np.array([[0.1, 0.1], [0.45, 0.1], [0.45, 0.55], [0.9, 0.9]])
+
+
+def margins(y, n_classes=2):
+    found = Margins(WorstCase(NEAR, np.array(y), n_classes, Attacker(np.inf, 0.1)), n_classes)
+    found.add(STUMPS)
+    return found
+
+
+def test_a_tree_in_reach_of_two_leaves_votes_against_the_row():
+    found = margins([0, 0, 0, 1])
+    # 2 sure votes; 1 sure and 1 lost; both lost; 2 sure
+    assert found.weights(2.0) == pytest.approx(1 / np.cosh([2, 0, -2, 2]) ** 2, abs=2**-20)
+
+
+def test_the_strongest_rival_counts():
+    found = margins([2, 2, 0, 1], n_classes=3)
+    assert found.weights(2.0) == pytest.approx(1 / np.cosh([-2, -2, -2, 2]) ** 2, abs=2**-20)
+
+
+def test_rows_of_positive_margin_are_robust_and_those_of_zero_if_they_win_ties():
+    ensemble = TreeEnsemble.from_trees(STUMPS, n_features=2, classes=[0, 1])
+    verdict = certify(ensemble, NEAR, [0, 0, 0, 1], Attacker(np.inf, 0.1)).verdict
+    assert verdict.tolist() == [Verdict.ROBUST, Verdict.ROBUST, Verdict.FRAGILE, Verdict.ROBUST]
+
+
+def test_leaves_are_relabelled_for_the_rows_that_reach_them():
+    wrong = [stump(0, 0.5, 1, 1), stump(1, 0.5)]  # the first always says 1
+    found = Margins(WorstCase(NEAR[[0, 1, 3]], np.array([0, 0, 1]), 2, Attacker(np.inf, 0.0)), 2)
+    found.add(wrong)
+    found.relabel(wrong, np.ones(3), 1.0, n_sweeps=1)
+    assert [tree.leaf[1:].tolist() for tree in wrong] == [[0, 1]] * 2

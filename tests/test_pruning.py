@@ -10,10 +10,6 @@ from certiforest import Attacker, Nodes, TreeEnsemble, certify, has_large_spread
 from certiforest.training.pruning import prune_forest, train_pruned_forest
 
 
-def stump(feature, threshold):
-    return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], [-1, 0, 1])
-
-
 def random_tree(rng, n_features, depth, grid):
     """A full tree with thresholds on a grid, so that equal ones and distances of exactly 2 * eps abound."""
     n_splits = 2**depth - 1

@@ -11,17 +11,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from certiforest import (
     Attacker,
     LargeSpreadBoostingClassifier,
-    Nodes,
     RobustBoostingClassifier,
     Verdict,
     certify,
     has_large_spread,
 )
 from certiforest.training.boosted_trees import boost_trees
-from certiforest.training.sums import LabelledRows
-from certiforest.training.worst_case import WorstCase
-from certiforest.training.worst_loss import WorstLoss
-from trainers import add_trees
+from certiforest.training.worst_case import WorstCase, WorstLoss
+from trainers import add_trees, stump, training_set
 
 
 @parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
@@ -95,7 +92,7 @@ def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
     X, y = rng.random((40, 2)), rng.integers(4, size=40).astype(np.uint8)
     base, weight = rng.normal(size=4), rng.random(40)
     attacker = Attacker(np.inf, 0.1)
-    tree = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [0.5, 0.0, 0.0], [-1, 0, 1], [False] * 3)
+    tree = stump(0, 0.5)
     for one in range(4):
         changes = []
         for scale in (0.0, 1.0):
@@ -120,7 +117,7 @@ def test_what_is_lowered_lies_above_the_forgiving_loss_and_touches_it(is_exponen
     above = forgiving.forgiving()
     before, before_above = forgiving.mean(), above.mean() * above._weight.sum() / weight.sum()
     assert before < min(1.0, WorstLoss(case, weight, is_exponential).mean())
-    tree = Nodes([1, -1, -1], [2, -1, -1], [0, -1, -1], [0.5, 0.0, 0.0], [-1, 0, 1], [False] * 3)
+    tree = stump(0, 0.5)
     value, changes = rng.normal(size=(3, 3)), []
     for step in (1e-3, 1.0, 3.0):
         reached = case.reached(tree)
@@ -145,16 +142,16 @@ def test_forgiveness_gives_wrong_labels_less_say():
 def test_bags_are_models_of_their_own_and_are_averaged():
     X, y = load_iris(return_X_y=True)
     X, drawn, seen = minmax_scale(X), np.random.RandomState(3), []
+    rows = training_set(X, y, Attacker(np.inf, 0.02))
     alone = [
         boost_trees(
-            LabelledRows(X, y, np.ones(len(X))), 3, Attacker(np.inf, 0.02), has_spread=False, n_estimators=4,
-            max_depth=5, learning_rate=0.3, is_exponential=False, max_features=None, min_samples_leaf=5,
-            keeps_both=True, l2=None, n_steps=8, random_state=drawn,
+            rows, has_spread=False, n_estimators=4, max_depth=5, learning_rate=0.3, is_exponential=False,
+            max_features="auto", min_samples_leaf=5, keeps_both=True, l2="auto", random_state=drawn,
         )
         for _ in range(3)
     ]  # fmt: skip
     clf = small(n_estimators=4, n_bags=3, random_state=3, callback=lambda *rounds: seen.append(rounds)).fit(X, y)
-    models = [bag.ensemble(4, clf.classes_) for bag in alone]
+    models = [bag.ensemble(rows) for bag in alone]
     assert len({model.sha256 for model in models}) == 3
     mean = np.mean([model.decision_function(X) for model in models], axis=0)
     assert clf.decision_function(X) == pytest.approx(mean, abs=1e-7)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from certiforest.training import boosted_trees, growing, pruning
-from certiforest.training.additive_values import fit_additive
+from certiforest.training.additive import fit_additive
 from certiforest.training.worst_case import WorstCase
 from trainers import KINDS, add_trees
 
@@ -119,7 +119,7 @@ def test_the_worst_case_is_no_worse_than_training_said(kind, seed, monkeypatch):
     seen = []
     boost = boosted_trees.boost_trees
     monkeypatch.setattr(
-        "certiforest.training.boosting_base.boost_trees",
+        "certiforest.training.boosting.boost_trees",
         lambda rows, *args, **options: seen.append(rows) or boost(rows, *args, **options),
     )
     monkeypatch.setattr(

@@ -10,10 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from certiforest import Attacker, Nodes, TreeEnsemble, Verdict, certify
 from certiforest.training.pruning import _as_nodes, prune_forest
 from certiforest.training.worst_case import WorstCase
-
-
-def stump(feature, threshold, left=0, right=1):
-    return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], [-1, left, right], [False] * 3)
+from trainers import stump
 
 
 def votes_won(X, y, n_classes, attacker, trees, is_held=None):

@@ -12,6 +12,8 @@ from certiforest import (
     RobustBoostingClassifier,
 )
 
+from certiforest.training.training_set import TrainingSet
+
 KINDS = {
     "grown forest": partial(LargeSpreadForestClassifier, 15, 4),
     "pruned forest": partial(LargeSpreadForestClassifier, 5, 4, method="prune", on_shortfall="keep"),
@@ -27,6 +29,19 @@ def small_trainers(*eps):
     return {
         kind: partial(make, eps=budget, random_state=0) for (kind, make), budget in zip(KINDS.items(), eps, strict=True)
     }
+
+
+def stump(feature, threshold, left=0, right=1):
+    """Return a tree of one split, whose leaves say two classes."""
+    leaf = np.array([-1, left, right])
+    return Nodes([1, -1, -1], [2, -1, -1], [feature, -1, -1], [threshold, 0.0, 0.0], leaf, [False] * 3)
+
+
+def training_set(X, y, attacker, sample_weight=None, n_classes=None):
+    """Return rows of classes 0, 1, ..., all of them attacked, for the functions behind the trainers."""
+    n_classes = y.max() + 1 if n_classes is None else n_classes
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    return TrainingSet(X, y, weight, np.arange(n_classes), attacker, np.zeros(n_classes, bool))
 
 
 def add_trees(case, ensemble):

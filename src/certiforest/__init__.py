@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     from certiforest.statements.domain import Domain, DomainError
     from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, StatementError
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
-    from certiforest.training.boosting import LargeSpreadBoostingClassifier
+    from certiforest.training.boosting import LargeSpreadBoostingClassifier, RobustBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
-    from certiforest.training.robust_boosting import RobustBoostingClassifier
     from certiforest.verdicts import Verdict
 
 __all__ = [
@@ -137,9 +136,8 @@ _HOME = {
     "certiforest.gate": ("assert_robust",),
     "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),
     "certiforest.training.additive": ("LargeSpreadAdditiveClassifier",),
-    "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
+    "certiforest.training.boosting": ("LargeSpreadBoostingClassifier", "RobustBoostingClassifier"),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
-    "certiforest.training.robust_boosting": ("RobustBoostingClassifier",),
     "certiforest.rows.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),
 }

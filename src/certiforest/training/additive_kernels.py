@@ -7,7 +7,7 @@ import numpy as np
 
 from certiforest.attack.reach_kernels import power
 from certiforest.compiled import kernel
-from certiforest.training.worst_loss_kernels import weigh_rivals
+from certiforest.training.worst_case_kernels import weigh_rivals
 
 
 class FeatureCells(NamedTuple):

@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.gini_score import GiniScore
-from certiforest.training.grower import Discount, Frontier, GrownTrees, GrowthData, grow_trees
-from certiforest.training.sums import LabelledRows, class_offsets, on_grid, sum_ensemble
-from certiforest.training.threshold_ledger_kernels import mark_open_features
-from certiforest.training.worst_case import WorstCase, as_box
-from certiforest.training.worst_loss import WEIGHT_GRID, WorstLoss
+from certiforest.training.grower import Discount, Frontier, GrownTree, GrowthData, gini_rule, grow_trees
+from certiforest.training.ledger_kernels import mark_open_features
+from certiforest.training.training_set import TrainingSet, on_grid
+from certiforest.training.worst_case import WEIGHT_GRID, WorstCase, WorstLoss, as_box
 
 SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
 RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
@@ -49,8 +47,7 @@ class BoostedTrees(NamedTuple):
 
     Attributes
     ----------
-    trees : list of GrownTrees
-        One tree each.
+    trees : list of GrownTree
     values : list of ndarray of float64, shape (n_nodes, n_classes)
         What the leaves of each tree add to the sum of each class.
     base : ndarray of float64, shape (n_classes,)
@@ -61,7 +58,7 @@ class BoostedTrees(NamedTuple):
         Mean worst-case loss without trees, after each tree and after each time all values were fitted again.
     """
 
-    trees: list[GrownTrees]
+    trees: list[GrownTree]
     values: list[NDArray[np.float64]]
     base: NDArray[np.float64]
     learning_rate: float
@@ -72,13 +69,13 @@ class BoostedTrees(NamedTuple):
         """Return the share of each feature in the gains of all splits, shape (n_features,); zeros without splits."""
         gain = np.zeros(n_features)
         for tree in self.trees:
-            split = tree.feature >= 0
-            np.add.at(gain, tree.feature[split], tree.gain[split])
+            feature = np.asarray(tree.nodes.feature)
+            np.add.at(gain, feature[feature >= 0], tree.gain[feature >= 0])
         return gain / gain.sum() if gain.any() else gain
 
-    def ensemble(self, n_features: int, classes: NDArray, feature_names: list[str] | None = None) -> TreeEnsemble:
-        """Return the trees as an ensemble."""
-        return sum_ensemble(self.trees, self.values, self.base, n_features, classes, feature_names)
+    def ensemble(self, rows: TrainingSet) -> TreeEnsemble:
+        """Return the trees, trained on such rows, as an ensemble."""
+        return rows.sum_ensemble([tree.nodes for tree in self.trees], self.values, self.base)
 
 
 def average_bags(bags: Sequence[BoostedTrees]) -> BoostedTrees:
@@ -93,25 +90,22 @@ def average_bags(bags: Sequence[BoostedTrees]) -> BoostedTrees:
 
 
 def boost_trees(
-    rows: LabelledRows,
-    n_classes: int,
-    attacker: Attacker,
+    rows: TrainingSet,
+    validation: TrainingSet | None = None,
     *,
     has_spread: bool = True,
-    is_held: NDArray[np.bool_] | None = None,
-    validation: LabelledRows | None = None,
     n_estimators: int,
-    max_depth: int | None,
-    learning_rate: float | None,
+    max_depth: Any,
+    learning_rate: Any,
     is_exponential: bool,
     forgiveness: float = 0.0,
-    max_features: float | None,
+    max_features: Any,
     min_samples_leaf: int,
     min_samples_split: int = 2,
     max_samples: int | None = None,
     keeps_both: bool = False,
-    l2: float | None,
-    n_steps: int,
+    l2: Any,
+    n_steps: int = 8,
     thrift: float = 0.0,
     min_gain: float = 0.0,
     n_refits: int = 0,
@@ -123,99 +117,65 @@ def boost_trees(
 ) -> BoostedTrees:
     """Boost trees for an attacker.
 
+    What is not named here is as in `LargeSpreadBoostingClassifier` and `RobustBoostingClassifier`; rows are counted.
+
     Parameters
     ----------
-    rows : LabelledRows
-        Training rows; finite values or NaN, positive weights.
-    n_classes : int
-    attacker : Attacker
-    has_spread : bool
-        Whether trees keep large spread; else they share thresholds freely, and thrift has no meaning.
-    is_held : ndarray of bool, shape (n_classes,), optional
-        The classes whose rows are not attacked.
-    validation : LabelledRows, optional
+    rows : TrainingSet
+        Of positive weights.
+    validation : TrainingSet, optional
         Rows whose worst-case loss decides when to stop.
-    n_estimators : int
-        Largest number of trees, or of trees for each class where classes have trees of their own.
-    max_depth : int or None
-        Largest number of splits on a path. None: by the number of rows and how much of a feature a threshold closes.
-    learning_rate : float or None
-        Share of a tree's fitted values that is kept. None: the larger, the more of a feature a threshold closes.
+    has_spread : bool
+        Whether trees keep large spread; else they share thresholds freely, thrift has no meaning, and with more than
+        two classes each has trees of its own.
     is_exponential : bool
         Whether the loss is exponential instead of logistic.
-    forgiveness : float
-        How much less rows count that are lost, see `WorstLoss`.
-    max_features : float or None
-        Share of the features with open thresholds on which a tree grows. None: the larger, the more of a feature a
-        threshold closes, and not fewer than `FEWEST_FEATURES`. Where classes have trees of their own, each node draws
-        so many of all features.
-    min_samples_leaf : int
-        Rows that each side of a split must have.
-    min_samples_split : int
-        Rows, of those the tree grows on, that a node must have to be split.
-    max_samples : int or None
-        About how many rows a tree grows on, drawn in proportion to their weights; all if None. Values of leaves are
-        fitted to all rows.
     keeps_both : bool
         Whether near rows belong to both children of a split, see `GiniScore`.
-    l2 : float or None
-        Weight of half the sum of squared leaf values of a tree. None: by the number of rows.
+    l2 : float or "auto"
+        Weight of half the sum of squared leaf values of a tree.
     n_steps : int
         How leaf values are fitted, see `WorstLoss.fit_values`.
-    thrift : float
-        How much less, as a share, a gain counts on a feature that is new to the tree, if a threshold closes all of
-        that feature to other trees; in proportion if it closes less.
-    min_gain : float
-        What it must be then, as a share of the weight of all rows.
-    n_refits : int
-        How often the values of all trees are fitted again if thresholds ran out.
-    n_iter_no_change, tol : int or None, float
-        Stop after so many trees that did not lower the validation loss by more than ``tol``; trees after the best
-        are dropped.
-    random_state, n_jobs, progress
-        As in `grow_forest`.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     rows = rows._replace(X=np.asfortranarray(rows.X))  # bins and worst cases read it by column: turned once for both
+    attacker, is_held, n_classes, n_features = rows.attacker, rows.is_held, len(rows.classes), rows.X.shape[1]
     has_class_trees = not has_spread and n_classes > 2
     data = GrowthData.of(rows.X, attacker, has_spread, CELLS_PER_REACH if has_class_trees else None)
     n_sides = 2 if has_class_trees else n_classes  # that a tree parts
-    held = np.zeros(n_classes, bool) if is_held is None else is_held
-    questions = [(rows.y_index, held)]
+    questions = [(rows.y_index, is_held)]
     if has_class_trees:
         # Of all others together, near rows stay only if none of these classes is attacked.
-        questions = [(rows.y_index == c, np.array([np.delete(held, c).all(), held[c]])) for c in range(n_classes)]
-    base = class_offsets(rows, n_classes, is_exponential)
-    parts = [rows] if validation is None else [rows, validation]
+        questions = [(rows.y_index == c, np.array([np.delete(is_held, c).all(), is_held[c]])) for c in range(n_classes)]
+    base = rows.class_offsets(is_exponential)
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
     seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
-    for part in parts:
-        case = WorstCase(
-            part.X, part.y_index.astype(np.min_scalar_type(n_classes - 1)), n_classes, seen, base, charges, is_held
-        )
+    for part in (rows,) if validation is None else (rows, validation):
+        class_index = part.y_index.astype(np.min_scalar_type(n_classes - 1))
+        case = WorstCase(part.X, class_index, n_classes, seen, base, charges, is_held)
         losses.append(WorstLoss(case, part.weight, is_exponential, forgiveness))
     train = losses[0]
     closed = _closed_shares(data)
-    varies = data.bins.n_bins > 1
+    varies = data.rows.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
-    # Deep trees: measured to help two classes only. Where costs add up they leave the attacker too few trees to turn.
-    is_scarce = scarcity > SCARCE and n_classes == 2 and not adds_up
-    if learning_rate is None:
-        learning_rate = float(np.clip(scarcity, *RATES))
-    if max_depth is None:
+    rate = float(np.clip(scarcity, *RATES) if learning_rate == "auto" else learning_rate)
+    l2 = float(np.sqrt(rows.weight.sum()) / (ROOT_PER_L2 * (n_sides - 1)) if l2 == "auto" else l2)
+    if max_depth == "auto":
+        # Deep trees: measured to help two classes only. Where costs add up they leave too few trees to turn.
+        is_scarce = scarcity > SCARCE and n_classes == 2
         max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
-    if l2 is None:
-        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_sides - 1))
-    fewest = 1
-    if max_features is None:
-        max_features, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
-    boosted = BoostedTrees([], [], base, learning_rate, [], [])
-    curves = [boosted.train_loss, boosted.validation_loss][: len(parts)]
+    share, fewest = 1.0 if max_features is None else max_features, 1
+    if max_features == "auto":
+        share, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
+    elif isinstance(max_features, Integral):
+        share = min(1.0, max_features / n_features)
+    boosted = BoostedTrees([], [], base, rate, [], [])
+    curves = [boosted.train_loss, boosted.validation_loss][: len(losses)]
     _record(curves, losses)
-    n_looked_at, shares = rows.X.shape[1], sorted({max_features, 1.0})  # if features drawn offer nothing: look at all
+    n_looked_at, shares = n_features, sorted({share, 1.0})  # if features drawn offer nothing: look at all
     if has_class_trees:
-        n_looked_at, shares = max(fewest, int(np.ceil(max_features * n_looked_at))), [1.0]
+        n_looked_at, shares = max(fewest, int(np.ceil(share * n_features))), [1.0]
     n_trees, has_run_out = [0], False
     while len(n_trees) <= n_estimators:
         for one, (asked, stays) in enumerate(questions):
@@ -223,30 +183,34 @@ def boost_trees(
             if has_class_trees:
                 loss = loss.against_rest(one)
             weight, drawn = loss.row_weights(), data
-            root = _root(tree, weight, max_samples, rng)
+            row, row_weight = _draw_rows(weight, max_samples, rng)
             if max_samples is not None:
-                drawn, asked = data.take(root.row), asked[root.row]
-                root = root._replace(row=np.arange(len(root.row), dtype=root.row.dtype))
-            score = GiniScore(asked, n_sides, min_samples_leaf, True, min_samples_split, keeps_both, stays)
+                drawn, asked = data.take(row), asked[row]
+                row = np.arange(len(row), dtype=row.dtype)
+            rule = gini_rule(
+                asked, stays, min_samples_leaf, min_samples_split=min_samples_split, moves_by_class=True,
+                keeps_both=keeps_both,
+            )  # fmt: skip
+            root = Frontier.of(np.array([tree], np.int32), np.array([0, len(row)]), row, row_weight, rule)
             for share in shares:
-                grown = grow_trees(
-                    drawn, root, score, _draw_features(data, tree, share, fewest, rng),
+                (grown,) = grow_trees(
+                    drawn, root, rule, _draw_features(data, tree, share, fewest, rng),
                     max_depth=max_depth, max_features=n_looked_at, rng=rng, n_jobs=n_jobs,
                     discount=Discount(1.0 - thrift * closed, min_gain * weight.sum()) if has_spread else None,
                 )  # fmt: skip
-                if grown.feature[0] >= 0:
+                if len(grown.gain) > 1:
                     break
             else:
                 continue
-            start, reached = np.zeros((len(grown.feature), n_sides)), train.case.reached(grown)
-            value = on_grid(learning_rate * loss.fit_values(reached, start, l2, n_steps))
+            start, reached = np.zeros((len(grown.gain), n_sides)), train.case.reached(grown.nodes)
+            value = on_grid(rate * loss.fit_values(reached, start, l2, n_steps))
             if has_class_trees:
                 value = (value[:, 1:] - value[:, :1]) * (np.arange(n_classes) == one)
             boosted.trees.append(grown)
             boosted.values.append(value)
             train.case.add(reached, value)
             for other in losses[1:]:
-                other.case.add(other.case.reached(grown), value)
+                other.case.add(other.case.reached(grown.nodes), value)
         has_run_out = len(boosted.trees) == n_trees[-1]
         if has_run_out:
             break
@@ -259,14 +223,14 @@ def boost_trees(
     if n_iter_no_change is not None:
         _keep_best(boosted, losses, n_trees)
     for _ in range(n_refits if has_run_out and boosted.trees else 0):
-        _refit(boosted, losses, learning_rate, l2, n_steps)
+        _refit(boosted, losses, l2, n_steps)
         _record(curves, losses)
     return boosted
 
 
 def _closed_shares(data: GrowthData) -> NDArray[np.float64]:
     """Return which share of each feature's range a claim in its middle closes to other trees, shape (n_features,)."""
-    closed, width = 2 * np.maximum(data.ledger.claims.distance_high, 0.0), data.bins.widths()
+    closed, width = 2 * np.maximum(data.ledger.claims.distance_high, 0.0), data.rows.bins.widths()
     return np.minimum(1.0, np.divide(closed, width, out=np.ones_like(width), where=width > 0))
 
 
@@ -287,7 +251,7 @@ def _draw_features(
 
     Returns the tree's line of an array of shape (tree + 1, n_features).
     """
-    bins = data.bins
+    bins = data.rows.bins
     is_open = np.empty(len(bins.n_bins), np.bool_)
     mark_open_features(data.ledger.claims, tree, bins, is_open)
     drawn = rng.permutation(np.flatnonzero(is_open))
@@ -296,14 +260,16 @@ def _draw_features(
     return allowed
 
 
-def _root(tree: int, weight: NDArray[np.float64], max_samples: int | None, rng: np.random.Generator) -> Frontier:
-    """Return the root of a tree with all rows in it, or with about so many, each as likely as it is heavy."""
+def _draw_rows(
+    weight: NDArray[np.float64], max_samples: int | None, rng: np.random.Generator
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Return rows and their weights: all, or about so many, each as likely as it is heavy."""
     row = np.arange(len(weight), dtype=np.uint32)
-    if max_samples is not None:
-        chance = np.minimum(1.0, max_samples / weight.sum() * weight)
-        row = row[rng.random(len(row)) < chance]
-        weight = np.ceil(weight[row] / chance[row] / WEIGHT_GRID) * WEIGHT_GRID
-    return Frontier(np.zeros(1, np.int64), np.array([tree], np.int32), np.array([0, len(row)]), row, weight)
+    if max_samples is None:
+        return row, weight
+    chance = np.minimum(1.0, max_samples / weight.sum() * weight)
+    row = row[rng.random(len(row)) < chance]
+    return row, np.ceil(weight[row] / chance[row] / WEIGHT_GRID) * WEIGHT_GRID
 
 
 def _record(curves: list[list[float]], losses: list[WorstLoss]) -> None:
@@ -322,18 +288,18 @@ def _keep_best(boosted: BoostedTrees, losses: list[WorstLoss], n_trees: list[int
     n_kept = max(n_trees[:2][-1], n_trees[int(np.argmin(boosted.validation_loss))])
     for grown, value in zip(boosted.trees[n_kept:], boosted.values[n_kept:], strict=True):
         for loss in losses:
-            loss.case.add(loss.case.reached(grown), value, -1.0)
+            loss.case.add(loss.case.reached(grown.nodes), value, -1.0)
     del boosted.trees[n_kept:], boosted.values[n_kept:]
 
 
-def _refit(boosted: BoostedTrees, losses: list[WorstLoss], learning_rate: float, l2: float, n_steps: int) -> None:
+def _refit(boosted: BoostedTrees, losses: list[WorstLoss], l2: float, n_steps: int) -> None:
     """Move the values of each tree towards what is best given all other trees."""
     for tree, grown in enumerate(boosted.trees):
         old = boosted.values[tree]
-        reached = [loss.case.reached(grown) for loss in losses]
+        reached = [loss.case.reached(grown.nodes) for loss in losses]
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, old, -1.0)
         best = losses[0].fit_values(reached[0], old, l2, n_steps)
-        boosted.values[tree] = on_grid(old + learning_rate * (best - old))
+        boosted.values[tree] = on_grid(old + boosted.learning_rate * (best - old))
         for loss, found in zip(losses, reached, strict=True):
             loss.case.add(found, boosted.values[tree])

@@ -132,11 +132,7 @@ def count_share(value: Any, whole: int) -> int:
 
 def combine_weights(
     X: NDArray, y: NDArray, sample_weight: ArrayLike | None, class_weight: str | dict | None
-) -> NDArray[np.float64] | None:
-    """Return the product of row and class weights, None if there are none."""
-    weights = []
-    if sample_weight is not None:
-        weights.append(_check_sample_weight(sample_weight, X, dtype=np.float64))
-    if class_weight is not None:
-        weights.append(compute_sample_weight(class_weight, y))
-    return np.prod(weights, axis=0) if weights else None
+) -> NDArray[np.float64]:
+    """Return the product of row and class weights; 1 where there are none."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weight if class_weight is None else weight * compute_sample_weight(class_weight, y)

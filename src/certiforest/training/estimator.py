@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,22 +27,19 @@ from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
 from certiforest.training.rule_reach import RuleReach
+from certiforest.training.training_set import TrainingSet
 
 DESCRIPTION = ("norm", "eps", "scale", "frozen", "direction")  # what trainers know of an attacker who has no rules
+# Entries of a docstring: one for some names, and several that are as in a base.
+ENTRY = re.compile(r"^(\w[\w, ]*) : .*\n(?:    .*\n)+", re.MULTILINE)
+SHARED_ENTRY = re.compile(r"^(\w[\w, ]*)\n    .*[Ss]ee `(\w+)`\.\n", re.MULTILINE)
 
 
 class ConstantWarning(UserWarning):
     """A model says always the same class, because the attacker leaves no more."""
 
 
-class GivenRows(NamedTuple):
-    """Rows, class indices and weights as `fit` got them; without weights all rows count alike, and some may be 0."""
-
-    X: NDArray[np.float64]
-    y_index: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class RobustClassifier(ClassifierMixin, BaseEstimator):
     """What all trainers share. One has these parameters and more, and implements `_check_params` and `_train`.
 
@@ -91,17 +90,32 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     WITHOUT_ATTACKER: ClassVar[str]  # what to use when there is none
     PROMISES_SPREAD: ClassVar[bool] = True
 
-    norm: float | str
-    eps: float
-    scale: ArrayLike | None
-    frozen: Iterable[int] | None
-    direction: str | Mapping[int | str, str] | None
-    attacker: Attacker | None
-    attacked: Iterable[Any] | None
-    class_weight: str | dict | None
-    random_state: int | np.random.RandomState | None
-    verbose: int
-    callback: Callable[[int, int], None] | None
+    norm: float | str = np.inf
+    eps: float = 0.01
+    scale: ArrayLike | None = None
+    frozen: Iterable[int] | None = None
+    direction: str | Mapping[int | str, str] | None = None
+    attacker: Attacker | None = None
+    attacked: Iterable[Any] | None = None
+    class_weight: str | dict | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    callback: Callable[[int, int], None] | None = None
+
+    # What `fit` learns: who compares estimators by their fields must not take two for one.
+    ensemble_: TreeEnsemble = field(init=False)
+    attacker_: Attacker = field(init=False)
+    attacked_: NDArray | None = field(init=False)
+    classes_: NDArray = field(init=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Say in the docstring of a trainer what it says by reference to this class: help() shows one class only."""
+        super().__init_subclass__(**options)
+        said = {base.__name__: _entries(base) for base in cls.__mro__[1:] if issubclass(base, RobustClassifier)}
+        cls.__doc__ = SHARED_ENTRY.sub(
+            lambda found: "".join(dict.fromkeys(said[found[2]][name] for name in found[1].split(", "))),
+            inspect.cleandoc(cls.__doc__ or ""),
+        )
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train for the attacker.
@@ -128,29 +142,33 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             If every training row gets the same class.
         """
         self._check_params()
-        attacker = self._described()
+        described = {name: getattr(self, name) for name in DESCRIPTION}
+        defaults = {name: getattr(type(self), name) for name in DESCRIPTION}
+        attacker = check_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        attacker = attacker.resolve(X.shape[1], self._names)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        self.attacker_ = attacker = attacker.resolve(X.shape[1], names)
         check_finite(X, takes_missing=True)
         check_classification_targets(y)
         self.classes_, y_index = np.unique(y, return_inverse=True)
         reach = None if attacker.has_norm else RuleReach.of(X, attacker)
-        if reach is None:
-            seen, known = X, attacker
-            if self.attacker is not None:  # it may be held back by more
-                known = Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
-        else:
+        if reach is not None:
             seen, known = reach.stretch(X), reach.attacker
+        else:  # one who is given may be held back by more
+            seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
         check_learnable(seen, self.classes_, known, self.WITHOUT_ATTACKER)
         self.attacked_ = check_attacked(self.attacked, self.classes_)
-        if self._is_held.all():
+        is_held = np.zeros(len(self.classes_), bool)
+        if self.attacked_ is not None:
+            is_held = ~np.isin(self.classes_, self.attacked_)
+        if is_held.all():
             raise ValueError(
                 "Expected attacked to name at least one class, got none; without an attacker,"
                 f" {self.WITHOUT_ATTACKER} is the better choice."
             )
-        self.attacker_ = attacker
-        rows = GivenRows(seen, y_index.astype(np.int64), self._weigh(X, y, sample_weight))
-        ensemble = self._train(rows, known, check_random_state(self.random_state))
+        weight = combine_weights(X, y, sample_weight, self._class_weight())
+        rows = TrainingSet(seen, y_index.astype(np.int64), weight, self.classes_, known, is_held, names)
+        ensemble = self._train(rows, check_random_state(self.random_state))
         if not np.isnan(X).any():
             ensemble = ensemble.of_numbers
         # With rules, on stretched columns: no rule takes a training value past thresholds of two trees.
@@ -165,13 +183,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_rows(X)
         return self.ensemble_.predict(X)
 
-    def _described(self) -> Attacker:
-        """Return the attacker that is given, or that the parameters describe."""
-        described = {name: getattr(self, name) for name in DESCRIPTION}
-        of_class = inspect.signature(type(self)).parameters
-        defaults = {name: of_class[name].default for name in DESCRIPTION}
-        return check_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
-
     @property
     def _budget(self) -> str:
         """How far the attacker goes, in words."""
@@ -181,26 +192,13 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         """Check parameters that need no data, except those that describe the attacker."""
         raise NotImplementedError
 
-    def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
-        """Return an ensemble of the classes ``classes_``, with names of features if there are any.
+    def _class_weight(self) -> str | dict | None:
+        """Return the weights of classes that hold for all trees alike."""
+        return self.class_weight
 
-        All its splits have a side for missing values.
-        """
+    def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
+        """Return an ensemble, all splits of which have a side for missing values."""
         raise NotImplementedError
-
-    def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
-        """Return the product of row and class weights, None if there are none."""
-        return combine_weights(X, y, sample_weight, self.class_weight)
-
-    @property
-    def _is_held(self) -> NDArray[np.bool_]:
-        """Which classes are not attacked, shape (n_classes,)."""
-        return np.zeros(len(self.classes_), bool) if self.attacked_ is None else ~np.isin(self.classes_, self.attacked_)
-
-    @property
-    def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
 
     def _check_rows(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
@@ -236,6 +234,13 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             self.callback(n_trees, n_wanted)
 
 
+def _entries(of: type) -> dict[str, str]:
+    """Return what a docstring says of each name."""
+    entries = ENTRY.finditer(f"{inspect.getdoc(of)}\n")
+    return {name: entry[0] for entry in entries for name in entry[1].split(", ")}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class SummingClassifier(RobustClassifier):
     """Base of the trainers whose trees add up."""
 

@@ -1,33 +1,25 @@
 """LargeSpreadForestClassifier: a voting forest whose robustness can be verified exactly and fast.
 
-``fit`` checks its parameters and data, lets one of the training methods make a `TreeEnsemble`, and proves
-that it has large spread for the attacker described by ``norm``, ``eps``, ``scale`` and ``frozen``.
+``fit`` lets one of two methods make a `TreeEnsemble`: `growing`, or the paper's `pruning`.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import (
-    check_choice,
-    check_integer,
-    check_number,
-    check_share,
-    combine_weights,
-    count_share,
-)
-from certiforest.training.estimator import GivenRows, RobustClassifier
+from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
+from certiforest.training.estimator import RobustClassifier
 from certiforest.training.growing import grow_forest
 from certiforest.training.pruning import train_pruned_forest
+from certiforest.training.training_set import TrainingSet
 
 METHODS = ("grow", "prune")
 ON_SHORTFALL = ("raise", "keep")
@@ -41,6 +33,7 @@ class ShortfallWarning(UserWarning):
     """Training kept fewer trees than asked for."""
 
 
+@dataclass(eq=False, repr=False)
 class LargeSpreadForestClassifier(RobustClassifier):
     """A forest whose trees vote, with thresholds of different trees more than ``2 * eps`` apart.
 
@@ -113,77 +106,33 @@ class LargeSpreadForestClassifier(RobustClassifier):
 
     WITHOUT_ATTACKER = "sklearn.ensemble.RandomForestClassifier"
 
-    def __init__(
-        self,
-        n_estimators: int = 25,
-        max_depth: int | None = 6,
-        *,
-        norm: float | str = np.inf,
-        eps: float = 0.01,
-        scale: ArrayLike | None = None,
-        frozen: Iterable[int] | None = None,
-        method: str = "grow",
-        min_samples_leaf: float = 1,
-        max_features: str | float | None = "auto",
-        class_weight: str | dict | None = None,
-        bootstrap: bool = False,
-        n_rounds: int = 10,
-        focus: float = 10.0,
-        max_iter: int = 100,
-        pool_factor: int = 2,
-        shift_range: tuple[float, float] = (0.5, 1.0),
-        n_partitions: int = 1,
-        n_orders: int = 32,
-        relabel: bool = False,
-        on_shortfall: str = "raise",
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callable[[int, int], None] | None = None,
-        direction: str | Mapping[int | str, str] | None = None,
-        attacked: Iterable[Any] | None = None,
-        attacker: Attacker | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.norm = norm
-        self.eps = eps
-        self.scale = scale
-        self.frozen = frozen
-        self.direction = direction
-        self.attacked = attacked
-        self.attacker = attacker
-        self.method = method
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.class_weight = class_weight
-        self.bootstrap = bootstrap
-        self.n_rounds = n_rounds
-        self.focus = focus
-        self.max_iter = max_iter
-        self.pool_factor = pool_factor
-        self.shift_range = shift_range
-        self.n_partitions = n_partitions
-        self.n_orders = n_orders
-        self.relabel = relabel
-        self.on_shortfall = on_shortfall
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    n_estimators: int = 25
+    max_depth: int | None = 6
+    _: KW_ONLY
+    method: str = "grow"
+    min_samples_leaf: float = 1
+    max_features: str | float | None = "auto"
+    bootstrap: bool = False
+    n_rounds: int = 10
+    focus: float = 10.0
+    max_iter: int = 100
+    pool_factor: int = 2
+    shift_range: tuple[float, float] = (0.5, 1.0)
+    n_partitions: int = 1
+    n_orders: int = 32
+    relabel: bool = False
+    on_shortfall: str = "raise"
+    n_jobs: int | None = None
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the share of trees that vote for each class, shape (n, n_classes)."""
         X = self._check_rows(X)
         return self.ensemble_.votes(X) / self.ensemble_.n_trees
 
-    def _train(self, rows: GivenRows, attacker: Attacker, random_state: np.random.RandomState) -> TreeEnsemble:
+    def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
         """Train by the chosen method and set ``n_iter_``."""
-        X, y_index, weight = rows
-        given = X, y_index, self.classes_, weight, attacker
+        n_rows, n_features = rows.X.shape
         common: dict[str, Any] = {
-            "is_held": self._is_held,
-            "feature_names": self._names,
             "n_estimators": self.n_estimators,
             "random_state": random_state,
             "n_jobs": self.n_jobs,
@@ -192,25 +141,24 @@ class LargeSpreadForestClassifier(RobustClassifier):
         if self.method == "grow":
             self.n_iter_ = min(self.n_rounds, self.n_estimators)
             return grow_forest(
-                *given,
+                rows,
                 **common,
                 max_depth=self.max_depth,
-                max_features=self._count_features(X.shape[1]),
-                min_samples_leaf=count_share(self.min_samples_leaf, len(X)),
+                max_features=self._count_features(n_features),
+                min_samples_leaf=count_share(self.min_samples_leaf, n_rows),
                 bootstrap=self.bootstrap,
                 n_rounds=self.n_rounds,
                 focus=self.focus,
             )
-        self._check_partitions(X.shape[1], attacker)
+        self._check_partitions(rows)
         forest_params: dict[str, Any] = {
             "max_depth": self.max_depth,
             "min_samples_leaf": self.min_samples_leaf,
             "max_features": "sqrt" if self.max_features == "auto" else self.max_features,
+            "class_weight": "balanced_subsample" if self.class_weight == "balanced_subsample" else None,
         }
-        if self._weighs_subsamples:
-            forest_params["class_weight"] = self.class_weight
         ensemble, n_rounds = train_pruned_forest(
-            *given,
+            rows,
             **common,
             max_iter=self.max_iter,
             pool_factor=self.pool_factor,
@@ -238,17 +186,10 @@ class LargeSpreadForestClassifier(RobustClassifier):
         check_choice("max_features", self.max_features, tuple(named))
         return max(1, named[self.max_features])
 
-    @property
-    def _weighs_subsamples(self) -> bool:
-        """Whether class weights depend on each tree's own sample of rows."""
-        return self.method == "prune" and self.class_weight == "balanced_subsample"
-
-    def _weigh(self, X: NDArray, y: NDArray, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
-        """Return the product of row and class weights, None if there are none."""
-        class_weight = None if self._weighs_subsamples else self.class_weight
-        if class_weight == "balanced_subsample":  # growing trees all see the same rows
-            class_weight = "balanced"
-        return combine_weights(X, y, sample_weight, class_weight)
+    def _class_weight(self) -> str | dict | None:
+        if self.class_weight == "balanced_subsample":  # growing trees all see the same rows
+            return "balanced" if self.method == "grow" else None
+        return self.class_weight
 
     def _check_params(self) -> None:
         check_integer("n_estimators", self.n_estimators)
@@ -276,9 +217,10 @@ class LargeSpreadForestClassifier(RobustClassifier):
                 f" got {self.shift_range!r}; the paper's ranges are (0.5, 1.0) and (1.0, 1.5)."
             )
 
-    def _check_partitions(self, n_features: int, attacker: Attacker) -> None:
+    def _check_partitions(self, rows: TrainingSet) -> None:
         """Refuse to prune more partitions than there are features or trees."""
-        n_movable = int((~attacker.is_frozen(n_features)).sum())
+        attacker = rows.attacker
+        n_movable = int((~attacker.is_frozen(rows.X.shape[1])).sum())
         if attacker.norm == 0 and n_movable < self.n_estimators:
             raise ValueError(
                 f"Expected at least one feature per tree with norm 0, got {n_movable} that are not frozen for"

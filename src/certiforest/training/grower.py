@@ -7,7 +7,9 @@ Trees grow together, level by level, so that no tree takes every good threshold 
    another tree meanwhile searches that one feature again, until its best split is open or nothing is left;
 3. the rows of the nodes that split are routed to the children, which form the next level.
 
-`grow_trees` knows nothing of votes: a `SplitScore` tells what a split is worth and what a leaf says.
+A leaf says the class that weighs most. Where leaves get values of their own later, weights are the slopes of the rows'
+losses: the gain in Gini impurity is that of a Newton step whose curvature is the slope, as it is for the exponential
+loss.
 """
 
 from __future__ import annotations
@@ -16,63 +18,62 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.spread import Distances, closing_distances
 from certiforest.ensemble import Nodes
 from certiforest.training import grower_kernels as kernels
-from certiforest.training.binning import Bins, UncommonCodes, bin_features
-from certiforest.training.threshold_ledger import ThresholdLedger
+from certiforest.training.binning import bin_features
+from certiforest.training.ledger_kernels import Claims
+from certiforest.training.split_kernels import GiniRule, Rows, search_gini
 from certiforest.training.worst_case import as_box
 
 MAX_CANDIDATES = 2_000_000  # splits remembered at a time: bounds the memory of a level
 ENTRIES_PER_TASK = 4096
+FIRST_CAPACITY = 4  # of the ledger
 
 
-class Frontier(NamedTuple):
-    """The nodes of one level of all trees, and the training rows in them.
+class ThresholdLedger:
+    """The thresholds claimed so far, by feature and tree.
 
-    Attributes
+    A threshold is *open* to a tree if no other tree holds one within ``2 * eps`` (scaled, exactly) on that feature; a
+    tree's own claims never close anything to it. Growing trees that claim only open thresholds makes large spread a
+    matter of construction. Frozen features are always open. For norm 0 a feature belongs to the first tree that claims
+    it.
+
+    Parameters
     ----------
-    node, tree : ndarray of int64, int32, shape (n_nodes,)
-        Place of each node in the node table, and the tree it belongs to.
-    start : ndarray of int64, shape (n_nodes + 1,)
-        Rows of node ``i`` are ``row[start[i]:start[i + 1]]``.
-    row, weight : ndarray of uint32, float64, shape (start[-1],)
-        Training rows and their weights.
+    attacker : Attacker or None
+        None if no threshold closes any other: trees share features freely.
+    n_features : int
     """
 
-    node: NDArray[np.int64]
-    tree: NDArray[np.int32]
-    start: NDArray[np.int64]
-    row: NDArray[np.uint32]
-    weight: NDArray[np.float64]
+    def __init__(self, attacker: Attacker | None, n_features: int) -> None:
+        self.closes = attacker is not None
+        distances = Distances(np.full(n_features, -1.0), np.zeros(n_features))
+        if attacker is not None:
+            distances = closing_distances(attacker, n_features)
+        shape = n_features, FIRST_CAPACITY
+        self.claims = Claims(np.empty(shape), np.empty(shape, np.int32), np.zeros(n_features, np.int32), *distances)
+
+    def reserve(self) -> None:
+        """Make room for one more claim on every feature; kernels never allocate."""
+        value, tree = self.claims.value, self.claims.tree
+        if self.claims.n_claims.max() == value.shape[1]:
+            value, tree = (np.pad(array, ((0, 0), (0, value.shape[1]))) for array in (value, tree))
+            self.claims = self.claims._replace(value=value, tree=tree)
 
 
 class GrowthData(NamedTuple):
-    """What all trees of one training share: the data they grow on and the thresholds they hold.
+    """What all trees of one training share: the rows they grow on and the thresholds they hold."""
 
-    Attributes
-    ----------
-    bins : Bins
-    reach : ndarray of float64, shape (2, n_features)
-        How far the attacker can move each feature, down and up.
-    ledger : ThresholdLedger
-    closes : bool
-        Whether thresholds of one tree close any to others.
-    uncommon : UncommonCodes
-        The codes of the bins once more, by row.
-    """
-
-    bins: Bins
-    reach: NDArray[np.float64]
+    rows: Rows
     ledger: ThresholdLedger
-    closes: bool
-    uncommon: UncommonCodes
 
     @classmethod
     def of(
@@ -88,174 +89,150 @@ class GrowthData(NamedTuple):
         bins = bin_features(X)
         if cells_per_reach is not None:
             bins.merge(reach.max(axis=0) / cells_per_reach)
-        return cls(bins, reach, ThresholdLedger(attacker if closes else None, n_features), closes, bins.uncommon())
+        return cls(Rows(bins, bins.uncommon(), reach), ThresholdLedger(attacker if closes else None, n_features))
 
     def take(self, rows: NDArray) -> GrowthData:
         """Return some rows side by side, with the same ledger: far apart they would be slow to read again and again."""
-        bins = self.bins._replace(code=self.bins.code.take(rows, axis=1))
-        return self._replace(bins=bins, uncommon=self.uncommon.take(rows))
+        bins, uncommon, reach = self.rows
+        bins = bins._replace(code=bins.code.take(rows, axis=1))
+        return self._replace(rows=Rows(bins, uncommon.take(rows), reach))
+
+
+class Frontier(NamedTuple):
+    """The nodes of one level of all trees, and the training rows in them.
+
+    Attributes
+    ----------
+    tree : ndarray of int32, shape (n_nodes,)
+        The tree that each node belongs to.
+    start : ndarray of int64, shape (n_nodes + 1,)
+        Rows of node ``i`` are ``row[start[i]:start[i + 1]]``.
+    row, weight : ndarray of uint32, float64, shape (start[-1],)
+        Training rows and their weights.
+    class_weight : ndarray of float64, shape (n_nodes, n_classes)
+        The weight of each class in each node.
+    """
+
+    tree: NDArray[np.int32]
+    start: NDArray[np.int64]
+    row: NDArray[np.uint32]
+    weight: NDArray[np.float64]
+    class_weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, tree: NDArray, start: NDArray, row: NDArray, weight: NDArray, rule: GiniRule) -> Frontier:
+        """Add up the weights of classes."""
+        frontier = cls(tree, start, row, weight, np.zeros((len(tree), len(rule.is_held))))
+        kernels.sum_class_weights(frontier, rule.class_index)
+        return frontier
+
+
+class Splits(NamedTuple):
+    """Splits of nodes, in whatever shape these come.
+
+    Attributes
+    ----------
+    feature : ndarray of int32
+        -1 if there is none.
+    threshold : ndarray of float64
+        A split without threshold (NaN) parts values that are missing, which go left, from all numbers.
+    missing_side : ndarray of int8
+        Where missing values go: `LEFT`, `RIGHT` or, if there were none, `LARGER` of `grower_kernels`.
+    gain : ndarray of float64
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    missing_side: NDArray[np.int8]
+    gain: NDArray[np.float64]
+
+    @classmethod
+    def on(cls, feature: NDArray[np.int32]) -> Splits:
+        """Return splits on features that gain nothing."""
+        shape = feature.shape
+        return cls(feature, np.zeros(shape), np.full(shape, kernels.LARGER, np.int8), np.zeros(shape))
+
+    def put(self, place: Any, splits: Splits) -> None:
+        """Write splits to some places."""
+        for name, values in splits._asdict().items():
+            getattr(self, name)[place] = values
+
+    def at(self, place: Any) -> Splits:
+        """Return the splits of some places."""
+        return Splits(*(own[place] for own in self))
 
 
 class Discount(NamedTuple):
     """How a gain counts on a feature on which the tree holds no threshold yet.
 
-    Attributes
-    ----------
-    factor : ndarray of float64, shape (n_features,)
-        What it is multiplied with.
-    least_gain : float
-        What it must reach then, else it counts as nothing.
+    It is multiplied with the factor of the feature, (n_features,), and counts as nothing below ``least_gain``.
     """
 
     factor: NDArray[np.float64]
     least_gain: float
 
 
-class Entries(NamedTuple):
-    """Pairs of a node of a level and a feature on which a split is to be searched, (n_entries,) each."""
-
-    node: NDArray[np.int64]
-    feature: NDArray[np.int32]
-
-
-class Chosen(NamedTuple):
-    """The nodes of a level that split, and how, (n_splits,) each; see `Found`."""
-
-    node: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    missing_side: NDArray[np.int8]
-
-
-class Found(NamedTuple):
-    """The best open splits of some nodes on some features, in whatever shape nodes and features come.
+class GrownTree(NamedTuple):
+    """A tree and what growing knows of its nodes, (n_nodes,) each.
 
     Attributes
     ----------
-    gain, threshold : ndarray of float64
-        A split without threshold (NaN) parts values that are missing, which go left, from all numbers.
-    missing_side : ndarray of int8
-        Where missing values go: `LEFT`, `RIGHT` or, if there were none, `LARGER` of `grower_kernels`.
-    """
-
-    gain: NDArray[np.float64]
-    threshold: NDArray[np.float64]
-    missing_side: NDArray[np.int8]
-
-    @classmethod
-    def of(cls, shape: int | tuple[int, ...]) -> Found:
-        """Return splits that gain nothing."""
-        return cls(np.zeros(shape), np.zeros(shape), np.full(shape, kernels.LARGER, np.int8))
-
-    def put(self, place: Any, found: Found) -> None:
-        """Write splits to some places."""
-        self.gain[place], self.threshold[place], self.missing_side[place] = found
-
-    def at(self, place: Any) -> Found:
-        """Return the splits of some places."""
-        return Found(self.gain[place], self.threshold[place], self.missing_side[place])
-
-
-class SplitScore(Protocol):
-    """What a split is worth and what a leaf says. Its *totals* are what it adds up over the rows of a node."""
-
-    class_index: NDArray
-
-    def totals(self, frontier: Frontier) -> NDArray[np.float64]:
-        """Return the totals of each node, shape (n_nodes, n_totals)."""
-
-    def leaves(self, frontier: Frontier, totals: NDArray[np.float64]) -> tuple[NDArray, NDArray[np.bool_]]:
-        """Return what each node says as a leaf, and whether it need not be split further; (n_nodes,) each."""
-
-    def search(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], entries: Entries, out: Found
-    ) -> None:
-        """Write the best open split of each entry."""
-
-    def near_sides(
-        self, data: GrowthData, frontier: Frontier, totals: NDArray[np.float64], chosen: Chosen
-    ) -> NDArray[np.int8]:
-        """Return where the attacker's reach puts the rows of each class near a split, shape (n_splits, n_classes).
-
-        `LEFT`, `RIGHT`, `BOTH` or, where they are not moved, `OWN` of `grower_kernels`.
-        """
-
-
-class GrownTrees(NamedTuple):
-    """Nodes of all trees in the order in which they were made; a child comes after its parent.
-
-    Attributes
-    ----------
-    tree, feature, left, right : ndarray of int, shape (n_nodes,)
-        ``left == -1`` marks a leaf.
-    threshold : ndarray of float64, shape (n_nodes,)
-        NaN where all numbers go right.
-    missing_left : ndarray of bool, shape (n_nodes,)
-        Which splits send missing values left.
-    leaf : ndarray, shape (n_nodes,)
-        What the node says as a leaf.
-    is_starved : ndarray of bool, shape (n_nodes,)
+    nodes : Nodes
+        Arrays; a child comes after its parent, and ``leaf`` is what each node would say as a leaf.
+    is_starved : ndarray of bool
         Leaves that were to be split, but no open threshold gained anything.
-    n_rows : ndarray of int64, shape (n_nodes,)
+    n_rows : ndarray of int64
         Training rows in the node.
-    gain : ndarray of float64, shape (n_nodes,)
+    gain : ndarray of float64
         What the split was worth, 0 at leaves.
     """
 
-    tree: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    leaf: NDArray
+    nodes: Nodes
     is_starved: NDArray[np.bool_]
     n_rows: NDArray[np.int64]
     gain: NDArray[np.float64]
 
     @classmethod
-    def join(cls, batches: Sequence[GrownTrees]) -> GrownTrees:
-        """Put trees that grew one batch after the other into one table."""
-        offset = np.cumsum([0, *(len(batch.tree) for batch in batches)])
-        moved = [
-            batch._replace(
-                left=np.where(batch.left >= 0, batch.left + first, -1),
-                right=np.where(batch.right >= 0, batch.right + first, -1),
-            )
-            for batch, first in zip(batches, offset, strict=False)
-        ]
-        return cls(*map(np.concatenate, zip(*moved, strict=True)))
+    def of_levels(cls, trees: NDArray[np.int32], levels: Sequence[tuple[NDArray, ...]]) -> list[GrownTree]:
+        """Return the nodes of each tree, with children as indices into itself, from what is known of each level."""
+        tree, left, *known = map(np.concatenate, zip(*levels, strict=True))
+        grown = []
+        for number in trees:
+            own = np.flatnonzero(tree == number)
+            place = np.full(len(tree) + 1, -1)  # the last entry serves left == -1
+            place[own] = np.arange(len(own))
+            first = place[left[own]]
+            feature, threshold, leaf, missing_left, *others = (column[own] for column in known)
+            nodes = Nodes(first, np.where(first < 0, -1, first + 1), feature, threshold, leaf, missing_left)
+            grown.append(cls(nodes, *others))
+        return grown
 
-    def roots(self) -> NDArray[np.int64]:
-        """Return the root of each tree, shape (n_trees,)."""
-        return np.unique(self.tree, return_index=True)[1]
 
-    def nodes(self, tree: int) -> Nodes:
-        """Return one tree with children as indices into itself."""
-        own = np.flatnonzero(self.tree == tree)
-        place = np.full(len(self.tree) + 1, -1)  # the last entry serves left == -1
-        place[own] = np.arange(len(own))
-        return Nodes(
-            place[self.left[own]], place[self.right[own]], self.feature[own], self.threshold[own], self.leaf[own],
-            self.missing_left[own],
-        )  # fmt: skip
+def gini_rule(
+    class_index: NDArray, is_held: NDArray[np.bool_], min_samples_leaf: int, *, min_samples_split: int = 2,
+    moves_by_class: bool = False, keeps_both: bool = True,
+) -> GiniRule:  # fmt: skip
+    """Return what splits are worth; ``is_held`` (n_classes,) tells the classes whose rows nobody moves."""
+    class_index = class_index.astype(np.min_scalar_type(len(is_held) - 1))
+    least_rows = max(min_samples_split, 2 * min_samples_leaf)
+    return GiniRule(class_index, is_held, bool(is_held.any()), min_samples_leaf, least_rows, moves_by_class, keeps_both)
 
 
 def grow_trees(
     data: GrowthData,
     roots: Frontier,
-    score: SplitScore,
+    rule: GiniRule,
     allowed: NDArray[np.bool_],
     *,
-    max_depth: int,
+    max_depth: int | None,
     max_features: int,
     rng: np.random.Generator,
     n_jobs: int | None,
     discount: Discount | None = None,
-) -> GrownTrees:
+) -> list[GrownTree]:
     """Grow some trees together, level by level.
 
-    A row that the attacker can move across a threshold goes to one child or to both, as the score says. Missing values
+    A row that the attacker can move across a threshold goes to one child or to both, as the rule says. Missing values
     go where that is better, and to the side of more weight if none of a node's rows misses the feature.
 
     Parameters
@@ -264,7 +241,7 @@ def grow_trees(
         Its ledger gains the thresholds of the trees.
     roots : Frontier
         One node per tree.
-    score : SplitScore
+    rule : GiniRule
     allowed : ndarray of bool, shape (n_trees, n_features)
         Features that each tree may use; ``roots.tree`` indexes its lines.
     max_depth, max_features : int
@@ -275,85 +252,73 @@ def grow_trees(
     discount : Discount, optional
         How much is asked of a feature on which the tree holds no threshold yet.
     """
-    levels: list[GrownTrees] = []
-    frontier, n_nodes = roots, len(roots.node)
+    levels = []
+    frontier, n_nodes = roots, len(roots.tree)
     with ThreadPoolExecutor(max_workers=effective_n_jobs(n_jobs)) as pool:
         for depth in itertools.count():
-            totals = score.totals(frontier)
-            leaf, is_done = score.leaves(frontier, totals)
-            search = functools.partial(_search, data, frontier, totals, score, pool)
-            is_open = ~is_done & (depth < max_depth)
-            feature = np.full(len(leaf), -1, np.int32)
-            best = Found.of(len(leaf))
+            n_rows, leaf = np.diff(frontier.start), frontier.class_weight.argmax(axis=1)
+            is_open = ((frontier.class_weight > 0).sum(axis=1) > 1) & (n_rows >= rule.least_rows)
+            is_open &= max_depth is None or depth < max_depth
+            search = functools.partial(_search, data, frontier, rule, pool)
+            best = Splits.on(np.full(len(leaf), -1, np.int32))
             for chunk in _chunks(rng.permutation(np.flatnonzero(is_open)), MAX_CANDIDATES // max_features):
                 order = _draw_features(allowed, frontier.tree[chunk], rng)
                 # Nodes to which the features drawn first offer nothing look at all the others.
                 for drawn in (order[:, :max_features], order[:, max_features:]):
-                    _split_nodes(data, frontier, chunk, drawn, search, discount, feature, best)
-            split = np.flatnonzero(feature >= 0)
-            left, right = np.full((2, len(leaf)), -1)
+                    _split_nodes(data.ledger, frontier.tree, chunk, drawn, search, discount, best)
+            split = np.flatnonzero(best.feature >= 0)
+            left, missing_left = np.full(len(leaf), -1), best.missing_side == kernels.LEFT
             left[split] = n_nodes + 2 * np.arange(len(split))
-            right[split] = left[split] + 1
-            n_rows = np.diff(frontier.start)
-            is_starved = is_open & (feature < 0)
-            missing_left = best.missing_side == kernels.LEFT
-            level = frontier.tree, feature, best.threshold, missing_left, left, right, leaf, is_starved, n_rows
-            levels.append(GrownTrees(*level, best.gain))
+            is_starved = is_open & (best.feature < 0)
+            known = best.feature, best.threshold, leaf, missing_left, is_starved, n_rows, best.gain
+            levels.append((frontier.tree, left, *known))
             if len(split) == 0:
-                return GrownTrees(*map(np.concatenate, zip(*levels, strict=True)))
-            children = np.arange(n_nodes, n_nodes + 2 * len(split))
-            chosen = Chosen(split, feature[split], best.threshold[split], best.missing_side[split])
-            frontier = _route(data, frontier, totals, score, chosen, children)
-            weight_left, weight_right = (
-                np.diff(np.append(0.0, frontier.weight.cumsum())[frontier.start]).reshape(-1, 2).T
-            )
-            missing_left[split] |= (best.missing_side[split] == kernels.LARGER) & (weight_left > weight_right)
+                return GrownTree.of_levels(roots.tree, levels)
+            frontier = _route(data.rows, frontier, rule, split, best.at(split))
+            weight = np.diff(np.append(0.0, frontier.weight.cumsum())[frontier.start]).reshape(-1, 2)
+            missing_left[split] |= (best.missing_side[split] == kernels.LARGER) & (weight[:, 0] > weight[:, 1])
             n_nodes += 2 * len(split)
     raise AssertionError("Levels end when no node splits.")
 
 
 def _split_nodes(
-    data: GrowthData, frontier: Frontier, nodes: NDArray, drawn: NDArray,
-    search: Callable[[Entries], Found], discount: Discount | None, out_feature: NDArray, out: Found,
+    ledger: ThresholdLedger, tree_of_node: NDArray, nodes: NDArray, drawn: NDArray,
+    search: Callable[[NDArray, Splits], None], discount: Discount | None, out: Splits,
 ) -> None:  # fmt: skip
     """Choose and claim splits on drawn features, for nodes of a level without one; some may keep feature -1."""
-    is_pending = out_feature[nodes] < 0
-    pending, feature = nodes[is_pending], drawn[is_pending]
-    found = Found.of(feature.shape)
-    asked = feature >= 0
+    is_pending = out.feature[nodes] < 0
+    pending, found = nodes[is_pending], Splits.on(drawn[is_pending])
+    asked = found.feature >= 0
     while asked.any():
-        line, _ = np.nonzero(asked)
-        found.put(asked, search(Entries(pending[line], feature[asked])))
-        tree, threshold, gain = frontier.tree[pending], found.threshold, found.gain
+        entries, tree = found.at(asked), tree_of_node[pending]
+        search(pending[np.nonzero(asked)[0]], entries)
+        found.put(asked, entries)
         if discount is not None:
-            kernels.discount_new(data.ledger.claims, tree, feature, threshold, asked, *discount, gain)
+            kernels.discount_new(ledger.claims, tree, found, asked, *discount)
         choice = np.full(len(pending), kernels.NOT_YET)
         while (choice == kernels.NOT_YET).any():
-            data.ledger.reserve(1)
-            kernels.claim_best(data.ledger.claims, tree, feature, threshold, gain, choice)
+            ledger.reserve()
+            kernels.claim_best(ledger.claims, tree, found, choice)
         won = np.flatnonzero(choice >= 0)
-        out_feature[pending[won]] = feature[won, choice[won]]
         out.put(pending[won], found.at((won, choice[won])))
         again = choice == kernels.ASK_AGAIN
-        pending, feature, found = pending[again], feature[again], found.at(again)
+        pending, found = pending[again], found.at(again)
         asked = np.isnan(found.gain)
 
 
 def _search(
-    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, pool: ThreadPoolExecutor, entries: Entries
-) -> Found:
-    """Return the best splits of entries, searched in threads."""
-    (node, feature), found = entries, Found.of(len(entries.node))
+    data: GrowthData, frontier: Frontier, rule: GiniRule, pool: ThreadPoolExecutor, node: NDArray, out: Splits
+) -> None:
+    """Search the best splits of nodes on the features of ``out``, in threads."""
 
     def search(start: int, stop: int) -> None:
-        block = slice(start, stop)
-        score.search(data, frontier, totals, Entries(node[block], feature[block]), found.at(block))
+        here = slice(start, stop)
+        search_gini(data.rows, data.ledger.claims, frontier, rule, not data.ledger.closes, node[here], out.at(here))
 
     # Tasks of about the same size; all entries of a node belong to the same one.
     ends = np.append(np.flatnonzero(node[1:] != node[:-1]) + 1, len(node))
     cuts = np.unique(ends[np.searchsorted(ends, np.arange(ENTRIES_PER_TASK, len(node), ENTRIES_PER_TASK))])
     list(pool.map(search, [0, *cuts], [*cuts, len(node)]))
-    return found
 
 
 def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -365,16 +330,18 @@ def _draw_features(allowed: NDArray[np.bool_], tree: NDArray, rng: np.random.Gen
     return order[:, : allowed.sum(axis=1).max()]
 
 
-def _route(
-    data: GrowthData, frontier: Frontier, totals: NDArray, score: SplitScore, chosen: Chosen, children: NDArray
-) -> Frontier:
+def _route(rows: Rows, frontier: Frontier, rule: GiniRule, node: NDArray, splits: Splits) -> Frontier:
     """Return the children of the nodes that split as the next level."""
-    n_rows = 2 * int(np.diff(frontier.start)[chosen.node].sum())
-    tree, start = np.repeat(frontier.tree[chosen.node], 2), np.empty(len(children) + 1, np.int64)
-    level = Frontier(children, tree, start, np.empty(n_rows, np.uint32), np.empty(n_rows))
-    near_side = score.near_sides(data, frontier, totals, chosen)
-    kernels.route(data.bins, data.reach, frontier, score.class_index, chosen, near_side, level)
-    return level._replace(row=level.row[: start[-1]].copy(), weight=level.weight[: start[-1]].copy())
+    # Near rows go to both sides, or those of each class to the side that suits it less; held ones stay.
+    near_side = np.tile(np.where(rule.is_held, kernels.OWN, kernels.BOTH).astype(np.int8), (len(node), 1))
+    if not rule.keeps_both:
+        kernels.mark_worse_sides(rows, frontier, rule, node, splits, near_side)
+    n_rows = 2 * int(np.diff(frontier.start)[node].sum())
+    tree, start = np.repeat(frontier.tree[node], 2), np.empty(2 * len(node) + 1, np.int64)
+    row, weight = np.empty(n_rows, np.uint32), np.empty(n_rows)
+    out = frontier._replace(start=start, row=row, weight=weight)
+    kernels.route(rows, frontier, rule.class_index, node, splits, near_side, out)
+    return Frontier.of(tree, start, row[: start[-1]].copy(), weight[: start[-1]].copy(), rule)
 
 
 def _chunks(values: NDArray, size: int) -> Iterator[NDArray]:

@@ -3,44 +3,87 @@
 1. Features are dealt out: each goes to as many trees as can hold a threshold on it without closing it to one
    another, so that no tree starves however large eps is.
 2. Trees grow in rounds (`grower`), all trees of a round together. A row weighs the more, the smaller its worst-case
-   margin in the vote of the trees so far (`margin`).
+   margin in the vote of the trees so far (`Margins`).
 3. Finally each leaf says what helps most the rows that the attacker can move to it.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training.binning import Bins
-from certiforest.training.gini_score import GiniScore
-from certiforest.training.grower import Frontier, GrownTrees, GrowthData, grow_trees
-from certiforest.training.margin import Margins
-from certiforest.training.sums import LabelledRows
+from certiforest.training.grower import Frontier, GrownTree, GrowthData, gini_rule, grow_trees
+from certiforest.training.split_kernels import GiniRule
+from certiforest.training.training_set import TrainingSet
 from certiforest.training.worst_case import WorstCase, as_box
+from certiforest.training.worst_case_kernels import sum_leaf_weights
 
 N_RELABEL_SWEEPS = 2
 TRIMMED_SHARE = 0.1
+LARGEST_EXPONENT = 100.0  # keeps weights above zero
 
 
 class GrowthWarning(UserWarning):
     """A forest is smaller than asked for, because the attacker leaves no more."""
 
 
+class Margins:
+    """How safely each training row wins the vote when every tree does its worst.
+
+    The margin of a row is the number of trees that vote for its class whatever the attacker does, minus the number that
+    can be made to vote for the strongest rival: with large spread and norm inf, the row is robust iff this is positive
+    (or zero, if it wins the tie).
+
+    Parameters
+    ----------
+    case : WorstCase
+        The rows, without trees.
+    n_classes : int
+    """
+
+    def __init__(self, case: WorstCase, n_classes: int) -> None:
+        self._case = case
+        self._votes = np.eye(n_classes)  # what a leaf of each class adds
+
+    def add(self, trees: Sequence[Nodes]) -> None:
+        """Count the votes of some more trees."""
+        for tree in trees:
+            self._case.add(self._case.reached(tree), self._votes[np.asarray(tree.leaf)])
+
+    def weights(self, focus: float) -> NDArray[np.float64]:
+        """Return how much each row still matters, from 1 (undecided) to 0 (surely won or lost), shape (n_rows,).
+
+        This is four times the slope of the logistic function of ``focus`` times the margin, in whole multiples of
+        2**-20: sums of such numbers are exact, so that no result depends on the order of rows.
+        """
+        margin = self._case.margin()
+        margin[np.arange(len(margin)), self._case.class_index] = np.inf
+        slope = 1 / np.cosh(np.minimum(focus / 2 * np.abs(margin.min(axis=1)), LARGEST_EXPONENT)) ** 2
+        return np.ceil(slope * 2**20) / 2**20
+
+    def relabel(self, trees: Sequence[Nodes], sample_weight: NDArray[np.float64], focus: float, n_sweeps: int) -> None:
+        """Let each leaf, tree after tree, say what helps most the rows that can reach it, given the other trees."""
+        for tree in itertools.chain.from_iterable([trees] * n_sweeps):
+            leaf: NDArray[np.int64] = np.asarray(tree.leaf)
+            reached = self._case.reached(tree)
+            self._case.add(reached, self._votes[leaf], -1.0)
+            leaves, weight = np.unique(reached.leaf), np.zeros((len(leaf), len(self._votes)))
+            sum_leaf_weights(reached, self._case.class_index, sample_weight * self.weights(focus), weight)
+            leaf[leaves] = weight[leaves].argmax(axis=1)
+            self._case.add(reached, self._votes[leaf])
+
+
 def grow_forest(
-    X: NDArray[np.float64],
-    y_index: NDArray,
-    classes: NDArray,
-    sample_weight: NDArray[np.float64] | None,
-    attacker: Attacker,
+    rows: TrainingSet,
     *,
-    is_held: NDArray[np.bool_] | None = None,
     n_estimators: int,
     max_depth: int | None,
     max_features: int,
@@ -51,38 +94,11 @@ def grow_forest(
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    feature_names: list[str] | None = None,
 ) -> TreeEnsemble:
-    """Grow a forest that has large spread for an attacker.
+    """Grow a forest of ``n_estimators`` trees that has large spread for the attacker.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n_rows, n_features)
-        Finite values, or NaN.
-    y_index : ndarray of int, shape (n_rows,)
-        Class index of each row.
-    classes : ndarray, shape (n_classes,)
-        Labels.
-    sample_weight : ndarray of float64, shape (n_rows,), or None
-        Weight of each row, >= 0.
-    attacker : Attacker
-    is_held : ndarray of bool, shape (n_classes,), optional
-        The classes whose rows are not attacked.
-    n_estimators, max_depth, min_samples_leaf, bootstrap, n_rounds, focus
-        As in `LargeSpreadForestClassifier`; ``min_samples_leaf`` is a number of rows.
-    max_features : int
-        Features that a node looks at first; all others only if these offer nothing.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-        Threads; the result does not depend on it.
-    progress : callable, optional
-        Called as ``progress(n_grown, n_estimators)`` after each round.
-    feature_names : list of str, optional
-
-    Returns
-    -------
-    TreeEnsemble
-        ``n_estimators`` trees.
+    Parameters are those of `LargeSpreadForestClassifier`, in numbers of rows and features: a node looks at
+    ``max_features`` first, and at all others only if these offer nothing.
 
     Warns
     -----
@@ -90,34 +106,28 @@ def grow_forest(
         If thresholds ran out so that trees stayed much smaller than asked for.
     """
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-    X, y_index, weight = LabelledRows.weighted(X, y_index, sample_weight)
-    X = np.asfortranarray(X)  # bins and worst cases read it by column: turned once for both
-    n_classes, data = len(classes), GrowthData.of(X, attacker)
-    score = GiniScore(y_index, n_classes, min_samples_leaf, is_held=is_held)
-    case = WorstCase(X, score.class_index, n_classes, as_box(attacker), is_held=is_held)
-    margins = Margins(case, n_classes)
+    rows, attacker = rows.that_weigh(), rows.attacker
+    X, weight = np.asfortranarray(rows.X), rows.weight  # bins and worst cases read it by column: turned once for both
+    data, rule = GrowthData.of(X, attacker), gini_rule(rows.y_index, rows.is_held, min_samples_leaf)
+    n_classes = len(rows.classes)
+    margins = Margins(WorstCase(X, rule.class_index, n_classes, as_box(attacker), is_held=rows.is_held), n_classes)
     allowed = _deal_features(data, n_estimators, rng)
     steepness = focus / n_estimators
-    rounds = []
+    grown: list[GrownTree] = []
     for trees in np.array_split(np.arange(n_estimators, dtype=np.int32), min(n_rounds, n_estimators)):
-        roots = _roots(trees, weight * _trim(margins.weights(steepness), weight), bootstrap, rng)
-        grown = grow_trees(
-            data, roots, score, allowed, max_depth=np.iinfo(np.int32).max if max_depth is None else max_depth,
-            max_features=max_features, rng=rng, n_jobs=n_jobs,
-        )  # fmt: skip
-        margins.add(grown)
-        rounds.append(grown)
+        roots = _roots(trees, weight * _trim(margins.weights(steepness), weight), rule, bootstrap, rng)
+        grown += grow_trees(
+            data, roots, rule, allowed, max_depth=max_depth, max_features=max_features, rng=rng, n_jobs=n_jobs
+        )
+        margins.add([tree.nodes for tree in grown[-len(trees) :]])
         if progress is not None:
-            progress(int(trees[-1]) + 1, n_estimators)
-    grown = GrownTrees.join(rounds)
+            progress(len(grown), n_estimators)
+    forest = [tree.nodes for tree in grown]
     if focus > 0:
-        margins.relabel(grown, weight, steepness, N_RELABEL_SWEEPS)
+        margins.relabel(forest, weight, steepness, N_RELABEL_SWEEPS)
     if attacker.can_move and allowed.any():
         _warn_if_starved(grown, attacker)
-    return TreeEnsemble.from_trees(
-        (grown.nodes(tree) for tree in range(n_estimators)),
-        n_features=X.shape[1], classes=classes, feature_names=feature_names,
-    )  # fmt: skip
+    return rows.ensemble(forest)
 
 
 def _deal_features(data: GrowthData, n_trees: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -128,7 +138,7 @@ def _deal_features(data: GrowthData, n_trees: int, rng: np.random.Generator) -> 
 
         feature 5 (room for 2): trees 0 1      feature 2 (room for 3): trees 2 3 0      feature 7 ...
     """
-    n_fitting = _trees_that_fit(data.bins, data.ledger.claims.distance_high, n_trees)
+    n_fitting = _trees_that_fit(data.rows.bins, data.ledger.claims.distance_high, n_trees)
     order = rng.permutation(np.flatnonzero(n_fitting))
     feature = np.repeat(order, n_fitting[order])
     allowed = np.zeros((n_trees, len(n_fitting)), bool)
@@ -156,7 +166,7 @@ def _trim(importance: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArr
 
 
 def _roots(
-    trees: NDArray[np.int32], weight: NDArray[np.float64], bootstrap: bool, rng: np.random.Generator
+    trees: NDArray[np.int32], weight: NDArray[np.float64], rule: GiniRule, bootstrap: bool, rng: np.random.Generator
 ) -> Frontier:
     """Return the root of each tree with its rows: all of them, or those drawn, weighing as often as they were."""
     rows, weights = [], []
@@ -167,16 +177,18 @@ def _roots(
         rows.append(row.astype(np.uint32))
         weights.append(tree_weight[row])
     start = np.cumsum([0, *map(len, rows)])
-    return Frontier(np.arange(len(trees)), trees, start, np.concatenate(rows), np.concatenate(weights))
+    return Frontier.of(trees, start, np.concatenate(rows), np.concatenate(weights), rule)
 
 
-def _warn_if_starved(grown: GrownTrees, attacker: Attacker) -> None:
+def _warn_if_starved(grown: Sequence[GrownTree], attacker: Attacker) -> None:
     """Warn if more than half of the rows ended in leaves that should have been split."""
-    is_leaf = grown.left < 0
-    share = grown.n_rows[grown.is_starved].sum() / grown.n_rows[is_leaf].sum()
+    is_leaf = np.concatenate([tree.nodes.left for tree in grown]) < 0
+    is_starved = np.concatenate([tree.is_starved for tree in grown])
+    n_rows = np.concatenate([tree.n_rows for tree in grown])
+    share = n_rows[is_starved].sum() / n_rows[is_leaf].sum()
     if share <= 0.5:
         return
-    n_trees = len(grown.roots())
+    n_trees = len(grown)
     n_splits = np.count_nonzero(~is_leaf) / n_trees
     fits = f"about n_estimators={max(1, int(n_trees * (1 - share)))}, eps={attacker.eps * (1 - share):.2g} or"
     fits += f" max_depth={max(1, int(np.log2(n_splits + 1)))} would fit"

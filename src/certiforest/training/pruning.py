@@ -20,6 +20,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.spread import closing_distances
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.training import pruning_kernels as kernels
+from certiforest.training.training_set import TrainingSet
 from certiforest.training.worst_case import WorstCase, as_box
 
 Progress = Callable[[int, int], None]
@@ -213,13 +214,8 @@ def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node:
 
 
 def train_pruned_forest(
-    X: NDArray[np.float64],
-    y_index: NDArray[np.int64],
-    classes: NDArray,
-    sample_weight: NDArray[np.float64] | None,
-    attacker: Attacker,
+    rows: TrainingSet,
     *,
-    is_held: NDArray[np.bool_] | None = None,
     n_estimators: int,
     max_iter: int,
     pool_factor: int,
@@ -231,43 +227,20 @@ def train_pruned_forest(
     random_state: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None = None,
-    feature_names: list[str] | None = None,
 ) -> tuple[TreeEnsemble, int]:
     """Train random forests on partitions of the features and prune each (the paper's hierarchical training).
 
-    Frozen features belong to every partition: trees may share them at will. Partitions are trained one after
-    the other, and what one falls short of is asked of those that follow, and at last of those before.
+    Frozen features belong to every partition: trees may share them at will. Partitions are trained one after the other,
+    and what one falls short of is asked of those that follow, and at last of those before. In each, ``n_orders`` of
+    preference are followed: the one that keeps the most trees wins, then the one whose votes, with those of the
+    partitions before, are robust on most training rows. With norm 0 there is one tree per partition.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, n_features)
-    y_index : ndarray of int64, shape (n,)
-        Class indices; every class occurs.
-    classes : ndarray, shape (n_classes,)
-        Labels.
-    sample_weight : ndarray of float64, shape (n,), or None
-    attacker : Attacker
-        With norm 0 there is one tree per partition, whatever ``n_partitions`` says.
-    is_held : ndarray of bool, shape (n_classes,), optional
-        The classes whose rows are not attacked.
-    n_orders : int
-        Orders of preference that are followed in each partition. The one that keeps the most trees wins, then
-        the one whose votes, with those of the partitions before, are robust on most training rows.
-    forest_params : dict
-        Further parameters of `RandomForestClassifier`.
-    relabel : bool
-        Whether leaves get the class that most training rows in them have after mutation.
-
-    Returns
-    -------
-    ensemble : TreeEnsemble
-        It has fewer trees than ``n_estimators`` if forests were used up before.
-    n_rounds : int
-        Most rounds that a kept tree took.
+    Parameters are those of `LargeSpreadForestClassifier`, and further ones of `RandomForestClassifier`. Returned are
+    the ensemble, with fewer trees than ``n_estimators`` if forests were used up before, and the most rounds that a kept
+    tree took.
     """
-    n_features = X.shape[1]
-    is_frozen = attacker.is_frozen(n_features)
-    row_weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    X, y_index, row_weight, classes, attacker, is_held, _ = rows
+    is_frozen = attacker.is_frozen(X.shape[1])
     shared, movable = np.flatnonzero(is_frozen), np.flatnonzero(~is_frozen)
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
@@ -310,7 +283,7 @@ def train_pruned_forest(
             n_jobs=n_jobs,
             **forest_params,
         )
-        forest.fit(X[:, columns], y_index, sample_weight)
+        forest.fit(X[:, columns], y_index, None if (row_weight == 1.0).all() else row_weight)
         pool = [_as_nodes(tree.tree_, columns) for tree in forest.estimators_]
         seed = random_state.randint(np.iinfo(np.int32).max)
         if attacker.norm == 0:
@@ -349,7 +322,7 @@ def train_pruned_forest(
 
     trees = [tree for choice in choices for tree in choice.pruned.trees]
     n_rounds = max(choice.pruned.n_rounds for choice in choices)
-    ensemble = TreeEnsemble.from_trees(trees, n_features=n_features, classes=classes, feature_names=feature_names)
+    ensemble = rows.ensemble(trees)
     return (_relabelled(ensemble, X, y_index, row_weight) if relabel else ensemble), n_rounds
 
 

@@ -16,14 +16,14 @@ Sums of class weights are lines of one array, and functions are told which line:
 take longer, because it is counted as a reference, than what is done with it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from certiforest.compiled import kernel
 from certiforest.training.binning_kernels import fill_by_column, fill_by_row
-from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT
-from certiforest.training.threshold_ledger_kernels import middle_of, open_threshold
+from certiforest.training.grower_kernels import LARGER, LEFT, RIGHT, goes_left
+from certiforest.training.ledger_kernels import middle_of, open_threshold
 
 SLIVER = 1e-6  # of a gap: parts of it that are no wider come from rounding
 LOST, BEFORE, AFTER, CROSSED = 1, 2, 3, 4  # lines of sums for other uses than those of bins, counted from the end
@@ -100,12 +100,6 @@ def worst_purity(summed, before, left, after, whole):
 
 
 @kernel
-def goes_left(sure_left, sure_right, left_total, right_total):
-    """Tell whether near rows of a class are moved left: to the side on which the class has the smaller share."""
-    return sure_left * right_total <= sure_right * left_total
-
-
-@kernel
 def worst_purity_by_class(summed, before, after, whole):
     """Return the purity of a split when near rows of each class are moved to the side that suits the class less.
 
@@ -144,13 +138,39 @@ def worst_purity_by_class(summed, before, after, whole):
 
 
 class GiniRule(NamedTuple):
-    """What is the same for all nodes of a training: see `certiforest.training.gini_score.GiniScore`."""
+    """What a split is worth, and when a node is split, in one training."""
 
     class_index: np.ndarray  # (n_rows,) uint8 or wider
-    min_samples_leaf: int
-    moves_by_class: bool
-    is_held: np.ndarray  # (n_classes,) bool
+    is_held: np.ndarray  # (n_classes,) bool: the classes whose rows nobody moves
     holds_any: bool
+    min_samples_leaf: int  # rows that each side of a split must have
+    least_rows: int  # that a node must have to be split
+    # What the attacker does with near rows when a split is scored: the worst of moving none, all left, all right or all
+    # across; or rows of each class go to the side that suits it less.
+    moves_by_class: bool
+    keeps_both: bool  # whether near rows then belong to both children, or to the side to which the score moved them
+
+
+class Rows(NamedTuple):
+    """The training rows as codes, and how far an attacker moves their values."""
+
+    bins: Any  # see certiforest.training.binning.Bins
+    uncommon: Any  # the same by row, see certiforest.training.binning.UncommonCodes
+    reach: np.ndarray  # (2, n_features) float64, down and up
+
+
+class Column(NamedTuple):
+    """The rows of one node on one feature: its bins that hold any, from left to right."""
+
+    feature: int
+    tree: int
+    reach: tuple  # down and up
+    whole: np.ndarray  # (n_classes,) class weights of the node
+    low: np.ndarray  # (max_bins,) smallest and largest training value of each bin, and the one that stands for all
+    high: np.ndarray
+    value: np.ndarray
+    n_left: np.ndarray  # (max_bins,) rows up to each
+    summed: np.ndarray  # class weights up to each, nothing in line 0; at last lines for other uses
 
 
 @kernel
@@ -165,123 +185,193 @@ def held_back(summed, moved, left, rule, room):
 
 
 @kernel
-def search_gap(claims, feature, tree, gap, value, n_values, summed, whole, reach, j, rule, best, best_threshold):
-    """Search the gap ``[low, high)`` after the j-th present value; return the best purity and its threshold so far.
+def search_parts(claims, column, n_values, rule, gaps, best):
+    """Search gaps between neighbouring values for near rows that move class by class.
 
-    Which rows are near depends on where in the gap the threshold lies. Values 1 to 10, reach 2.7, a gap from 4 to 5:
+    Return the best purity above ``best``, and its threshold or NaN. Which rows are near depends on where in a gap the
+    threshold lies. Values 1 to 10, reach 2.7, a gap from 4 to 5:
 
         threshold    4 ----- 4.3 ------- 4.7 ----- 5
         near rows    2 to 6   |   2 to 7  |   3 to 7
 
-    They change only where the threshold is a reach (down, up) away from a value. These points cut the gap into parts;
+    They change only where the threshold is a reach (down, up) away from a value. These points cut a gap into parts;
     each is tried once, at its open threshold nearest to the middle.
     """
-    (start, high), (down, up) = gap, reach
-    sliver = SLIVER * (high - start)
-    n_before = first_value_above(value, n_values, start - up)
-    n_after = first_value_above(value, n_values, start + down)
-    while start < high:
-        stop = high
-        if n_before <= j:
-            stop = min(stop, value[n_before] + up)
-        if n_after < n_values:
-            stop = min(stop, value[n_after] - down)
-        if stop - start > sliver:
-            before = held_back(summed, min(n_before, j + 1), j + 1, rule, BEFORE)
-            after = held_back(summed, max(n_after, j + 1), j + 1, rule, AFTER)
-            if is_purer(summed, before, whole, best) and is_purer(summed, after, whole, best):
-                purity = worst_purity_by_class(summed, before, after, whole)
-                if purity > best:
-                    threshold = open_threshold(claims, feature, tree, start, stop)
-                    if not np.isnan(threshold):
-                        best, best_threshold = purity, threshold
-        start = max(start, stop)
-        while n_before <= j and value[n_before] + up <= start:
+    value, summed, whole, low, high = column.value, column.summed, column.whole, column.low, column.high
+    feature, tree, (down, up) = column.feature, column.tree, column.reach
+    best_threshold = np.nan
+    for j in range(gaps[0], gaps[1]):
+        # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
+        if not is_purer(summed, j + 1, whole, best):
+            continue
+        start, end = high[j], low[j + 1]
+        sliver = SLIVER * (end - start)
+        n_before = first_value_above(value, n_values, start - up)
+        n_after = first_value_above(value, n_values, start + down)
+        while start < end:
+            stop = end
+            if n_before <= j:
+                stop = min(stop, value[n_before] + up)
+            if n_after < n_values:
+                stop = min(stop, value[n_after] - down)
+            if stop - start > sliver:
+                before = held_back(summed, min(n_before, j + 1), j + 1, rule, BEFORE)
+                after = held_back(summed, max(n_after, j + 1), j + 1, rule, AFTER)
+                if is_purer(summed, before, whole, best) and is_purer(summed, after, whole, best):
+                    purity = worst_purity_by_class(summed, before, after, whole)
+                    if purity > best:
+                        threshold = open_threshold(claims, feature, tree, start, stop)
+                        if not np.isnan(threshold):
+                            best, best_threshold = purity, threshold
+            start = max(start, stop)
+            while n_before <= j and value[n_before] + up <= start:
+                n_before += 1
+            while n_after < n_values and value[n_after] - down <= start:
+                n_after += 1
+    return best, best_threshold
+
+
+@kernel
+def search_middles(claims, column, n_values, rule, gaps, best):
+    """Search as `search_parts`, for near rows that move together, at the open threshold nearest to each middle only."""
+    value, summed, whole, low, high = column.value, column.summed, column.whole, column.low, column.high
+    feature, tree, (down, up) = column.feature, column.tree, column.reach
+    best_threshold = np.nan
+    n_before, n_after = 0, 0
+    for j in range(gaps[0], gaps[1]):
+        if not is_purer(summed, j + 1, whole, best):
+            continue
+        middle = middle_of(high[j], low[j + 1])
+        while value[n_before] <= middle - up:
             n_before += 1
-        while n_after < n_values and value[n_after] - down <= start:
+        before = held_back(summed, n_before, j + 1, rule, BEFORE)
+        if not is_purer(summed, before, whole, best):
+            continue
+        while n_after < n_values and value[n_after] <= middle + down:
             n_after += 1
+        after = held_back(summed, max(n_after, j + 1), j + 1, rule, AFTER)
+        if not is_purer(summed, after, whole, best):
+            continue
+        threshold = open_threshold(claims, feature, tree, high[j], low[j + 1])
+        if np.isnan(threshold):
+            continue
+        if threshold != middle:
+            before = min(first_value_above(value, n_values, threshold - up), j + 1)
+            after = max(first_value_above(value, n_values, threshold + down), j + 1)
+            before = held_back(summed, before, j + 1, rule, BEFORE)
+            after = held_back(summed, after, j + 1, rule, AFTER)
+        purity = worst_purity(summed, before, j + 1, after, whole)
+        if purity > best:
+            best, best_threshold = purity, threshold
     return best, best_threshold
 
 
 @kernel
-def mark_worse_sides(bins, reach, frontier, whole, rule, chosen, out_goes_left):
-    """Write for each split and class whether near rows of the class are moved left; see `worst_purity_by_class`."""
-    code, centre, row, weight, node_start = bins.code, bins.centre, frontier.row, frontier.weight, frontier.start
-    class_index, is_held = rule.class_index, rule.is_held
-    node, feature, threshold, missing_side = chosen
-    n_classes = whole.shape[1]
-    before, after = np.empty(n_classes), np.empty(n_classes)
-    for j in range(node.shape[0]):
-        f, v = feature[j], threshold[j]
-        before[:] = 0.0
-        after[:] = 0.0
-        for i in range(node_start[node[j]], node_start[node[j] + 1]):
-            value, c = centre[f, code[f, row[i]]], class_index[row[i]]
-            down, up = (0.0, 0.0) if is_held[c] else (reach[0, f], reach[1, f])
-            is_missing_left = value != value and missing_side[j] == LEFT
-            if value + up <= v or is_missing_left:
-                before[c] += weight[i]
-            if value - down <= v or is_missing_left:
-                after[c] += weight[i]
-        left, right = before.sum(), whole[node[j]].sum() - after.sum()
-        for c in range(n_classes):
-            out_goes_left[j, c] = goes_left(before[c], whole[node[j], c] - after[c], left, right)
+def gaps_to_search(column, n_values, n_lost, rule, side):
+    """Return the first gap between neighbouring values that may gain something, and the one after the last.
+
+    Each side of a split has enough rows. It gains nothing if all rows on one side are near: those that are missing, and
+    lie on this ``side``, or are held never are.
+    """
+    n_left, (down, up) = column.n_left, column.reach
+    n_rows, n_moved = n_left[n_values - 1] + n_lost, n_lost if side == LEFT else 0
+    first, last = 0, n_values - 1
+    while first < last and n_left[first] + n_moved < rule.min_samples_leaf:
+        first += 1
+    while first < last and n_rows - n_left[last - 1] - n_moved < rule.min_samples_leaf:
+        last -= 1
+    if not rule.holds_any:
+        if side == RIGHT:
+            while first < last and column.low[first + 1] <= column.value[0] + up:
+                first += 1
+        if n_lost == 0 or side == LEFT:
+            while first < last and column.high[last - 1] >= column.value[n_values - 1] - down:
+                last -= 1
+    return first, last
 
 
 @kernel
-def near_lines(value, n_values, threshold, reach, summed, j, rule):
-    """Return the lines of ``summed`` up to the first and to the last row near a threshold after the j-th value."""
-    before = min(first_value_above(value, n_values, threshold - reach[1]), j + 1)
-    after = max(first_value_above(value, n_values, threshold + reach[0]), j + 1)
-    return held_back(summed, before, j + 1, rule, BEFORE), held_back(summed, after, j + 1, rule, AFTER)
+def search_column(claims, column, n_values, n_lost, rule, unsplit, best):
+    """Return the best purity above ``best`` of a split, its threshold and side of missing values; NaN and `LARGER`.
+
+    ``n_values`` bins hold rows, and ``n_lost`` rows miss the feature. ``unsplit`` is the purity of the node.
+    """
+    summed, whole, lost = column.summed, column.whole, column.summed.shape[0] - LOST
+    n_known = column.n_left[n_values - 1] if n_values > 0 else 0
+    best_threshold, best_side = np.nan, LARGER
+    if min(n_lost, n_known) >= rule.min_samples_leaf:
+        # Nobody crosses it, so that beside thresholds in reach of many rows even chance would look good.
+        chance = (whole.sum() - unsplit) / (n_known + n_lost)
+        purity = split_purity(summed, lost, whole) - CHANCE * chance
+        if purity > best:
+            best, best_side = purity, LEFT
+    for side in (RIGHT, LEFT):  # of missing values
+        if n_values < 2 or (side == LEFT and n_lost == 0):
+            break
+        if side == LEFT:
+            for k in range(n_values + 1):
+                for c in range(whole.shape[0]):
+                    summed[k, c] += summed[lost, c]
+        gaps = gaps_to_search(column, n_values, n_lost, rule, side)
+        if rule.moves_by_class:
+            purity, threshold = search_parts(claims, column, n_values, rule, gaps, best)
+        else:
+            purity, threshold = search_middles(claims, column, n_values, rule, gaps, best)
+        if purity > best:
+            best, best_threshold = purity, threshold
+            if n_lost > 0:
+                best_side = side
+    for c in range(whole.shape[0]):
+        summed[0, c] = 0.0
+    return best, best_threshold, best_side
 
 
 @kernel
-def search_middle(claims, feature, tree, gap, value, n_values, summed, whole, reach, j, rule, best, best_threshold):
-    """Search as `search_gap`, for near rows that move together, at the open threshold nearest to the middle only."""
-    low, high = gap
-    before, after = near_lines(value, n_values, middle_of(low, high), reach, summed, j, rule)
-    if is_purer(summed, before, whole, best) and is_purer(summed, after, whole, best):
-        threshold = open_threshold(claims, feature, tree, low, high)
-        if not np.isnan(threshold):
-            before, after = near_lines(value, n_values, threshold, reach, summed, j, rule)
-            purity = worst_purity(summed, before, j + 1, after, whole)
-            if purity > best:
-                return purity, threshold
-    return best, best_threshold
+def take_histogram(bins, histogram, line, column):
+    """Turn the histogram of a feature, from a line on, into a column, and clear it.
 
-
-class Rows(NamedTuple):
-    """The training rows as codes, and how far an attacker moves their values."""
-
-    bins: tuple  # see certiforest.training.binning.Bins
-    uncommon: tuple  # see certiforest.training.binning.UncommonCodes
-    reach: np.ndarray  # (2, n_features) float64, down and up
+    Return how many bins hold rows, and how many rows miss the feature, whose class weights are in line `LOST`.
+    """
+    f, n_classes, summed = column.feature, column.whole.shape[0], column.summed
+    low, high, value, n_left = column.low, column.high, column.value, column.n_left
+    n_values, n_known = 0, 0
+    for k in range(bins.n_bins[f]):
+        if histogram[line + k, n_classes] > 0.0:
+            n_known += int(histogram[line + k, n_classes])
+            low[n_values], high[n_values], value[n_values] = bins.low[f, k], bins.high[f, k], bins.centre[f, k]
+            n_left[n_values] = n_known
+            histogram[line + k, n_classes] = 0.0
+            for c in range(n_classes):
+                summed[n_values + 1, c] = summed[n_values, c] + histogram[line + k, c]
+                histogram[line + k, c] = 0.0
+            n_values += 1
+    line += bins.n_bins[f]
+    n_lost, lost = int(histogram[line, n_classes]), summed.shape[0] - LOST
+    for c in range(n_classes):
+        summed[lost, c] = histogram[line, c]
+        histogram[line, c] = 0.0
+    histogram[line, n_classes] = 0.0
+    return n_values, n_lost
 
 
 @kernel
-def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entries, out):
-    """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of some entries.
+def search_gini(rows, claims, frontier, rule, only_best, entry_node, out):
+    """Write worst-case gain in weighted Gini impurity, threshold and side of missing values of nodes on features.
 
     A gain of 0 means that no open threshold helps or, with ``only_best``, that a feature before it helps as much. The
     side is `LARGER` if no row of the node misses the feature. Rows of classes that are held are not moved.
     """
     bins, uncommon, reach = rows
-    bin_low, bin_high, centre, n_bins = bins.low, bins.high, bins.centre, bins.n_bins
-    row, weight, node_start, node_tree = frontier.row, frontier.weight, frontier.start, frontier.tree
-    class_index, min_samples_leaf, moves_by_class = rule.class_index, rule.min_samples_leaf, rule.moves_by_class
-    entry_node, entry_feature = entries
-    max_bins, n_classes = bin_low.shape[1], node_class_weight.shape[1]
+    row, weight, node_start, class_index = frontier.row, frontier.weight, frontier.start, rule.class_index
+    feature, max_bins, n_classes = out.feature, bins.low.shape[1], frontier.class_weight.shape[1]
     # Histograms of all features, filled row by row, or of four at a time, column by column.
     n_uncommon, n_cells = uncommon.cell.shape[0] / (uncommon.start.shape[0] - 1), uncommon.first[-1]  # of a row, of all
     can_by_row = n_uncommon > 0 and entry_node.shape[0] > n_uncommon
     of_all = np.zeros((n_cells if can_by_row else 0, n_classes + 1))
     of_four = np.zeros((4, max_bins + 1, n_classes + 1))
     lines_of_four = of_four.reshape(4 * (max_bins + 1), n_classes + 1)
-    # The bins that hold rows of the node, from left to right, with class weights summed up to each.
-    present, n_left = np.empty(max_bins, np.int64), np.empty(max_bins, np.int64)
-    value, summed = np.empty(max_bins), np.zeros((max_bins + 1 + CROSSED, n_classes))
-    lost = max_bins + 1 + CROSSED - LOST
+    low, high, value, n_left = np.empty(max_bins), np.empty(max_bins), np.empty(max_bins), np.empty(max_bins, np.int64)
+    summed = np.zeros((max_bins + 1 + CROSSED, n_classes))
     entry, last_entry = 0, entry_node.shape[0]
     while entry < last_entry:
         node = entry_node[entry]
@@ -289,85 +379,26 @@ def search_gini(rows, claims, frontier, node_class_weight, rule, only_best, entr
         while entry + n_entries < last_entry and entry_node[entry + n_entries] == node:
             n_entries += 1
         start, stop = node_start[node], node_start[node + 1]
-        whole = node_class_weight[node]
+        whole, tree = frontier.class_weight[node], frontier.tree[node]
         # Fewer codes to read, but cells of all features to go through.
         by_row = can_by_row and (stop - start) * (n_entries - n_uncommon) > n_cells
         if by_row:
             fill_by_row(uncommon, frontier, node, class_index, whole, of_all)
         histogram = of_all if by_row else lines_of_four
-        total, unsplit = whole.sum(), node_purity(whole)
-        best = unsplit + LEAST_GAIN * total
+        unsplit = node_purity(whole)
+        least = unsplit + LEAST_GAIN * whole.sum()
+        best = least
         for e in range(n_entries):
-            f = entry_feature[entry + e]
+            f = feature[entry + e]
             if not by_row and e % 4 == 0:
-                features = entry_feature[entry + e : entry + min(e + 4, n_entries)]
+                features = feature[entry + e : entry + min(e + 4, n_entries)]
                 fill_by_column(bins.code, row, weight, class_index, start, stop, features, of_four)
+            column = Column(f, tree, (reach[0, f], reach[1, f]), whole, low, high, value, n_left, summed)
             line = uncommon.first[f] if by_row else e % 4 * (max_bins + 1)
-            n_present, n_known = 0, 0
-            for k in range(n_bins[f]):
-                if histogram[line + k, n_classes] > 0.0:
-                    n_known += int(histogram[line + k, n_classes])
-                    present[n_present], value[n_present], n_left[n_present] = k, centre[f, k], n_known
-                    histogram[line + k, n_classes] = 0.0
-                    for c in range(n_classes):
-                        summed[n_present + 1, c] = summed[n_present, c] + histogram[line + k, c]
-                        histogram[line + k, c] = 0.0
-                    n_present += 1
+            n_values, n_lost = take_histogram(bins, histogram, line, column)
             if not only_best:
-                best = unsplit + LEAST_GAIN * total
-            best_threshold, best_side = np.nan, LARGER
-            reach_of_f = reach[0, f], reach[1, f]
-            n_lost = stop - start - n_known
-            if n_lost > 0:
-                line += n_bins[f]
-                for c in range(n_classes):
-                    summed[lost, c] = histogram[line, c]
-                    histogram[line, c] = 0.0
-                histogram[line, n_classes] = 0.0
-                if min(n_lost, n_known) >= min_samples_leaf:
-                    # Nobody crosses it, so that beside thresholds in reach of many rows even chance would look good.
-                    chance = (total - unsplit) / (stop - start)
-                    score = split_purity(summed, lost, whole) - CHANCE * chance
-                    if score > best:
-                        best, best_side = score, LEFT
-            for side in (RIGHT, LEFT):  # of missing values
-                if side == LEFT:
-                    if n_lost == 0:
-                        break
-                    for k in range(n_present + 1):
-                        for c in range(n_classes):
-                            summed[k, c] += summed[lost, c]
-                # A split gains nothing if all rows on one side of it are near. Missing or held ones never are.
-                needs_left = not rule.holds_any and side == RIGHT
-                needs_right = not rule.holds_any and (n_lost == 0 or side == LEFT)
-                first = value[0] + reach_of_f[1] if needs_left else -np.inf
-                last = value[n_present - 1] - reach_of_f[0] if needs_right else np.inf
-                best_before = best
-                for j in range(n_present - 1):
-                    gap = bin_high[f, present[j]], bin_low[f, present[j + 1]]
-                    if gap[0] >= last:
-                        break
-                    n_here = n_left[j] + (n_lost if side == LEFT else 0)
-                    if gap[1] <= first or min(n_here, stop - start - n_here) < min_samples_leaf:
-                        continue
-                    # The worst case is no better than any one case. Cheap ones first: most thresholds end here.
-                    if not is_purer(summed, j + 1, whole, best):
-                        continue
-                    if moves_by_class:
-                        best, best_threshold = search_gap(
-                            claims, f, node_tree[node], gap, value, n_present, summed, whole, reach_of_f, j, rule,
-                            best, best_threshold,
-                        )  # fmt: skip
-                    else:
-                        best, best_threshold = search_middle(
-                            claims, f, node_tree[node], gap, value, n_present, summed, whole, reach_of_f, j, rule,
-                            best, best_threshold,
-                        )  # fmt: skip
-                if best > best_before and n_lost > 0:
-                    best_side = side
-            for c in range(n_classes):
-                summed[0, c] = 0.0
-            out.threshold[entry + e] = best_threshold
-            out.missing_side[entry + e] = best_side
-            out.gain[entry + e] = 0.0 if np.isnan(best_threshold) and best_side == LARGER else best - unsplit
+                best = least
+            best, threshold, side = search_column(claims, column, n_values, n_lost, rule, unsplit, best)
+            out.threshold[entry + e], out.missing_side[entry + e] = threshold, side
+            out.gain[entry + e] = 0.0 if np.isnan(threshold) and side == LARGER else best - unsplit
         entry += n_entries

@@ -1,7 +1,8 @@
-"""WorstCase: by how much each row's class leads every rival when the attacker has done the worst.
+"""WorstCase: by how much each row's class leads every rival when the attacker has done the worst; and its loss.
 
-The one worst case of training. Trees that vote have leaves of value 1 for their class; trees that add up have values of
-their own. For norm inf the attacker may do the worst to every tree at once, and with large spread that is exact.
+Trees that vote have leaves of value 1 for their class; trees that add up have values of their own. Which leaves are in
+reach is asked by the rule of verdicts itself (`other_side_is_near`). For norm inf the attacker may do the worst to
+every tree at once: with large spread, what training counts as robust is what `certify` calls so, to the last bit.
 
 Other norms give the attacker one budget B for all trees, and the worst case of a row is a knapsack. For any price
 p >= 0 of a unit of cost it is no worse than
@@ -21,11 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.ensemble import Nodes
 from certiforest.training import worst_case_kernels as kernels
-from certiforest.training.leaves_in_reach import LeavesInReach, Tree, total_budget
-from certiforest.training.leaves_in_reach_kernels import Reached
+from certiforest.training.worst_case_kernels import Reach, Reached, TreeSplits
 
 SHARE_OF_BUDGET = 0.125  # that the attacker is thought to spend on one feature where costs add up
+LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
+WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the order in which rows are added up
+LARGEST_WEIGHT = 2.0**20
+DISCOUNT_GRID = 2.0**-10
+SMALLEST_ODDS = 1e-300  # that have a logarithm
 
 
 class WorstCase:
@@ -52,13 +58,17 @@ class WorstCase:
     ) -> None:  # fmt: skip
         self.class_index = class_index
         self._is_held = (np.zeros(n_classes, bool) if is_held is None else is_held)[class_index]
-        self._leaves = LeavesInReach(X, attacker, self._is_held)
-        if charges is None or attacker.norm == math.inf:
-            charges = np.zeros(1)
-        self._charges = charges
-        self._prices = charges / (1.0 if attacker.norm == math.inf else total_budget(attacker))
+        self._X = np.asfortranarray(X)  # rows go down one tree together: values of a feature side by side
+        self._has_missing = bool(np.isnan(X).any())
+        self._found = Reached(np.empty(len(X) + 1, np.int64), np.empty(2 * len(X), np.int64), np.empty(2 * len(X)))
+        # For norm inf moves cost nothing, else powers of distances that add up; norm 0 counts moves of any size.
+        is_box, n_features, budget = attacker.norm == math.inf, X.shape[1], total_budget(attacker)
+        unit = np.ones((2, n_features)) if attacker.norm == 0 else attacker.scales(n_features)
+        self._reach = Reach(attacker.moves(n_features).budgets(), unit, -1 if is_box else int(attacker.norm), budget)
+        self._charges = np.zeros(1) if charges is None or is_box else charges
+        self._prices = self._charges / (1.0 if is_box else budget)
         start = np.zeros(n_classes) if base is None else base
-        self._margins = np.empty((len(charges), len(X), n_classes))
+        self._margins = np.empty((len(self._prices), len(X), n_classes))
         self._margins[:] = start[class_index][:, None] - start
 
     def copy(self) -> WorstCase:
@@ -73,9 +83,21 @@ class WorstCase:
         other.class_index, other._margins = class_index, margin[None]
         return other
 
-    def reached(self, tree: Tree, root: int = 0) -> Reached:
-        """Return the leaves below a root that each row can be moved to; valid until the next call."""
-        return self._leaves.of(tree, root)
+    def reached(self, tree: Nodes) -> Reached:
+        """Return the leaves of a tree that each row can be moved to; valid until the next call."""
+        left, right = np.array(tree.left, np.int64), np.array(tree.right, np.int64)
+        feature = np.where(left < 0, -1, tree.feature)
+        low, high = np.empty((2, len(left)))
+        missing_left = np.zeros(len(left), bool) if tree.missing_left is None else np.array(tree.missing_left)
+        splits = TreeSplits(feature, np.array(tree.threshold, np.float64), left, right, low, high, missing_left)
+        stack, parent = np.empty((2, len(left) + 1), np.int64)
+        kernels.bound_splits(splits, self._has_missing, stack, parent)
+        args = splits, self._X, self._is_held, self._reach, stack, np.empty(len(stack))
+        n_leaves = kernels.list_leaves_in_reach(*args, self._found)
+        if n_leaves > len(self._found.leaf):
+            self._found = Reached(self._found.start, np.empty(2 * n_leaves, np.int64), np.empty(2 * n_leaves))
+            kernels.list_leaves_in_reach(*args, self._found)
+        return Reached(self._found.start, self._found.leaf[:n_leaves], self._found.cost[:n_leaves])
 
     def add(self, reached: Reached, value: NDArray[np.float64], sign: float = 1.0) -> None:
         """Add a tree with leaf values of shape (n_nodes, n_classes), or take it away (sign -1.0)."""
@@ -103,6 +125,13 @@ class WorstCase:
         return ((margin > 0) | ((margin == 0) & (own <= np.arange(margin.shape[1])))).all(axis=1)
 
 
+def total_budget(attacker: Attacker) -> float:
+    """Return what all moves together may cost: the power of eps, rounded; eps itself for norm 0, no limit for inf."""
+    if attacker.norm == math.inf:
+        return math.inf
+    return attacker.eps if attacker.norm == 0 else attacker.eps**attacker.norm
+
+
 def as_box(attacker: Attacker) -> Attacker:
     """Return an attacker who moves every feature at once, as one with a budget for all can be thought to; norm inf.
 
@@ -114,3 +143,112 @@ def as_box(attacker: Attacker) -> Attacker:
         return attacker
     eps = 0.0 if attacker.norm == 0 else attacker.eps * SHARE_OF_BUDGET ** (1 / attacker.norm)
     return attacker.replace(norm=math.inf, eps=eps)
+
+
+class WorstLoss:
+    """The loss of the worst case of some rows in a sum of trees, convex in the values of the leaves.
+
+    Parameters
+    ----------
+    case : WorstCase
+        The rows with the margins of the trees so far.
+    weight : ndarray of float64, shape (n_rows,)
+    is_exponential : bool
+        Whether the loss is ``sum_c exp(-margin[c])`` instead of ``log(1 + sum_c exp(-margin[c]))``.
+    forgiveness : float
+        If q > 0, a row with this loss l counts as ``(1 - exp(-q * l)) / q``: no row can cost more than 1 / q.
+    """
+
+    def __init__(
+        self, case: WorstCase, weight: NDArray[np.float64], is_exponential: bool, forgiveness: float = 0.0
+    ) -> None:
+        self.case = case
+        self._weight = weight
+        self._is_exponential = is_exponential
+        self._forgiveness = forgiveness
+
+    def forgiving(self) -> WorstLoss:
+        """Return the convex loss that lies above this one and touches it at the present margins.
+
+        What counts is concave in a row's loss, so its tangent lies above: the same loss with less weight on rows that
+        are lost. What lowers it lowers this loss.
+        """
+        if self._forgiveness == 0.0:
+            return self
+        discount = np.ceil(np.exp(-self._forgiveness * self._rows()[0]) / DISCOUNT_GRID) * DISCOUNT_GRID
+        return WorstLoss(self.case, self._weight * discount, self._is_exponential)
+
+    def against_rest(self, one: int) -> WorstLoss:
+        """Return the loss as that of two classes, all others (0) and one (1), while nothing but sums of the one change.
+
+        If a tree for that class changes margins by z, the loss of a row of the class that had margins m is
+
+            log(1 + sum_c exp(-m[c] - z))  =  log(1 + exp(log(sum_c exp(-m[c])) - z)),
+
+        as if it had the margin ``-log(sum_c exp(-m[c]))``; and that of any other row, with r summed over other rivals,
+
+            log(1 + r + exp(-m[one] - z))  =  log(1 + r) + log(1 + exp(-m[one] - log(1 + r) - z)).
+
+        Without the logarithm r plays no part.
+        """
+        margin, class_index = self.case.margin(), self.case.class_index
+        is_one = class_index == one
+        odds = np.exp(np.minimum(-margin, kernels.LARGEST_EXPONENT))
+        odds[np.arange(len(margin)), class_index] = 0.0
+        total = odds.sum(axis=1)
+        two = np.zeros((len(margin), 2))
+        two[is_one, 0] = -np.log(np.maximum(total[is_one], SMALLEST_ODDS))
+        two[~is_one, 1] = margin[~is_one, one]
+        if not self._is_exponential:
+            two[~is_one, 1] += np.log1p(np.maximum(total - odds[:, one], 0.0)[~is_one])
+        return WorstLoss(self.case.with_margin(is_one.astype(np.uint8), two), self._weight, self._is_exponential)
+
+    def mean(self) -> float:
+        """Return the mean loss."""
+        loss, q = self._rows()[0], self._forgiveness
+        return float(np.average(-np.expm1(-q * loss) / q if q > 0 else loss, weights=self._weight))
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """Return how fast the loss falls with the margins of each row, shape (n_rows,)."""
+        slope = self._rows()[1]
+        return np.minimum(np.ceil(slope / WEIGHT_GRID) * WEIGHT_GRID, LARGEST_WEIGHT) * self._weight
+
+    def _rows(self) -> NDArray[np.float64]:
+        """Return the loss of each row and its slope, not forgiven, shape (2, n_rows)."""
+        margin = self.case.margin()
+        out = np.empty((2, len(margin)))
+        kernels.sum_rivals(margin, self.case.class_index, self._is_exponential, out)
+        return out
+
+    def fit_values(self, reached: Reached, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
+        """Improve a tree's values given the margins of the other trees.
+
+        Each step is Newton's for the leaves to which the attacker sends each row against each rival at the best
+        values so far. It is halved whenever it does not help: the loss has kinks where the attacker is indifferent.
+
+        Parameters
+        ----------
+        reached : Reached
+            What the rows reach in a tree that is not added.
+        value : ndarray of float64, shape (n_nodes, n_classes)
+            Where to begin.
+        l2 : float
+            Weight of half the sum of squared values.
+        n_steps : int
+        """
+        margin, price = self.case.margin_and_price()
+        n_classes = value.shape[1]
+        step = (n_classes - 1) / n_classes  # classes move together: one degree of freedom less
+        best, best_loss, direction = value, np.inf, np.zeros_like(value)
+        for _ in range(n_steps + 1):
+            out = np.stack([l2 * value, np.full_like(value, l2)])
+            loss = 0.5 * l2 * (value**2).sum() + kernels.sum_slopes(
+                reached, value, margin, price, self.case.class_index, self._weight, self._is_exponential, out
+            )
+            if loss < best_loss:
+                best, best_loss = value, loss
+                direction = np.divide(-out[0], out[1], out=np.zeros_like(value), where=out[1] > 0)
+            else:
+                step /= 2
+            value = np.clip(best + step * direction, -LARGEST_VALUE, LARGEST_VALUE)
+        return best

@@ -1,4 +1,4 @@
-"""Worst cases of single trees: the leaf to which the attacker sends a row against each rival.
+"""To which leaves of a tree the attacker can move each row, which of them is worst against each rival, and its loss.
 
 A row of class y can be moved to some leaves of a tree. Against rival c it ends in the leaf where y's value exceeds
 c's least; where moves cost, after the cost times the price of a unit of cost is added:
@@ -10,9 +10,136 @@ c's least; where moves cost, after the cost times the price of a unit of cost is
     cost        0.    2.    1.        at price .2: .9, .2, .1, and leaf 9 is the worst
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, successor
 from certiforest.compiled import kernel
+
+LARGEST_EXPONENT = 30.0
+
+
+class TreeSplits(NamedTuple):
+    """The nodes of one tree; ``(low, high]`` is what the path above a split leaves to the feature that it tests.
+
+    A split without threshold (NaN) sends all numbers right.
+    """
+
+    feature: np.ndarray  # (n_nodes,) int, -1 at leaves
+    threshold: np.ndarray  # (n_nodes,) float64
+    left: np.ndarray  # (n_nodes,) int
+    right: np.ndarray  # (n_nodes,) int
+    low: np.ndarray  # (n_nodes,) float64
+    high: np.ndarray  # (n_nodes,) float64
+    missing_left: np.ndarray  # (n_nodes,) bool
+
+
+class Reach(NamedTuple):
+    """How far one attacker moves rows: each feature for itself, and all of them together."""
+
+    budgets: tuple  # see certiforest.attack.prices.Budgets
+    unit: np.ndarray  # (2, n_features) float64, of moves down and up
+    norm: int  # -1 for L-inf, whose moves cost nothing
+    budget: float  # what all moves together may cost, as a sum of powers
+
+
+class Reached(NamedTuple):
+    """Row ``i`` can be moved to ``leaf[start[i]:start[i + 1]]`` at ``cost``, its own leaf first."""
+
+    start: np.ndarray  # (n_rows + 1,) int64
+    leaf: np.ndarray  # (start[-1],) int64
+    cost: np.ndarray  # (start[-1],) float64
+
+
+@kernel
+def bound_splits(splits, has_missing, stack, parent):
+    """Fill ``splits.low`` and ``splits.high``, and let parents skip splits of which one side is an empty box.
+
+    If rows have missing values, such a split loses its threshold instead: missing values may still go to either side.
+    ``stack`` and ``parent`` need one entry per node.
+    """
+    parent[0] = -1
+    stack[0], n_waiting = 0, 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        node = stack[n_waiting]
+        f = splits.feature[node]
+        if f < 0:
+            continue
+        splits.low[node], splits.high[node] = -np.inf, np.inf
+        below, above = node, parent[node]
+        while above >= 0:
+            if splits.feature[above] == f and splits.threshold[above] == splits.threshold[above]:
+                if below == splits.left[above]:
+                    splits.high[node] = min(splits.high[node], splits.threshold[above])
+                else:
+                    splits.low[node] = max(splits.low[node], splits.threshold[above])
+            below, above = above, parent[above]
+        above = parent[node]
+        is_right = splits.low[node] >= splits.threshold[node]
+        is_left = not is_right and splits.threshold[node] >= splits.high[node]
+        if has_missing and (is_right or is_left):
+            splits.threshold[node] = np.nan
+            if is_left:
+                splits.left[node], splits.right[node] = splits.right[node], splits.left[node]
+                splits.missing_left[node] = not splits.missing_left[node]
+        elif is_right or is_left:
+            only = splits.right[node] if is_right else splits.left[node]
+            if splits.left[above] == node:
+                splits.left[above] = only
+            else:
+                splits.right[above] = only
+            parent[only] = above
+            stack[n_waiting] = only
+            n_waiting += 1
+            continue
+        for child in (splits.left[node], splits.right[node]):
+            parent[child] = node
+            stack[n_waiting] = child
+            n_waiting += 1
+
+
+@kernel
+def list_leaves_in_reach(splits, X, is_held, reach, stack, stack_cost, out):
+    """List the leaves that each row can reach into ``out`` and return how many there are.
+
+    Leaves beyond the length of the output are counted, not written. No box is empty (see `bound_splits`): for L-inf a
+    leaf is in reach iff every split on its path is. A value that is missing stays where it is,
+    and so does a row that is held.
+    """
+    n_leaves, capacity = 0, out.leaf.shape[0]
+    is_free = reach.norm < 0
+    for i in range(X.shape[0]):
+        out.start[i] = n_leaves
+        stack[0], stack_cost[0], n_waiting = 0, 0.0, 1
+        can_move = not is_held[i]
+        while n_waiting > 0:
+            n_waiting -= 1
+            node, cost = stack[n_waiting], stack_cost[n_waiting]
+            f = splits.feature[node]
+            while f >= 0:  # go down on the row's own side and leave the other, if it is in reach, for later
+                x, v = X[i, f], splits.threshold[node]
+                own, other, side = splits.left[node], splits.right[node], 1
+                if not x <= v and (x == x or not splits.missing_left[node]):
+                    own, other, side = other, own, 0
+                rounded, rest = reach.budgets.rounded[side, f], reach.budgets.rest[side, f]
+                if can_move and abs(x - v) <= rounded and other_side_is_near(x, v, successor(v), rounded, rest):
+                    other_cost = cost
+                    if not is_free:
+                        first, last = successor(splits.low[node]), splits.high[node]
+                        unit = reach.unit[side, f]
+                        other_cost = crossing_cost(cost, x, v, successor(v), first, last, unit, reach.norm)
+                    if other_cost <= reach.budget:
+                        stack[n_waiting], stack_cost[n_waiting] = other, other_cost
+                        n_waiting += 1
+                node = own
+                f = splits.feature[node]
+            if n_leaves < capacity:
+                out.leaf[n_leaves], out.cost[n_leaves] = node, cost
+            n_leaves += 1
+    out.start[X.shape[0]] = n_leaves
+    return n_leaves
 
 
 @kernel
@@ -44,3 +171,60 @@ def sum_leaf_weights(reached, class_index, weight, out):
     for i in range(reached.start.shape[0] - 1):
         for j in range(reached.start[i], reached.start[i + 1]):
             out[reached.leaf[j], class_index[i]] += weight[i]
+
+
+@kernel
+def weigh_rivals(margin, own, is_exponential, out):
+    """Write how fast a row's loss falls with its margin against each rival; return the loss.
+
+    The loss is ``log(1 + sum_c exp(-margin[c]))``, or without the logarithm ``sum_c exp(-margin[c])``.
+    """
+    total = 0.0
+    for c in range(margin.shape[0]):
+        out[c] = 0.0 if c == own else np.exp(min(LARGEST_EXPONENT, -margin[c]))
+        total += out[c]
+    if is_exponential:
+        return total
+    for c in range(margin.shape[0]):
+        out[c] /= 1.0 + total
+    return np.log1p(total)
+
+
+@kernel
+def sum_slopes(reached, value, margin, price, class_index, weight, is_exponential, out):
+    """Add up slope and curvature of the loss at each leaf and class for a tree's values; return the loss.
+
+    ``margin`` is that of the other trees, ``price`` that of a unit of cost, (n_rows, n_classes) each; ``out`` is
+    (2, n_nodes, n_classes).
+    """
+    n_classes = margin.shape[1]
+    worst = np.empty(n_classes, np.int64)
+    moved, slope = np.empty(n_classes), np.empty(n_classes)
+    out_slope, out_curvature = out[0], out[1]
+    loss = 0.0
+    for i in range(margin.shape[0]):
+        if weight[i] == 0.0:
+            continue
+        own = class_index[i]
+        for c in range(n_classes):
+            if c != own:
+                worst[c], lead = worst_leaf(reached, i, own, c, value, price[i, c])
+                moved[c] = margin[i, c] + lead
+        loss += weight[i] * weigh_rivals(moved, own, is_exponential, slope)
+        for c in range(n_classes):
+            if c != own:
+                curvature = slope[c] if is_exponential else slope[c] * (1.0 - slope[c])
+                out_slope[worst[c], own] -= weight[i] * slope[c]
+                out_slope[worst[c], c] += weight[i] * slope[c]
+                out_curvature[worst[c], own] += weight[i] * curvature
+                out_curvature[worst[c], c] += weight[i] * curvature
+    return loss
+
+
+@kernel
+def sum_rivals(margin, class_index, is_exponential, out):
+    """Write each row's loss and how fast it falls when the margins against all rivals rise together; (2, n_rows)."""
+    slope = np.empty(margin.shape[1])
+    for i in range(margin.shape[0]):
+        out[0, i] = weigh_rivals(margin[i], class_index[i], is_exponential, slope)
+        out[1, i] = slope.sum()

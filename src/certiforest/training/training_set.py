@@ -1,0 +1,90 @@
+"""TrainingSet: rows and who attacks them; and what trainers of sums share: where these begin, and their ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.attacker import Attacker
+from certiforest.ensemble import Nodes, TreeEnsemble
+
+GRID = 2.0**-32  # values are whole multiples of this, so that sums of them are exact
+LEAST_SHARE = 1e-6  # of the weight of a class, so that its logarithm is finite
+
+
+class TrainingSet(NamedTuple):
+    """Rows to learn from, and who attacks them.
+
+    Attributes
+    ----------
+    X : ndarray of float64, shape (n_rows, n_features)
+        Finite values, or NaN where one is missing.
+    y_index : ndarray of int64, shape (n_rows,)
+        Class index of each row.
+    weight : ndarray of float64, shape (n_rows,)
+        At least 0.
+    classes : ndarray, shape (n_classes,)
+        Labels.
+    attacker : Attacker
+        Of any norm.
+    is_held : ndarray of bool, shape (n_classes,)
+        The classes whose rows are not attacked.
+    feature_names : list of str, optional
+    """
+
+    X: NDArray[np.float64]
+    y_index: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    classes: NDArray
+    attacker: Attacker
+    is_held: NDArray[np.bool_]
+    feature_names: list[str] | None = None
+
+    def take(self, rows: NDArray[np.int64]) -> TrainingSet:
+        """Return some of the rows."""
+        return self._replace(X=self.X[rows], y_index=self.y_index[rows], weight=self.weight[rows])
+
+    def that_weigh(self) -> TrainingSet:
+        """Return the rows whose weight is above 0."""
+        return self if self.weight.all() else self.take(np.flatnonzero(self.weight))
+
+    def class_offsets(self, is_exponential: bool) -> NDArray[np.float64]:
+        """Return the sums that fit best without trees, shape (n_classes,)."""
+        share = np.bincount(self.y_index, weights=self.weight, minlength=len(self.classes)) / self.weight.sum()
+        return on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
+
+    def ensemble(
+        self, trees: Iterable[Nodes], scores: NDArray | None = None, base: NDArray | None = None
+    ) -> TreeEnsemble:
+        """Return trees as an ensemble of these classes, which votes or has scores."""
+        return TreeEnsemble.from_trees(
+            trees, n_features=self.X.shape[1], classes=self.classes, feature_names=self.feature_names,
+            scores=scores, base=base,
+        )  # fmt: skip
+
+    def sum_ensemble(
+        self, trees: Sequence[Nodes], values: Sequence[NDArray[np.float64]], base: NDArray[np.float64]
+    ) -> TreeEnsemble:
+        """Return trees whose leaves add ``values[tree]``, shape (n_nodes, n_classes), to the sums of the classes.
+
+        Two classes share one output, the second's sum minus the first's.
+        """
+        offset = np.cumsum([0, *map(len, values)])
+        value = np.concatenate([*values, base[None]])
+        if len(base) == 2:
+            value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
+        if not trees:  # an ensemble has at least one tree: a leaf that adds nothing
+            return self.ensemble([Nodes([-1], [-1], [-1], [0.0], [0], [False])], np.zeros_like(value), base)
+        nodes = [
+            tree._replace(leaf=np.arange(len(own)) + first)
+            for tree, own, first in zip(trees, values, offset, strict=False)
+        ]
+        return self.ensemble(nodes, value, base)
+
+
+def on_grid(value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round to whole multiples of `GRID`."""
+    return np.round(value / GRID) * GRID
