@@ -10,8 +10,8 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import Attacker, LargeSpreadAdditiveClassifier, Verdict, certify, has_large_spread
-from certiforest.training.additive_kernels import Batch, sum_slopes, worst_cell
 from certiforest.training.additive import balanced_tree, cut_features
+from certiforest.training.additive_kernels import Batch, sum_slopes, worst_cell
 from certiforest.training.estimator import ConstantWarning
 
 EXPECTED_FAILURES = {

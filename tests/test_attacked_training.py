@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certiforest import Attacker, LargeSpreadForestClassifier, certify
-from certiforest.training.additive_kernels import worst_cell
 from certiforest.training.additive import cut_features
+from certiforest.training.additive_kernels import worst_cell
 from certiforest.tuning import robust_accuracy
 from trainers import small_trainers
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import literal_pruning
 from certiforest import Attacker, Nodes, TreeEnsemble, certify, has_large_spread, spread
 from certiforest.training.pruning import prune_forest, train_pruned_forest
+from trainers import stump, training_set
 
 
 def random_tree(rng, n_features, depth, grid):
@@ -170,7 +171,7 @@ def train(X, y, attacker, **options):
         "n_orders": 1, "relabel": False, "forest_params": {"max_depth": 3}, "random_state": np.random.RandomState(0),
         "n_jobs": None,
     }  # fmt: skip
-    ensemble, _ = train_pruned_forest(X, y, np.unique(y), None, attacker, **(defaults | options))
+    ensemble, _ = train_pruned_forest(training_set(X, y, attacker), **(defaults | options))
     return ensemble
 
 

@@ -11,7 +11,6 @@ from certiforest import (
     Nodes,
     RobustBoostingClassifier,
 )
-
 from certiforest.training.training_set import TrainingSet
 
 KINDS = {
