@@ -10,6 +10,7 @@ Partitions of the features are trained one after the other; their trees never ov
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -36,31 +37,6 @@ class Pruned(NamedTuple):
     n_rounds: int  # most rounds that any of them took
 
 
-class Choice(NamedTuple):
-    """What was kept of the forest of one partition, and all that is needed to go on from there."""
-
-    pool: list[Nodes]
-    seed: int  # of the first tree and the draws
-    preference: NDArray[np.float64]  # (n_trees,)
-    pruned: Pruned
-
-
-class PoolThresholds(NamedTuple):
-    """The distinct thresholds of a forest, sorted by tree, feature and value, and which nodes hold them."""
-
-    feature: NDArray[np.int64]  # (n_thresholds,)
-    value: NDArray[np.float64]  # (n_thresholds,)
-    group_start: NDArray[np.int64]  # (n_groups + 1,); a group: one tree's thresholds on one feature
-    group_feature: NDArray[np.int64]  # (n_groups,)
-    tree_group_start: NDArray[np.int64]  # (n_trees + 1,)
-    threshold_of_node: list[NDArray[np.int64]]  # per tree (n_nodes,), -1 at leaves
-
-    def of_tree(self, tree: int) -> slice:
-        """Return where the thresholds of a tree are."""
-        first, last = self.tree_group_start[tree : tree + 2]
-        return slice(int(self.group_start[first]), int(self.group_start[last]))
-
-
 def prune_forest(
     forest: Sequence[Nodes],
     n_keep: int,
@@ -81,9 +57,9 @@ def prune_forest(
     Parameters
     ----------
     forest : sequence of Nodes
-        The trees to choose from; they are not changed.
+        The trees to choose from.
     n_keep : int
-        How many trees to keep, at least 1.
+        How many trees to keep, at least 1; fewer are kept if the forest is used up.
     preference : ndarray of float64, shape (n_trees,)
         Of trees that overlap on equally few features the one with the largest is taken, the first of several.
     attacker : Attacker
@@ -98,119 +74,91 @@ def prune_forest(
         Draws the first tree, then one number per overlapping pair and round.
     progress : callable, optional
         Called with the numbers of trees kept and wanted after every tree tried.
-
-    Returns
-    -------
-    Pruned
-        Fewer than ``n_keep`` trees if the forest is used up.
     """
-    pool = _list_thresholds(forest)
     n_features = len(value_range[0])
+    pool, threshold_of_node = _list_thresholds(forest, n_features)
     distances = closing_distances(attacker, n_features)
     step = attacker.eps * attacker.scale_of(n_features)
     pushing = kernels.Pushing(distances, step, *value_range, shift_range)
-
-    # Kept thresholds live in one row of slots per feature, long enough for the whole pool.
-    kept_start = np.concatenate(([0], np.cumsum(np.bincount(pool.feature, minlength=n_features))))
-    n_kept = np.zeros(n_features, np.int64)
-    kept = np.empty(len(pool.value), np.int64)  # thresholds, in the order in which their trees joined
-    kept_value = np.empty(len(pool.value))  # their values, sorted
-    rank = np.zeros(len(pool.value), np.int64)  # place of each threshold's tree among the kept ones
-
     value = pool.value.copy()
+    rank = np.full(len(value), -1)  # place of each threshold's tree among the kept ones, -1 if it is none of them
     is_available = np.ones(len(forest), bool)
     is_overlapping = np.zeros(len(pool.group_feature), bool)
+    trees: list[int] = []
 
-    def keep(tree: int, changed: NDArray[np.int64]) -> None:
-        """Add a tree; ``changed`` lists features on which values of kept thresholds have changed."""
-        has_changed = np.zeros(n_features, bool)
-        has_changed[changed] = True
-        here = pool.of_tree(tree)
-        rank[here] = len(trees)
-        for threshold in range(here.start, here.stop):
-            f = pool.feature[threshold]
-            kept[kept_start[f] + n_kept[f]] = threshold
-            n_kept[f] += 1
-            has_changed[f] = True
-        for f in np.flatnonzero(has_changed):
-            slots = slice(kept_start[f], kept_start[f] + n_kept[f])
-            kept_value[slots] = np.sort(value[kept[slots]])
+    def keep(tree: int) -> None:
+        rank[pool.tree_start[tree] : pool.tree_start[tree + 1]] = len(trees)
         trees.append(tree)
-        groups = kernels.Groups(pool.group_start, pool.group_feature, pool.value)
-        kept_thresholds = kernels.Kept(kept_start, n_kept, kept_value)
-        kernels.mark_overlapping_groups(groups, kept_thresholds, has_changed, distances, is_overlapping)
+        groups = slice(*pool.tree_group_start[tree : tree + 2])
+        kernels.mark_overlapping_groups(pool, pool.group_feature[groups], rank, value, distances, is_overlapping)
 
     def fit_in(tree: int) -> int:
         """Push apart what overlaps with ``tree`` and keep it; return the rounds taken, -1 on failure."""
         groups = np.arange(*pool.tree_group_start[tree : tree + 2])
         groups = groups[is_overlapping[groups]]
-        features = pool.group_feature[groups]
-        segments = [
-            np.concatenate((kept[kept_start[f] : kept_start[f] + n_kept[f]], np.arange(*pool.group_start[g : g + 2])))
-            for g, f in zip(groups, features, strict=True)
-        ]
+        features, segments = pool.group_feature[groups], []
+        for g, f in zip(groups, features, strict=True):
+            kept = pool.by_feature[pool.feature_start[f] : pool.feature_start[f + 1]]
+            kept = kept[rank[kept] >= 0]
+            kept = kept[rank[kept].argsort(kind="stable")]
+            segments.append(np.concatenate((kept, np.arange(*pool.group_start[g : g + 2]))))
         members = np.concatenate([*segments, np.empty(0, np.int64)])
         segment_start = np.cumsum([0, *map(len, segments)])
-        rank[pool.of_tree(tree)] = len(trees)
-        pushed = value[members]
-        n_rounds = kernels.push_apart(segment_start, features, rank[members], pushing, max_iter, generator, pushed)
+        rank_of_member, pushed = rank[members], value[members]
+        rank_of_member[rank_of_member < 0] = len(trees)
+        n_rounds = kernels.push_apart(segment_start, features, rank_of_member, pushing, max_iter, generator, pushed)
         if n_rounds >= 0:
             value[members] = pushed
-            keep(tree, features)
+            keep(tree)
         return n_rounds
 
-    trees: list[int] = []
     most_rounds = 0
     first = int(generator.integers(len(forest)))
     is_available[first] = False
-    keep(first, np.empty(0, np.int64))
+    keep(first)
     while len(trees) < n_keep and is_available.any():
         tree = kernels.find_best_tree(pool.tree_group_start, is_overlapping, is_available, preference)
         is_available[tree] = False
         most_rounds = max(most_rounds, fit_in(tree))
         if progress is not None:
             progress(len(trees), n_keep)
-    return Pruned([_with_thresholds(forest[tree], value, pool.threshold_of_node[tree]) for tree in trees], most_rounds)
+    mutated = []
+    for tree in trees:
+        threshold, place = np.array(forest[tree].threshold), threshold_of_node[tree]
+        threshold[place >= 0] = value[pool.tree_start[tree] + place[place >= 0]]
+        mutated.append(forest[tree]._replace(threshold=threshold))
+    return Pruned(mutated, most_rounds)
 
 
-def _list_thresholds(forest: Sequence[Nodes]) -> PoolThresholds:
-    splits = [np.flatnonzero((np.asarray(tree.left) >= 0) & ~np.isnan(tree.threshold)) for tree in forest]
-    tree_of_split = np.repeat(np.arange(len(forest)), [len(nodes) for nodes in splits])
-    feature = np.concatenate([np.asarray(tree.feature)[at] for tree, at in zip(forest, splits, strict=True)])
-    value = np.concatenate([np.asarray(tree.threshold)[at] for tree, at in zip(forest, splits, strict=True)])
-
-    order = np.lexsort((value, feature, tree_of_split))
-    tree_of_split, feature, value = tree_of_split[order], feature[order], value[order]
-    is_new_group = np.ones(len(value), bool)
-    is_new_group[1:] = (tree_of_split[1:] != tree_of_split[:-1]) | (feature[1:] != feature[:-1])
-    is_new = is_new_group.copy()
-    is_new[1:] |= value[1:] != value[:-1]
-    threshold_of_split = np.empty(len(value), np.int64)
-    threshold_of_split[order] = np.cumsum(is_new) - 1
-
-    threshold_of_node = []
-    ends = np.cumsum([len(nodes) for nodes in splits])
-    for tree, at, end in zip(forest, splits, ends, strict=True):
+def _list_thresholds(forest: Sequence[Nodes], n_features: int) -> tuple[kernels.Pool, list[NDArray[np.int64]]]:
+    """Return the distinct thresholds of a forest, and for each tree which of its own each node holds, -1 at leaves."""
+    features, values, threshold_of_node = [], [], []
+    for tree in forest:
+        split = np.flatnonzero((np.asarray(tree.left) >= 0) & ~np.isnan(tree.threshold))
+        feature, value = np.asarray(tree.feature)[split], np.asarray(tree.threshold)[split]
+        order = np.lexsort((value, feature))
+        feature, value = feature[order], value[order]
+        is_new = np.ones(len(split), bool)
+        is_new[1:] = (feature[1:] != feature[:-1]) | (value[1:] != value[:-1])
         of_node = np.full(len(np.asarray(tree.left)), -1)
-        of_node[at] = threshold_of_split[end - len(at) : end]
+        of_node[split[order]] = np.cumsum(is_new) - 1
+        features.append(feature[is_new].astype(np.int64))
+        values.append(value[is_new])
         threshold_of_node.append(of_node)
-    group_start = np.append(np.flatnonzero(is_new_group[is_new]), is_new.sum())
-    group_tree = tree_of_split[is_new_group]
-    return PoolThresholds(
-        feature=feature[is_new].astype(np.int64),
-        value=value[is_new],
-        group_start=group_start,
-        group_feature=feature[is_new_group].astype(np.int64),
-        tree_group_start=np.searchsorted(group_tree, np.arange(len(forest) + 1)),
-        threshold_of_node=threshold_of_node,
+    feature, tree_start = np.concatenate(features), np.cumsum([0, *map(len, features)])
+    tree_of_threshold = np.repeat(np.arange(len(forest)), np.diff(tree_start))
+    is_first = np.ones(len(feature), bool)  # of its group
+    is_first[1:] = (tree_of_threshold[1:] != tree_of_threshold[:-1]) | (feature[1:] != feature[:-1])
+    pool = kernels.Pool(
+        value=np.concatenate(values),
+        tree_start=tree_start,
+        group_start=np.append(np.flatnonzero(is_first), len(feature)),
+        group_feature=feature[is_first],
+        tree_group_start=np.searchsorted(tree_of_threshold[is_first], np.arange(len(forest) + 1)),
+        by_feature=feature.argsort(kind="stable"),
+        feature_start=np.append(0, np.bincount(feature, minlength=n_features).cumsum()),
     )
-
-
-def _with_thresholds(tree: Nodes, value: NDArray[np.float64], threshold_of_node: NDArray[np.int64]) -> Nodes:
-    is_split = threshold_of_node >= 0
-    threshold = np.array(tree.threshold)
-    threshold[is_split] = value[threshold_of_node[is_split]]
-    return tree._replace(threshold=threshold)
+    return pool, threshold_of_node
 
 
 def train_pruned_forest(
@@ -245,11 +193,7 @@ def train_pruned_forest(
     if attacker.norm == 0:
         n_partitions, pool_factor = n_estimators, 1
     value_range = np.fmin.reduce(X), np.fmax.reduce(X)  # of values that are not missing
-    untouched = WorstCase(X, y_index, len(classes), as_box(attacker), is_held=is_held)
     votes = np.eye(len(classes))
-    case = untouched
-
-    choices: list[Choice] = []  # one per partition
     n_kept = n_reported = 0
 
     def report(n_more: int, n_wanted: int) -> None:
@@ -258,8 +202,17 @@ def train_pruned_forest(
             n_reported = n_kept + n_more
             progress(n_reported, n_estimators)
 
-    def prune(pool: list[Nodes], n_keep: int, seed: int, preference: NDArray[np.float64]) -> Choice:
-        pruned = prune_forest(
+    def with_votes(case: WorstCase, trees: Sequence[Nodes]) -> WorstCase:
+        case = case.copy()
+        for tree in trees:
+            case.add(case.reached(tree), votes[np.asarray(tree.leaf)])
+        return case
+
+    def weight_won(case: WorstCase) -> float:
+        return float(row_weight[case.is_won()].sum())
+
+    def prune(pool: list[Nodes], seed: int, preference: NDArray[np.float64], n_keep: int) -> Pruned:
+        return prune_forest(
             pool,
             n_keep,
             preference=preference,
@@ -270,10 +223,11 @@ def train_pruned_forest(
             generator=np.random.default_rng(seed),
             progress=report,
         )
-        return Choice(pool, seed, preference, pruned)
 
     from sklearn.ensemble import RandomForestClassifier  # slow to import, and growing does without
 
+    case = untouched = WorstCase(X, y_index, len(classes), as_box(attacker), is_held=is_held)
+    partitions = []
     for index, part in enumerate(np.array_split(random_state.permutation(movable), n_partitions)):
         n_keep = -((n_kept - n_estimators) // (n_partitions - index))
         columns = np.sort(np.concatenate((part, shared)))
@@ -286,43 +240,34 @@ def train_pruned_forest(
         forest.fit(X[:, columns], y_index, None if (row_weight == 1.0).all() else row_weight)
         pool = [_as_nodes(tree.tree_, columns) for tree in forest.estimators_]
         seed = random_state.randint(np.iinfo(np.int32).max)
+        again: Callable[[int], Pruned]  # prunes the forest as it was pruned, to another number of trees
         if attacker.norm == 0:
-            choices.append(Choice(pool, seed, np.zeros(1), Pruned(pool, 0)))
-            n_kept += 1
-            report(0, 1)
-            continue
-
-        shares = np.empty(len(pool))
-        for number, tree in enumerate(pool):
-            alone = untouched.copy()
-            alone.add(alone.reached(tree), votes[np.asarray(tree.leaf)])
-            shares[number] = row_weight[alone.is_won()].sum() / row_weight.sum()
-        best: tuple[int, float] | None = None
-        for order in range(n_orders):
-            stray = STRAY * np.random.default_rng((seed, order)).standard_normal(len(pool)) if order > 0 else 0.0
-            candidate = prune(pool, n_keep, seed, shares + stray)  # the same first tree and draws: only ties differ
-            candidate_case = case.copy()
-            for tree in candidate.pruned.trees:
-                candidate_case.add(candidate_case.reached(tree), votes[np.asarray(tree.leaf)])
-            merit = len(candidate.pruned.trees), float(row_weight[candidate_case.is_won()].sum())
-            if best is None or merit > best:
-                best, choice, choice_case = merit, candidate, candidate_case
-        case = choice_case
-        choices.append(choice)
-        n_kept += len(choice.pruned.trees)
+            again, pruned = functools.partial(prune, pool, seed, np.zeros(1)), Pruned(pool, 0)
+        else:
+            shares = np.array([weight_won(with_votes(untouched, [tree])) for tree in pool]) / row_weight.sum()
+            best: tuple[int, float] | None = None
+            for order in range(n_orders):  # the same first tree and draws: only ties differ
+                stray = STRAY * np.random.default_rng((seed, order)).standard_normal(len(pool)) if order > 0 else 0.0
+                candidate = functools.partial(prune, pool, seed, shares + stray)
+                kept = candidate(n_keep)
+                of_kept = with_votes(case, kept.trees)
+                merit = len(kept.trees), weight_won(of_kept)
+                if best is None or merit > best:
+                    best, again, pruned, case_after = merit, candidate, kept, of_kept
+            case = case_after
+        partitions.append((again, pruned))
+        n_kept += len(pruned.trees)
+        report(0, n_keep)
 
     # Partitions with room to spare make up for what the last ones lack: the same choice goes on.
-    for index, choice in enumerate(choices):
-        if n_kept == n_estimators:
-            break
-        n_own = len(choice.pruned.trees)
-        n_kept -= n_own
-        choices[index] = prune(choice.pool, n_estimators - n_kept, choice.seed, choice.preference)
-        n_kept += len(choices[index].pruned.trees)
+    for index, (again, pruned) in enumerate(partitions):
+        if n_kept < n_estimators:
+            n_kept -= len(pruned.trees)
+            partitions[index] = again, again(n_estimators - n_kept)
+            n_kept += len(partitions[index][1].trees)
 
-    trees = [tree for choice in choices for tree in choice.pruned.trees]
-    n_rounds = max(choice.pruned.n_rounds for choice in choices)
-    ensemble = rows.ensemble(trees)
+    ensemble = rows.ensemble([tree for _, pruned in partitions for tree in pruned.trees])
+    n_rounds = max(pruned.n_rounds for _, pruned in partitions)
     return (_relabelled(ensemble, X, y_index, row_weight) if relabel else ensemble), n_rounds
 
 

@@ -19,20 +19,16 @@ from certiforest.compiled import kernel
 from certiforest.ensemble.tree_kernels import find_leaf
 
 
-class Groups(NamedTuple):
-    """Thresholds of one tree on one feature: those of group ``g`` are ``value[start[g]:start[g + 1]]``."""
+class Pool(NamedTuple):
+    """The distinct thresholds of a forest, sorted by tree, feature and value; a *group*: one tree's on one feature."""
 
-    start: ndarray
-    feature: ndarray
-    value: ndarray
-
-
-class Kept(NamedTuple):
-    """Thresholds of trees that are kept: those on feature ``f`` are ``value[start[f]:][:n_kept[f]]``, sorted."""
-
-    start: ndarray
-    n_kept: ndarray
-    value: ndarray
+    value: ndarray  # (n_thresholds,)
+    tree_start: ndarray  # (n_trees + 1,) the first threshold of each tree
+    group_start: ndarray  # (n_groups + 1,) of each group
+    group_feature: ndarray  # (n_groups,)
+    tree_group_start: ndarray  # (n_trees + 1,) the first group of each tree
+    by_feature: ndarray  # (n_thresholds,) thresholds, sorted by feature, then as above
+    feature_start: ndarray  # (n_features + 1,) where those of each feature begin
 
 
 class Pushing(NamedTuple):
@@ -50,21 +46,29 @@ class Pushing(NamedTuple):
 
 
 @kernel
-def mark_overlapping_groups(groups, kept_thresholds, has_changed, distances, out):
-    """Tell which groups have a threshold too close to a kept one; only groups on features that changed."""
-    group_start, group_feature, value = groups
-    kept_start, n_kept, kept_value = kept_thresholds
-    for g in range(group_feature.shape[0]):
-        f = group_feature[g]
-        if not has_changed[f]:
+def mark_overlapping_groups(pool, features, rank, value, distances, out):
+    """Tell which groups on some features have a threshold too close to the value of a kept one, which has a rank."""
+    start = pool.feature_start
+    kept_value, n_kept = np.empty(value.shape[0]), np.full(start.shape[0] - 1, -1)
+    for f in features:
+        n = 0
+        for threshold in pool.by_feature[start[f] : start[f + 1]]:
+            if rank[threshold] >= 0:
+                kept_value[start[f] + n] = value[threshold]
+                n += 1
+        kept_value[start[f] : start[f] + n].sort()
+        n_kept[f] = n
+    for g in range(pool.group_feature.shape[0]):
+        f = pool.group_feature[g]
+        if n_kept[f] < 0:
             continue
         out[g] = False
-        kept = kept_value[kept_start[f] : kept_start[f] + n_kept[f]]
-        for i in range(group_start[g], group_start[g + 1]):
-            above = np.searchsorted(kept, value[i])
-            if (
-                above < kept.shape[0] and is_within(kept[above], value[i], distances.rounded[f], distances.rest[f])
-            ) or (above > 0 and is_within(value[i], kept[above - 1], distances.rounded[f], distances.rest[f])):
+        high, low, kept = distances.rounded[f], distances.rest[f], kept_value[start[f] : start[f] + n_kept[f]]
+        for v in pool.value[pool.group_start[g] : pool.group_start[g + 1]]:
+            above = np.searchsorted(kept, v)
+            if (above < kept.shape[0] and is_within(kept[above], v, high, low)) or (
+                above > 0 and is_within(v, kept[above - 1], high, low)
+            ):
                 out[g] = True
                 break
 
