@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certiforest import Attacker, Domain, Range, Scaling, TreeEnsemble
+from certiforest import Attacker, Domain, Range, TreeEnsemble
 from certiforest.statements.results import Results, StatementResult
 from small_models import VOTERS, catboost, lgb, xgb
 
 
 @pytest.fixture
-def model(tmp_path):
-    """The voters, scaled: the file's numbers are 10 times the model's."""
-    path = tmp_path / "model.json"
-    VOTERS.replace(scaling=Scaling([0, 0], [10, 10])).save(path)
-    return path
+def model(mail):
+    return mail.model
 
 
 @pytest.fixture

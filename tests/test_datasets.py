@@ -113,14 +113,16 @@ def test_the_split_is_a_stratified_partition():
         split_rows(np.array([0, 1]))
 
 
-def test_files_as_wide_as_the_published_ones(tmp_path):
+@pytest.mark.parametrize("names", [("REWEMA.csv", "webspam_wc_normalized_unigram.svm"), ("rewema.csv", "webspam.svm")])
+def test_files_as_wide_as_the_published_ones(tmp_path, names):
     """REWEMA has 630 columns and a label, Webspam 254 unigrams, few of them in a row, labels -1 and 1."""
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 5, (60, 630)), rng.integers(0, 2, 60)
-    names = ",".join([f"call_{i}" for i in range(630)] + ["class"])
-    np.savetxt(tmp_path / "REWEMA.csv", np.column_stack([X, y]), delimiter=",", header=names, comments="", fmt="%d")
+    columns = [f"call_{i}" for i in range(630)]
+    table, header = np.column_stack([X, y]), ",".join([*columns, "class"])
+    np.savetxt(tmp_path / names[0], table, delimiter=",", header=header, comments="", fmt="%d")
     rewema = load_dataset("rewema", data_dir=tmp_path)
-    assert rewema.table.X.shape == (60, 630)
+    assert rewema.table.feature_names == tuple(columns)
     np.testing.assert_array_equal(rewema.table.X, X)
     np.testing.assert_array_equal(rewema.table.y, y)
     X_train, X_test, _, _ = rewema.scaled_split()
@@ -128,29 +130,15 @@ def test_files_as_wide_as_the_published_ones(tmp_path):
     assert 0 <= X_train.min() <= X_train.max() <= 1
     lines = []
     for i in range(80):
-        columns = sorted(rng.choice(254, 20, replace=False) + 1)
-        lines.append(f"{1 if i % 3 else -1} " + " ".join(f"{c}:{rng.random():.6g}" for c in columns))
-    (tmp_path / "webspam_wc_normalized_unigram.svm").write_text("\n".join(lines) + "\n")
+        used = sorted(rng.choice(254, 20, replace=False) + 1)
+        lines.append(f"{1 if i % 3 else -1} " + " ".join(f"{c}:{rng.random():.6g}" for c in used))
+    (tmp_path / names[1]).write_text("\n".join(lines) + "\n")
     webspam = load_dataset("webspam", data_dir=tmp_path)
+    assert webspam.scaling is None
     assert webspam.table.X.shape == (80, 254)
     assert set(webspam.table.y.tolist()) == {-1, 1}
     assert ((webspam.table.X > 0).sum(axis=1) == 20).all()
-
-
-def test_webspam_and_rewema_from_files(tmp_path):
-    random = np.random.default_rng(0)
-    lines = [
-        f"{label} " + " ".join(f"{i + 1}:{v:.3f}" for i, v in enumerate(random.random(254))) for label in [1, -1] * 20
-    ]
-    (tmp_path / "webspam.svm").write_text("\n".join(lines) + "\n")
-    webspam = load_dataset("webspam", data_dir=tmp_path)
-    assert webspam.table.X.shape == (40, 254)
-    assert webspam.scaling is None
-    rows = np.column_stack([random.random((40, 5)), np.arange(40) % 2])
-    np.savetxt(tmp_path / "rewema.csv", rows, delimiter=",", header="a,b,c,d,e,class", comments="")
-    rewema = load_dataset("rewema", data_dir=tmp_path)
-    assert rewema.table.feature_names == ("a", "b", "c", "d", "e")
-    (tmp_path / "rewema.csv").write_text("a,class\nx,1\n")
+    (tmp_path / names[0]).write_text("a,class\nx,1\n")
     with pytest.raises(DatasetError, match="cannot be read"):
         load_dataset("rewema", data_dir=tmp_path)
 

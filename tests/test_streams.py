@@ -83,14 +83,14 @@ def test_a_table_is_its_blocks(frame, tmp_path, small_blocks, suffix):
     options = {"row_group_size": 3} if suffix == ".parquet" else {}
     path = write(frame, tmp_path / f"rows{suffix}", **options)
     target = None if suffix == ".npz" else "label"
-    cut = [read() for read in read_blocks(path, target)]
+    cut = [read(0) for read in read_blocks(path, target)]
     assert max(map(len, cut)) <= 8 + (suffix == ".csv")  # that may be names
     assert len(cut) > 4
     table = read_table(path, target)
     assert np.array_equal(table.X, frame[NAMES].to_numpy())
     assert table.y.tolist() == frame["label"].tolist()
     for wanted in ({3}, {0, 5}, {4, 5, 6}):  # others are passed over
-        some = [read() if number in wanted else None for number, read in enumerate(read_blocks(path, target))]
+        some = [read(0) if number in wanted else None for number, read in enumerate(read_blocks(path, target))]
         for number in wanted:
             assert np.array_equal(some[number].X, cut[number].X)
 

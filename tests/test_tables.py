@@ -323,7 +323,7 @@ class TestNpzBomb:
         with peak() as most:
             for number, read in enumerate(read_blocks(tmp_path / "rows.npz", n_features=3)):
                 if number != 5:  # passed over
-                    table = read()
+                    table = read(0)
                     np.testing.assert_array_equal(table.X, X[1000 * number : 1000 * (number + 1)])
                     np.testing.assert_array_equal(table.y, y[1000 * number : 1000 * (number + 1)])
         assert number == 99

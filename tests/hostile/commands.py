@@ -32,28 +32,17 @@ from certiforest.cli import main
 COMMAND = [sys.executable, "-c", "import sys; from certiforest.cli import main; sys.exit(main())"]
 TRAINED = "train", "good.csv", "--target", "y", "--eps", "0.05", "--trees", "2", "--depth", "2", "--out"
 SHARE_APART = 0.02
-NUMBERS = [
-    "0.1",
-    "0",
-    "1",
-    "-1",
-    "nan",
-    "inf",
-    "1e400",
-    "1e308",
-    "5e-324",
-    "0.05",
-    "2",
-    "much",
-    "",
-    "9" * 400,
-    "١",
-    "-0.0",
-]
-COLUMNS = ["y", "a", "b", "0", "-1", "3", "7", "", "[/b]", "9" * 400, "c", "\x1b[31m", "²"]
+LONG = "9" * 400
+NUMBERS = ["0.1", "0", "1", "-1", "nan", "inf", "1e400", "1e308", "5e-324", "0.05", "2", "much", "١", "-0.0", "", LONG]
+COLUMNS = ["y", "a", "b", "0", "-1", "3", "7", "[/b]", "c", "²", "", LONG, "\x1b[31m"]
+PARAMS = (
+    "max_features=1 on_shortfall=keep class_weight=balanced n_partitions=2 max_features=0 max_features=[] x=1 ="
+    " eps=null n_jobs=0 focus=-1 random_state=x frozen=7 scale=[1] norm={} callback=1 min_samples_leaf=0"
+    " learning_rate=-1 n_bins=1 max_depth=NaN method=["
+)
 WORDS = {
     "--eps": NUMBERS,
-    "--norm": ["inf", "0", "1", "2", "3", "l2", "Linf", "-1", "-inf", "1.5", "", "101", "9" * 400, "L-inf", "_1"],
+    "--norm": ["inf", "0", "1", "2", "3", "l2", "Linf", "-1", "-inf", "1.5", "101", "L-inf", "_1", "", LONG],
     "--target": COLUMNS,
     "--drop": COLUMNS[2:],
     "--frozen": COLUMNS,
@@ -61,82 +50,34 @@ WORDS = {
     "--format": ["csv", "npz", "parquet", "libsvm", "xlsx", ""],
     "--first-index": ["0", "1", "2", "x"],
     "--time-limit": NUMBERS,
-    "--jobs": ["1", "2", "-1", "0", "9" * 400, "x"],
+    "--jobs": ["1", "2", "-1", "0", LONG, "x"],
     "--require": ["0.1", "0", "1", *NUMBERS],
-    "--trees": ["1", "2", "0", "-1", "9" * 400, "x"],
+    "--trees": ["1", "2", "0", "-1", LONG, "x"],
     "--depth": ["1", "2", "0", "-1", "9" * 30, "x"],
-    "--seed": ["0", "1", "-1", "9" * 400, "4294967296"],
+    "--seed": ["0", "1", "-1", LONG, "4294967296"],
     "--method": ["grow", "prune", "", "guess"],
     "--model": ["forest", "boosting", "", "other"],
-    "--param": [
-        *(
-            [
-                "max_features=1",
-                "on_shortfall=keep",
-                "class_weight=balanced",
-                "n_partitions=2",
-                "max_features=0",
-                "max_features=[]",
-                "x=1",
-            ]
-        ),
-        *(
-            [
-                "=",
-                "eps=null",
-                "n_jobs=0",
-                "focus=-1",
-                "random_state=x",
-                "frozen=7",
-                "scale=[1]",
-                "norm={}",
-                "callback=1",
-                "min_samples_leaf=0",
-            ]
-        ),
-        *(["learning_rate=-1", "n_bins=1", "max_depth=NaN", "method=["]),
-        f"max_depth={'9' * 400}",
-    ],
+    "--param": [*PARAMS.split(), f"max_depth={LONG}"],
     "--outputs": ["probability", "score", "", "x"],
-    "--columns": ["a", "b", "", "x", "0", "-1", "9" * 400],
-    "--column": ["a", "b", "", "x", "0", "-1", "9" * 400],
+    "--columns": ["a", "b", "", "x", "0", "-1", LONG],
+    "--column": ["a", "b", "", "x", "0", "-1", LONG],
     "--direction": ["up", "down", "", "x"],
     "--other": ["model.json", "sums.json", "scaled.json", "m.silva", "none.json", "pipe"],
     "--rows": ["good.csv", "good.npz", "text.csv", "none.csv", "pipe"],
-    "--dataset": ["mnist26", "digits", "", "rewema"],
     "--data-dir": ["folder", "none", "good.csv"],
+    "--row": ["0", "39", "40", "-1", LONG, "x"],
+    "--other-eps": NUMBERS,
+    "--other-norm": ["1", "2", "x"],
 }
 N_GOOD = {"--eps": 3, "--norm": 7, "--part": 3, "--jobs": 3, "--trees": 2, "--depth": 2, "--seed": 2, "--method": 2}
-N_GOOD |= {
-    "--time-limit": 3,
-    "--require": 3,
-    "--param": 4,
-    "--model": 2,
-    "--frozen": 2,
-    "--target": 3,
-    "--first-index": 2,
-}
-OUTPUTS = (
-    "out.csv out.html out.json out.txt old.csv folder none/out.csv pipe /dev/null link dangling good.csv model.json"
-)
-OUTPUTS = [*OUTPUTS.split(), "x" * 249, "x" * 300, "[/b].html", "\udcff.html", "", ".", "out", "loop"]
+N_GOOD |= {"--time-limit": 3, "--require": 3, "--param": 4, "--model": 2, "--frozen": 2, "--target": 3}
+N_GOOD |= {"--first-index": 2, "--row": 2, "--other-eps": 3, "--other-norm": 2}
+OUTPUTS = "out.csv out.html out.json out.txt old.csv folder none/out.csv pipe /dev/null link dangling good.csv"
+OUTPUTS = [*OUTPUTS.split(), "model.json", "x" * 249, "x" * 300, "[/b].html", "\udcff.html", "", ".", "out", "loop"]
 N_GOOD_MODELS, N_GOOD_DATA = 7, 6
-MODELS = (
-    "model.json model.json scaled.json sums.json m.silva trained.json trained.json extreme.json junk.json none.json"
-)
-MODELS = [
-    *MODELS.split(),
-    "folder",
-    "pipe",
-    "good.csv",
-    "m.joblib",
-    "empty",
-    "/dev/null",
-    "/dev/zero",
-    "loop",
-    "x" * 300,
-    "",
-]
+MODELS = "model.json model.json scaled.json sums.json m.silva trained.json trained.json extreme.json junk.json"
+MODELS += " none.json folder pipe good.csv m.joblib empty /dev/null /dev/zero loop"
+MODELS = [*MODELS.split(), "x" * 300, ""]
 DATA = "good.csv good.csv good.csv good.csv good.npz good.parquet headless.csv good.svm one.csv empty text.csv wide.csv"
 DATA += " extreme.csv binary.csv none.csv folder pipe breast_cancer mnist26 nothing m.silva model.json /dev/zero loop"
 DATA = [*DATA.split(), "x" * 300, "", "\udcff"]
@@ -150,8 +91,14 @@ STATEMENTS = [
     {"range": [None, 0.9]}, {"same": "model.json"}, {"robust": {"norm": "inf", "eps": 0.1}, "at_least": 0.5},
 ]  # fmt: skip
 TAKES = {  # options with a value, options without, options for files
-    "certify": (f"{CERTIFYING} --require", "--json --force --radius --witness --header --no-header", "--out --report"),
+    "certify": (
+        f"{CERTIFYING} --require",
+        "--json --force --radius --witness --header --no-header",
+        "--out --report --proof",
+    ),
     "report": (CERTIFYING, "--json --force --header", "--out"),
+    "explain": (f"{CERTIFYING} --row", "--json --force", "--out"),
+    "compare": (f"{CERTIFYING} --other-eps --other-norm", "--json --force", "--out"),
     "train": (TRAINING, "--json --force --scale --no-header", "--out --held-out"),
     "spread": ("--eps --norm --frozen", "--json", ""),
     "convert": ("", "--json --force", "--out"),
@@ -224,15 +171,17 @@ def invent(random):
         ["certify"] * 4
         + ["train"] * 3
         + ["report"] * 2
-        + ["spread", "convert", "datasets", "check", "measure", "x", ""]
+        + ["explain", "compare", "spread", "convert", "datasets", "check", "measure", "x", ""]
     )
     if command not in TAKES:
         return [word for word in (command, pick(["--help", "--version", "-h", "--x", ""])) if word]
     valued, switches, outputs = TAKES[command]
     words = [command]
-    if command in ("certify", "report", "spread", "convert", "check", "measure"):
+    if command not in ("train", "datasets"):
         words.append(mostly(MODELS, N_GOOD_MODELS))
-    if command in ("certify", "report", "train"):
+    if command == "compare":
+        words.append(mostly(MODELS, N_GOOD_MODELS))
+    if command in ("certify", "report", "explain", "compare", "train"):
         words.append(mostly(DATA, N_GOOD_DATA))
         words += ["--eps", "0.1"] if random.random() < 0.9 else []
         words += ["--target", "y"] if random.random() < 0.8 else []
@@ -243,6 +192,8 @@ def invent(random):
         words += ["--rows", "good.csv"] if command == "check" and random.random() < 0.8 else []
     if command == "train":
         words += ["--trees", "2", "--depth", "2"]
+    if command == "explain":
+        words += ["--row", "3"] if random.random() < 0.9 else []
     if command in ("train", "convert") and random.random() < 0.9:
         words += ["--out", "out.json"]
     if command == "datasets":
@@ -328,18 +279,20 @@ def judge_end(judge, seed, words, folder, code, out, err, is_apart=False):
     if left:
         judge.find(seed, "left lying about", f"{told} {left}")
     written = {
-        words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--out", "--held-out", "--report", "--junit")
+        words[i + 1]
+        for i, word in enumerate(words[:-1])
+        if word in ("--out", "--held-out", "--report", "--junit", "--proof")
     }
     targets = {"link": "old.csv", "dangling": "new.csv"}
-    written = {targets.get(name, name) for name in written} | {"report.html", "results"}
+    written = {targets.get(name, name) for name in written} | {"report.html"}
     for name, state in folder.before.items():
         is_replaced = now.get(name) != state
         if is_replaced and (name not in written or "--force" not in words or state in ("link", "other")):
             judge.find(seed, "a file was changed", f"{told} {name}")
     for name in set(now) - set(folder.before):
-        if name.encode(errors="surrogateescape").decode(errors="replace") and name not in written and name != "results":
+        if name.encode(errors="surrogateescape").decode(errors="replace") and name not in written:
             judge.find(seed, "a file came into being", f"{told} {name}")
-        if code == 2 and name != "results" and "standard output" not in err:
+        if code == 2 and "standard output" not in err:
             judge.find(seed, "a file of a refusal", f"{told} {name}")
     if now != folder.before:
         folder.renew()

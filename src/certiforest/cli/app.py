@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+import certiforest
 from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.certify import certify
 from certiforest.cli.demo import datasets, demo
@@ -22,7 +23,6 @@ from certiforest.cli.options import InputError, command
 from certiforest.cli.reports import compare, explain, report
 from certiforest.cli.statements import check, measure
 from certiforest.cli.train import train
-from certiforest.files import FileError
 
 # typer carries a click of its own; its errors are reached through the one that it exports.
 ClickError: Any = typer.BadParameter.__mro__[2]
@@ -64,9 +64,7 @@ def _front(
       certiforest demo
     """
     if version:
-        from certiforest import __version__
-
-        console.say(f"certiforest {__version__}")
+        console.say(f"certiforest {certiforest.__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         context.get_help()
@@ -116,8 +114,7 @@ def _explain(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, error.format_message()
     if isinstance(error, MemoryError):
         return BAD_INPUT, "Expected work that fits into memory, got more than that; use fewer rows, columns or trees."
-    is_ours = isinstance(error, (InputError, FileError, console.ClosedError))
-    if is_ours or isinstance(error, _errors_of_the_library()):
+    if isinstance(error, (InputError, console.ClosedError)) or _is_named(error):
         return BAD_INPUT, str(error)
     if isinstance(error, OSError):
         where = "" if error.filename is None else f" {error.filename}"
@@ -128,20 +125,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     )
 
 
-def _errors_of_the_library() -> tuple[type[Exception], ...]:
-    """Return the errors by which the library says that input is not what it should be; importing them takes time."""
-    from certiforest.attack.parameters import AttackerError
-    from certiforest.certifier import SpreadError
-    from certiforest.data.cells import TableError
-    from certiforest.data.datasets import DatasetError
-    from certiforest.data.split import SplitError
-    from certiforest.ensemble import ModelError
-    from certiforest.ensemble.rows import RowError
-    from certiforest.ensemble.scaling import ScalingError
-    from certiforest.rows.certificate_file import CertificateError
-    from certiforest.statements.domain import DomainError
-    from certiforest.statements.kinds import StatementError
-
-    statements = (DomainError, StatementError)
-    model = (ModelError, ScalingError, AttackerError, SpreadError, RowError, CertificateError)
-    return (*model, *statements, TableError, SplitError, DatasetError)
+def _is_named(error: Exception) -> bool:
+    """Tell whether an error is one of those by which the library says that input is not what it should be."""
+    kinds = type(error).__mro__
+    return any(kind.__module__.startswith("certiforest.") and kind.__name__ in certiforest.__all__ for kind in kinds)

@@ -68,14 +68,11 @@ def certify(
     """
     if report is not None:
         output.check_report("--report", report)
-    inputs, files = options.inputs(model, data.data), {"--report": report, "--proof": proof}
-    output.check(files, inputs)
+    output.check({"--report": report, "--proof": proof}, options.inputs(model, data.data), place=out)
     streaming.check()
     shares = [_read_required(text) for text in require or ()]
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
-    if out is not None:
-        output.check_place("--out", out, files, inputs)
     if radius and streaming.radius_rows is not None:
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
     from certiforest.certifier import Certifier

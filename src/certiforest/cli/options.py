@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from certiforest.cli import console
-from certiforest.files import FileError, check_readable, check_writable, file_behind, write_atomically
+from certiforest.files import check_readable, check_writable, file_behind, write_atomically
 from certiforest.words import listed, shown
 
 if TYPE_CHECKING:
@@ -141,41 +141,31 @@ class OutputOptions:
     force: Annotated[bool, typer.Option("--force", help="Replace existing output files.")] = False
     as_json: AsJson = False
 
-    def check(self, outputs: dict[str, Path | None], inputs: Sequence[str | Path] = ()) -> None:
+    def check(
+        self, files: dict[str, Path | None], inputs: Sequence[str | Path] = (), *, place: Path | None = None
+    ) -> None:
         """Refuse, before any work is done, files that cannot be written, or that are asked to hold two things.
 
         Parameters
         ----------
-        outputs : dict of paths
+        files : dict of paths
             Files to write, by the option that names them.
         inputs : sequence of paths
             Files that are read.
+        place : path, optional
+            What --out names if that may be a directory, which exists or has no suffix.
         """
-        for path in filter(None, outputs.values()):
-            check_writable(path, replace=self.force)
-        self._check_places(outputs, inputs)
-
-    def check_place(
-        self, option: str, place: Path, outputs: dict[str, Path | None], inputs: Sequence[str | Path]
-    ) -> None:
-        """Refuse a place for one file, or, without a suffix, for several, as `check` does."""
-        self._check_places({**outputs, option: place}, inputs)
-        if (place.suffix or os.path.lexists(place)) and not place.is_dir():
-            check_writable(place, replace=self.force)
-
-    @staticmethod
-    def _check_places(outputs: dict[str, Path | None], inputs: Sequence[str | Path]) -> None:
         paths = [path for name in map(str, inputs) for path in (glob(name, recursive=True) or [name])]
-        places = {file_behind(path): path for path in paths}
-        for option, path in outputs.items():
+        used = {file_behind(path): path for path in paths}
+        for option, path in {**files, "--out": place or files.get("--out")}.items():
             if path is None:
                 continue
-            place = file_behind(path)
-            if place in places:
-                raise InputError(
-                    f"Expected {option} to be a file of its own, got {path}, which is {places[place]} too."
-                )
-            places[place] = option
+            if path != place or not (path.is_dir() or not (path.suffix or os.path.lexists(path))):
+                check_writable(path, replace=self.force)
+            if file_behind(path) in used:
+                where = used[file_behind(path)]
+                raise InputError(f"Expected {option} to be a file of its own, got {path}, which is {where} too.")
+            used[file_behind(path)] = option
 
     def write(self, path: Path, content: str) -> None:
         """Write a file whole, or not at all."""
@@ -218,13 +208,9 @@ def find_label(option: str, text: str, labels: Sequence[Any]) -> Any:
 
 def open_model(path: Path) -> TreeEnsemble:
     """Read a model file of whatever kind."""
-    from certiforest.ensemble import ModelError
     from certiforest.formats import as_ensemble
 
-    try:
-        check_readable(path, "model file")
-    except FileError as error:
-        raise ModelError(str(error)) from None
+    check_readable(path, "model file")
     return as_ensemble(path)
 
 

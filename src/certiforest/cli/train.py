@@ -128,8 +128,9 @@ def train(
     check_units(attacker, rows)
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
-    fixed: dict[str, Any] = {name: getattr(attacker, name) for name in DESCRIPTION}
-    if options.attacker_file is not None:
+    if options.attacker_file is None:
+        fixed: dict[str, Any] = {name: getattr(attacker, name) for name in DESCRIPTION}
+    else:
         fixed = {"attacker": attacker}
         _check_given_once("--attacker", DESCRIPTION, param or ())
     if attacked:

@@ -36,13 +36,7 @@ def is_number(cell: str) -> bool:
 
 
 def as_floats(column: NDArray, where: str) -> NDArray[np.float64]:
-    """Return numbers as float64, exactly.
-
-    Raises
-    ------
-    TableError
-        If they are no real numbers, or lose digits.
-    """
+    """Return numbers as float64, exactly."""
     if column.dtype.kind not in "biuf":
         raise TableError(f"Expected numbers, got {column.dtype} in {where}.")
     with np.errstate(over="ignore"):
@@ -73,11 +67,6 @@ def as_labels(values: Any, path: Any, start: int = 0, classes: NDArray | None = 
     classes : ndarray, optional
         Labels that a model knows. A block of a file does not tell what the others look like: where the classes are
         strings, each label is the one that it would be among such as these, ``1`` beside ``0.5`` the text ``1.0``.
-
-    Raises
-    ------
-    TableError
-        If a label is missing, or is neither a number nor a text.
     """
     values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
     kind = values.dtype.kind

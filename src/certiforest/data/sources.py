@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from certiforest.data.cells import TableError, text_codes
 from certiforest.data.datasets import dataset_info, is_dataset, load_dataset
-from certiforest.data.readers import count_rows, read_block, read_blocks, read_table
+from certiforest.data.readers import count_rows, read_blocks, read_table
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
-from certiforest.data.tables import ReadBlock, Table
+from certiforest.data.tables import Table
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.blocks import block_rows
 from certiforest.ensemble.scaling import Scaling
@@ -206,26 +206,20 @@ class Source:
             return Stream(self, len(rows), (Block(self.data, lambda *_, piece=piece: piece) for piece in pieces))
         reading = self._reading(ensemble)
 
-        def read_rows(read: ReadBlock, start: int, start_in_file: int) -> InputRows:
-            table = read_block(read, start_in_file, ensemble.classes, missing=reading["missing"])
+        def read_rows(read: Callable[[int], Table], start: int, start_in_file: int) -> InputRows:
+            table = read(start_in_file)
             return self._rows(table, ensemble, ensemble.scaling, np.arange(start, start + len(table)))
 
         blocks = (
             Block(path, partial(read_rows, read))
             for path in files
-            for read in read_blocks(path, self.target, **reading)
+            for read in read_blocks(path, self.target, classes=ensemble.classes, **reading)
         )
         sizes = [count_rows(path, self.kind) for path in files]
         return Stream(self, None if None in sizes else sum(filter(None, sizes)), blocks)
 
     def load(self, ensemble: TreeEnsemble, part: str | None) -> InputRows:
-        """Return the rows that a model is to be certified on.
-
-        Raises
-        ------
-        SplitError
-            If only some of the rows are asked for, and the table is not the one that the model was trained on.
-        """
+        """Return the rows that a model is to be certified on."""
         if part is not None:
             check_part(part)
         part = part or ("test" if self.is_named else "all")

@@ -81,13 +81,7 @@ def _shares(sizes: NDArray[np.int64], n_rows: int, random: np.random.RandomState
 
 
 def rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
-    """Return the row indices of a part of a table.
-
-    Raises
-    ------
-    SplitError
-        If there are no labels to split by, or too few rows.
-    """
+    """Return the row indices of a part of a table."""
     check_part(part)
     if part == "all":
         return np.arange(len(table))
@@ -127,13 +121,7 @@ class TrainingRecord:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any] | None) -> TrainingRecord | None:
-        """Return what a model file keeps; None if it keeps nothing.
-
-        Raises
-        ------
-        SplitError
-            If the entry is not what `as_entry` writes.
-        """
+        """Return what a model file keeps; None if it keeps nothing."""
         if entry is None:
             return None
         known = dict(entry)

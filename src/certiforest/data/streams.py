@@ -137,9 +137,7 @@ class StreamRun:
     parts : Parts or None
         Where findings are kept.
     tally : Tally or None
-        Rows by outcome.
-    methods : Counter of str
-        Rows by what decided them.
+        Rows by outcome; ``methods`` counts them by what decided them.
     is_interrupted : bool
         Whether Ctrl-C came.
     """

@@ -76,11 +76,6 @@ class Table:
         """Return the table with the columns a model was trained on, in its order.
 
         Names are compared where both sides have them, else only their number.
-
-        Raises
-        ------
-        TableError
-            If columns are missing or left over.
         """
         if names is None or self.feature_names is None:
             if self.X.shape[1] != n_features:
@@ -139,6 +134,8 @@ class Request:
         Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
     codes : dict of int to Codes
         By feature that may be text, in CSV and Parquet files, the number of each text.
+    classes : ndarray, optional
+        Labels that a model knows; those of a block become some of them, or would among such as these.
     is_whole : bool
         Whether all blocks are to be in memory at once.
     digests : dict of str
@@ -155,11 +152,12 @@ class Request:
     first_index: int | None = None
     missing: bool = False
     codes: Mapping[int, Codes] = field(default_factory=dict)
+    classes: NDArray | None = None
     is_whole: bool = False
     digests: dict[str, str] = field(default_factory=dict)
 
 
-#: Reads one block of a file: its rows, and its labels as the file has them.
+#: Reads one block of a file: its rows, in the order of the file's columns, and its labels as the file has them.
 ReadBlock = Callable[[], Table]
 
 
@@ -188,13 +186,7 @@ class Columns:
 
 
 def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: int) -> Columns:
-    """Find label and features among the columns of a file.
-
-    Raises
-    ------
-    TableError
-        If a column that is asked for is not there, a name is there twice, or no feature is left.
-    """
+    """Find label and features among the columns of a file."""
     if names is not None and len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise TableError(f"Expected every column name once, got {shown(twice)} twice in {request.path}.")
@@ -212,13 +204,7 @@ def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: i
 
 
 def check_shape(request: Request, n_rows: int, wanted: Columns) -> None:
-    """Compare what a file says of itself with what a model takes, and with its size, before it is read.
-
-    Raises
-    ------
-    TableError
-        If columns are missing or left over, or a small file would take much memory.
-    """
+    """Compare what a file says of itself with what a model takes, and with its size, before it is read."""
     n_features = len(wanted.features)
     if request.n_features is not None:
         wanted.table(np.empty((0, n_features)), None, request).with_features(request.feature_names, request.n_features)
@@ -244,16 +230,3 @@ def _find(column: str | int, parameter: str, place: dict[str, int], n: int, path
             f"Expected {setting(parameter)} between {-n} and {n - 1}, got {shown(index)}; {path} has {n} columns."
         )
     return index % n
-
-
-def check_finite(table: Table, start: int = 0, *, missing: bool = False) -> Table:
-    """Refuse tables that hold infinity, or NaN unless it may be missing; ``start`` is the number of the first row."""
-    finite = ~np.isinf(table.X) if missing else np.isfinite(table.X)
-    if finite.all():
-        return table
-    row, column = np.argwhere(~finite)[0]
-    name = f"column {column}" if table.feature_names is None else f"column {shown(table.feature_names[column])}"
-    raise TableError(
-        f"Expected finite numbers, got {table.X[row, column]} in row {start + row}, {name} of {table.source}, counted"
-        " from 0. Remove or fill such rows first."
-    )

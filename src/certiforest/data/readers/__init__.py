@@ -9,18 +9,19 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from certiforest.data.cells import TableError, as_labels
 from certiforest.data.readers import parquet_files
-from certiforest.data.tables import ReadBlock, Request, Table, check_finite
+from certiforest.data.tables import Request, Table
 from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
-from certiforest.words import setting
+from certiforest.words import setting, shown
 
 KINDS = ("csv", "parquet", "npz", "libsvm")
 SUFFIXES = {
@@ -37,39 +38,26 @@ SUFFIXES = {
 }
 
 
-def read_table(
-    path: str | os.PathLike[str], target: str | int | None = None, *, missing: bool = False, **options: Any
-) -> Table:
-    """Read all rows and labels of a file; the parameters are those of `read_blocks`.
-
-    Raises
-    ------
-    TableError
-        If the file or a column is missing, or holds anything but finite numbers.
-    """
-    parts = [read() for read in read_blocks(path, target, missing=missing, is_whole=True, **options)]
-    if not sum(map(len, parts)):
+def read_table(path: str | os.PathLike[str], target: str | int | None = None, **options: Any) -> Table:
+    """Read all rows and labels of a file; the parameters are those of `read_blocks`."""
+    parts: list[Table] = []
+    n_rows = 0
+    for read in read_blocks(path, target, is_whole=True, **options):
+        parts.append(read(n_rows))
+        n_rows += len(parts[-1])
+    if not n_rows:
         raise TableError(f"Expected rows, got none in {path}.")
     table = Table.concat(parts)
-    if table.y is not None:
-        table = replace(table, y=as_labels(table.y, path))
-    return check_finite(table, missing=missing)
-
-
-def read_block(read: ReadBlock, start: int, classes: NDArray, *, missing: bool = False) -> Table:
-    """Read one block for a model that knows some classes; ``start`` is the number of its first row."""
-    table = read()
-    if table.y is not None:
-        table = replace(table, y=as_labels(table.y, table.source, start, classes))
-    return check_finite(table, start, missing=missing)
+    return table if table.y is None else replace(table, y=as_labels(table.y, path))
 
 
 def read_blocks(
     path: str | os.PathLike[str], target: str | int | None = None, *, kind: str | None = None, **options: Any
-) -> Iterator[ReadBlock]:
+) -> Iterator[Callable[[int], Table]]:
     """Yield what reads the rows and labels of a file, block by block; a block that is not asked for is passed over.
 
-    How a file is cut depends on the file and on ``n_features`` alone. Blocks have to be read in their order.
+    How a file is cut depends on the file and on ``n_features`` alone. Blocks have to be read in their order, and take
+    the number of their first row, for messages. Labels are as the file has them if it is not told which there are.
 
     Parameters
     ----------
@@ -77,11 +65,6 @@ def read_blocks(
         What is asked of the file; see `Request`.
     kind : {"csv", "parquet", "npz", "libsvm"}, optional
         Told by the file's suffix if not given.
-
-    Raises
-    ------
-    TableError
-        If the file or a column is missing, or holds anything but numbers.
     """
     path = Path(path)
     with _errors_of(path):
@@ -97,24 +80,31 @@ def read_blocks(
     request = Request(path, target, block_rows(options.get("n_features")), **options)
     if request.first_index not in (None, 0, 1):
         raise TableError(f"Expected {setting('first_index')} to be 0 or 1, got {request.first_index!r}.")
-    blocks: Callable[[Request], Iterator[ReadBlock]] = import_module(f"certiforest.data.readers.{kind}_files").blocks
-    remaining = blocks(request)
+    remaining = import_module(f"certiforest.data.readers.{kind}_files").blocks(request)
     while True:
         with _errors_of(path):
             read = next(remaining, None)
         if read is None:
             return
-        yield _guarded(read, request)
+        yield partial(_read_checked, read, request)
 
 
-def _guarded(read: ReadBlock, request: Request) -> ReadBlock:
-    def guarded() -> Table:
-        with _errors_of(request.path):
-            table = read()
-            n_features = request.n_features
-            return table if n_features is None else table.with_features(request.feature_names, n_features)
-
-    return guarded
+def _read_checked(read: Callable[[], Table], request: Request, start: int = 0) -> Table:
+    with _errors_of(request.path):
+        table = read()
+        if request.n_features is not None:
+            table = table.with_features(request.feature_names, request.n_features)
+    if request.classes is not None and table.y is not None:
+        table = replace(table, y=as_labels(table.y, table.source, start, request.classes))
+    finite = ~np.isinf(table.X) if request.missing else np.isfinite(table.X)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        name = f"column {column}" if table.feature_names is None else f"column {shown(table.feature_names[column])}"
+        raise TableError(
+            f"Expected finite numbers, got {table.X[row, column]} in row {start + row}, {name} of {table.source},"
+            " counted from 0. Remove or fill such rows first."
+        )
+    return table
 
 
 def count_rows(path: str | os.PathLike[str], kind: str | None = None) -> int | None:
