@@ -132,7 +132,8 @@ def certify(
                 f"What was found is kept in {run.parts.directory}: the same command{more} goes on from there."
             )
         raise typer.Exit(INTERRUPTED)
-    if [_complain_if_below(run, label, least) for label, least in wanted].count(True):
+    are_below = [_complain_if_below(run, label, least) for label, least in wanted]
+    if any(are_below):
         raise typer.Exit(BELOW_REQUIRED)
 
 

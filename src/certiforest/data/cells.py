@@ -128,7 +128,7 @@ def _as_text(value: Any, path: Any) -> str:
 def text_codes(ensemble: TreeEnsemble) -> dict[int, Codes]:
     """Return, by feature that files may have as text, the number of each text; categories may be numbers as well."""
     codes = {f: Codes(values, ensemble.unseen.get(f)) for f, values in (ensemble.categories or {}).items()}
-    return {f: own for f, own in codes.items() if not own.holds_numbers}
+    return {f: numbers for f, numbers in codes.items() if not numbers.holds_numbers}
 
 
 def code_of(value: Any, where: str, codes: Codes, *, missing: bool) -> float:

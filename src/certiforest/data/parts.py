@@ -129,12 +129,6 @@ class Parts:
             np.savez_compressed(content, **{RUN: self._run}, **columns)  # type: ignore[arg-type]  # no objects
         write_atomically(self._path(number), content.getvalue())
 
-    def __enter__(self) -> Parts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let others write to the directory, and remove it if nothing was written."""
         with suppress(OSError):  # it holds parts

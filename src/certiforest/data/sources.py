@@ -28,29 +28,15 @@ from certiforest.words import setting, shown
 
 @dataclass(frozen=True, kw_only=True)
 class InputRows(Table):
-    """Rows as a model takes them, scaled as it wants them, and where they come from.
+    """Rows as a model takes them, scaled as it wants them, and where they come from."""
 
-    Attributes
-    ----------
-    row_numbers : ndarray of int64, shape (n,)
-        Which rows of the files they are, counted from 0.
-    part : {"train", "test", "all"}
-        Which part of the rows of the files they belong to.
-    is_checked : bool
-        Whether that part is known to be the one that the model did, or did not, learn.
-    n_left_out : int
-        Number of rows of the other part.
-    digests : dict of str
-        SHA-256 of files that were read through, by path.
-    """
-
-    row_numbers: NDArray[np.int64]
-    part: str = "all"
+    row_numbers: NDArray[np.int64]  # which rows of the files they are, counted from 0
+    part: str = "all"  # of the rows of the files
     scaling: Scaling | None = None
     image_shape: tuple[int, int] | None = None
-    is_checked: bool = True
-    n_left_out: int = 0
-    digests: dict[str, str] = field(default_factory=dict)
+    is_checked: bool = True  # whether the part is known to be the one that the model did, or did not, learn
+    n_left_out: int = 0  # rows of the other part
+    digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files that were read through, by path
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         """Return some of the rows."""
@@ -98,18 +84,7 @@ class Block(NamedTuple):
 class Stream:
     """Rows as a model takes them, block by block: only one block has to be in memory besides the first.
 
-    Attributes
-    ----------
-    source : Source
-        What the rows come from.
-    files : tuple of str
-        Its files; a name alone if that is a dataset.
-    n_rows : int or None
-        How many there are, if that is known before they are read.
-    first : InputRows
-        The rows of the first block, which is not read again.
-    blocks : iterator of Block
-        All rows, once.
+    ``n_rows`` is None where it is not known before they are read. The first block is read at once, and never again.
     """
 
     def __init__(self, source: Source, n_rows: int | None, blocks: Iterator[Block]) -> None:

@@ -95,24 +95,12 @@ def rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """Which rows a model was trained on, as its file keeps it.
+    """Which rows a model was trained on, as its file keeps it."""
 
-    Attributes
-    ----------
-    part : {"train", "test", "all"}
-        The part of the table that was learned.
-    n_rows : int
-        Number of rows of the whole table.
-    sha256 : str
-        Digest of the whole table: its features, in the order of the model, and its labels.
-    first_index : {0, 1} or None
-        Which number the first column has, if it was a LIBSVM file.
-    """
-
-    part: str
-    n_rows: int
-    sha256: str
-    first_index: int | None = None
+    part: str  # of the table that was learned
+    n_rows: int  # of the whole table
+    sha256: str  # of the whole table: its features, in the order of the model, and its labels
+    first_index: int | None = None  # which number the first column has, if it was a LIBSVM file
 
     @classmethod
     def of(cls, table: Table, part: str) -> TrainingRecord:
@@ -140,14 +128,7 @@ class TrainingRecord:
         return asdict(self)
 
     def check(self, table: Table, part: str) -> None:
-        """Refuse a part of a table that is not the one learned from, or test rows that were learned.
-
-        Parameters
-        ----------
-        table : Table
-            The whole table, with the features of the model in its order.
-        part : {"train", "test"}
-        """
+        """Refuse a part of a whole table that is not the one learned from, or test rows that were learned."""
         held_out = "the rows that train --held-out wrote"
         if part == "test" and self.part != "train":
             raise SplitError(

@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -194,7 +194,8 @@ class StreamRun:
         """
         if out is None and not self.certifier.proof:
             self.certifier = self.certifier.asking()
-        with nullcontext() if out is None else Parts(out, self._key, replace=replace_file) as self.parts:
+        self.parts = None if out is None else Parts(out, self._key, replace=replace_file)
+        with nullcontext() if self.parts is None else closing(self.parts):
             try:
                 with self.progress("Rows", self.stream.n_rows) as advance:
                     self._certify_blocks(submit, n_at_once, advance)

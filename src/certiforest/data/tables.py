@@ -58,7 +58,7 @@ class Table:
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         """Return some of the rows."""
-        texts = {f: own[rows] for f, own in self.texts.items()}
+        texts = {f: text[rows] for f, text in self.texts.items()}
         return replace(self, X=self.X[rows], y=None if self.y is None else self.y[rows], texts=texts)
 
     @classmethod
@@ -103,58 +103,29 @@ class Table:
                 f" by {setting('drop', extra[0])}."
             )
         order = [place[name] for name in names]
-        texts = {f: self.texts[own] for f, own in enumerate(order) if own in self.texts}
+        texts = {f: self.texts[place] for f, place in enumerate(order) if place in self.texts}
         return replace(self, X=self.X[:, order], feature_names=tuple(names), texts=texts)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a file.
-
-    Attributes
-    ----------
-    path : str or path
-    target : str or int, optional
-        Label column: its name, or its index (-1 is the last). For npz files the name of the label array,
-        ``"y"`` if not given. LIBSVM files hold their labels and take none.
-    n_rows : int
-        Of a block.
-    drop : sequence of str or int
-        Columns to leave out.
-    header : bool, optional
-        Whether the first line of a CSV file holds names. If not given, it does iff no cell of it is a number.
-    n_features : int, optional
-        Number of features, which has to be that of the file; rows of LIBSVM files leave out zeros.
-    feature_names : tuple of str, optional
-        Names of the features, which come in this order; the file may have them in another.
-    first_index : {0, 1}, optional
-        Which number the first column has in a LIBSVM file. If not given, it is 0 where that number occurs, else 1,
-        unless ``n_features`` leaves both possible, which is refused.
-    missing : bool
-        Whether values may be missing: NaN, and in CSV files empty cells and NA, become NaN instead of being refused.
-    codes : dict of int to Codes
-        By feature that may be text, in CSV and Parquet files, the number of each text.
-    classes : ndarray, optional
-        Labels that a model knows; those of a block become some of them, or would among such as these.
-    is_whole : bool
-        Whether all blocks are to be in memory at once.
-    digests : dict of str
-        Takes the SHA-256, by path, of a file that was read through from start to end.
-    """
+    """What is asked of a file."""
 
     path: str | os.PathLike[str]
-    target: str | int | None
-    n_rows: int
-    drop: Sequence[str | int] = ()
-    header: bool | None = None
-    n_features: int | None = None
-    feature_names: tuple[str, ...] | None = None
+    target: str | int | None  # column of the label: name or index, -1 the last; an array of npz files, "y" if None
+    n_rows: int  # of a block
+    drop: Sequence[str | int] = ()  # columns to leave out
+    header: bool | None = None  # whether a CSV file starts with names; None: if no cell of its first line is a number
+    n_features: int | None = None  # has to be that of the file; rows of LIBSVM files leave out zeros
+    feature_names: tuple[str, ...] | None = None  # features come in this order; the file may have another
+    # Which number the first column has in a LIBSVM file, 0 or 1. If not given, it is 0 where that number occurs, else
+    # 1, unless n_features leaves both possible, which is refused.
     first_index: int | None = None
-    missing: bool = False
-    codes: Mapping[int, Codes] = field(default_factory=dict)
-    classes: NDArray | None = None
-    is_whole: bool = False
-    digests: dict[str, str] = field(default_factory=dict)
+    missing: bool = False  # whether NaN, and in CSV files empty cells and NA, are taken for NaN instead of refused
+    codes: Mapping[int, Codes] = field(default_factory=dict)  # by feature that may be text, the number of each text
+    classes: NDArray | None = None  # labels that a model knows; those of a block would be such as these
+    is_whole: bool = False  # whether all blocks are to be in memory at once
+    digests: dict[str, str] = field(default_factory=dict)  # takes the SHA-256, by path, of files read to the end
 
 
 #: Reads one block of a file: its rows, in the order of the file's columns, and its labels as the file has them.
@@ -199,7 +170,7 @@ def choose_columns(request: Request, names: tuple[str, ...] | None, n_columns: i
     codes = request.codes
     if names is not None and request.feature_names is not None:
         order = {names[index]: place for place, index in enumerate(features)}
-        codes = {order[name]: own for f, own in codes.items() if (name := request.feature_names[f]) in order}
+        codes = {order[name]: text for f, text in codes.items() if (name := request.feature_names[f]) in order}
     return Columns(features, target, names, codes)
 
 
