@@ -305,8 +305,7 @@ class TestAttackers:
         assert message in refuse(*counts, *words.format(attacker=attacker).split())
 
     @pytest.mark.parametrize(
-        ("changes", "message"),
-        [({"version": 2}, "Expected version 1, got 2"), ({"frozen": ["byte"]}, "got 'byte'")],
+        ("changes", "message"), [({"version": 2}, "Expected version 1, got 2"), ({"frozen": ["byte"]}, "got 'byte'")]
     )
     def test_files_that_are_refused(self, refuse, counts, write, changes, message):
         document = {"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 1, **changes}

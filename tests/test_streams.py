@@ -265,9 +265,9 @@ def test_ctrl_c_keeps_finished_blocks(run, model, frame, tmp_path, monkeypatch, 
 def test_verdicts_come_before_radii_and_every_block_is_read_once(
     run, model, frame, tmp_path, monkeypatch, small_blocks
 ):
-    """One walk: what a block needs is found before the next one is read, also with a report."""
-    data, done, reads, digested = write(frame, tmp_path / "rows.csv"), [], [], []
-    certified, read_rows = Certifier.certify, csv_files._read
+    """One walk: the file is opened once; what a block needs is found before the next is read, also with a report."""
+    data, done, reads, opened, digested = write(frame, tmp_path / "rows.csv"), [], [], [], []
+    certified, read_rows, open_file = Certifier.certify, csv_files._read, csv_files.DigestedFile
 
     def counted(self, X, *rest, **options):
         done.append((len(X), self.radius, self.witness))
@@ -279,11 +279,12 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
 
     monkeypatch.setattr(Certifier, "certify", counted)
     monkeypatch.setattr(csv_files, "_read", read)
+    monkeypatch.setattr(csv_files, "DigestedFile", lambda path: opened.append(path) or open_file(path))
     monkeypatch.setattr(hashlib, "file_digest", lambda file, _: digested.append(file.name) or hashlib.sha256())
     report = tmp_path / "report.json"
     more = ["--radius", "--witness", "--out", tmp_path / "found.csv", "--report", report]
     assert run(*words(model, data, *more))[0] == 0
-    assert digested == [str(model)]
+    assert (opened, digested) == ([data], [str(model)])
     origin = json.loads(report.read_text())["origin"]
     assert origin["data_file_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert done == [(8, True, True)] * 6 + [(2, True, True)]

@@ -238,10 +238,7 @@ class TestNpz:
 
     @pytest.mark.parametrize(
         ("y", "labels"),
-        [
-            (np.array([b"ham", b"spam"]), ["ham", "spam"]),
-            (np.array([2**63, 1], np.uint64), [str(2**63), "1"]),
-        ],
+        [(np.array([b"ham", b"spam"]), ["ham", "spam"]), (np.array([2**63, 1], np.uint64), [str(2**63), "1"])],
     )
     def test_labels(self, save, y, labels):
         assert read_table(save(X=np.zeros((2, 1)), y=y)).y.tolist() == labels

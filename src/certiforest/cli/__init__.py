@@ -1,7 +1,5 @@
 """The command line: what people type, and what they see of it."""
 
-from __future__ import annotations
-
 import sys
 
 TYPE_CHECKING = False  # nothing is imported before Ctrl-C is answered
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run one command and return its exit code.
 
     What is slow to import comes in here, so that Ctrl-C is answered by a sentence from the first moment on.

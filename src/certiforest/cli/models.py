@@ -13,12 +13,7 @@ from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
 
 
-def spread(
-    model: ModelPath,
-    options: AttackerOptions,
-    domain: Domain = None,
-    as_json: AsJson = False,
-) -> None:
+def spread(model: ModelPath, options: AttackerOptions, domain: Domain = None, as_json: AsJson = False) -> None:
     """Tell how far apart thresholds are, and for which eps that is enough.
 
     [bold]Examples[/bold]

@@ -50,8 +50,7 @@ class AttackerOptions:
     ] = None
     norm: Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, 3, ... or inf.")] = "inf"
     frozen: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more."),
+        list[str] | None, typer.Option(metavar="COLUMN", help="Feature the attacker cannot change; repeat for more.")
     ] = None
     attacker_file: Annotated[
         Path | None, typer.Option("--attacker", metavar="FILE", help="JSON file that describes the whole attacker.")

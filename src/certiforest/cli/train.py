@@ -69,8 +69,7 @@ def train(
         Path | None, typer.Option(metavar="CSV", help="Write the rows that are held out, label last.")
     ] = None,
     param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Further parameter of the trainer; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Further parameter of the trainer; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Source of all randomness.")] = 0,
     jobs: Jobs = 1,

@@ -143,14 +143,7 @@ class StreamRun:
     """
 
     def __init__(
-        self,
-        certifier: Certifier,
-        stream: Stream,
-        sample: RowSample,
-        *,
-        seconds: float,
-        progress: Progress,
-        model: str,
+        self, certifier: Certifier, stream: Stream, sample: RowSample, *, seconds: float, progress: Progress, model: str
     ) -> None:
         self.certifier, self.stream, self.sample = certifier, stream, sample
         self.progress, self.model = progress, model

@@ -103,7 +103,7 @@ class Table:
                 f" by {setting('drop', extra[0])}."
             )
         order = [place[name] for name in names]
-        texts = {f: self.texts[place] for f, place in enumerate(order) if place in self.texts}
+        texts = {f: self.texts[column] for f, column in enumerate(order) if column in self.texts}
         return replace(self, X=self.X[:, order], feature_names=tuple(names), texts=texts)
 
 
