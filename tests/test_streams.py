@@ -383,6 +383,17 @@ def test_a_part_that_came_from_another_run_is_refused(tmp_path):
         second.read(0)
 
 
+def test_a_part_that_has_gone_is_missed(tmp_path):
+    """A file was made of the others."""
+    parts = parts_module.Parts(tmp_path / "found.csv", {}, replace=False)
+    for number in range(3):
+        parts.write(number, {"stable": np.array([1])})
+    parts._path(1).unlink()
+    with pytest.raises(FileError, match="got none any more"):
+        parts.finish(3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["found.csv.parts"]
+
+
 def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):
     data, report = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.json"
     arguments = words(model, data, "--json", "--force", "--report", report, "--radius-rows")

@@ -15,7 +15,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -136,23 +135,21 @@ class Parts:
         if self._lock is not None:
             os.close(self._lock)
 
-    def _all(self) -> Iterator[PartColumns]:
-        for number in count():
-            columns = self.read(number)
-            if columns is None:
-                return
-            yield columns
-
-    def finish(self) -> None:
+    def finish(self, n_parts: int) -> None:
         """Put the parts together if one file was asked for."""
         if self.is_directory:
             return
+
+        def parts() -> Iterator[PartColumns]:
+            for number in range(n_parts):
+                columns = self.read(number)
+                if columns is None:
+                    raise FileError(f"Expected {self._path(number)}, got none any more; give the same command again.")
+                yield columns
+
         is_parquet = self.out.suffix.lower() in PARQUET
-        write_atomically(
-            self.out,
-            _as_parquet(self._all(), self.directory) if is_parquet else _as_csv(self._all()),
-            replace=self._replace,
-        )
+        content = _as_parquet(parts(), self.directory) if is_parquet else _as_csv(parts())
+        write_atomically(self.out, content, replace=self._replace)
         self.clear()
 
 

@@ -191,9 +191,9 @@ class StreamRun:
         with nullcontext() if self.parts is None else closing(self.parts):
             try:
                 with self.progress("Rows", self.stream.n_rows) as advance:
-                    self._certify_blocks(submit, n_at_once, advance)
+                    n_blocks = self._certify_blocks(submit, n_at_once, advance)
                 if self.parts is not None:
-                    self.parts.finish()
+                    self.parts.finish(n_blocks)
             except KeyboardInterrupt:
                 self.is_interrupted = True
             except OSError as error:
@@ -220,10 +220,10 @@ class StreamRun:
             "certiforest": __version__,
         }
 
-    def _certify_blocks(self, submit: Submit, n_at_once: int, advance: Advance) -> None:
-        """Certify the blocks whose parts are not there, and count all of them in their order."""
+    def _certify_blocks(self, submit: Submit, n_at_once: int, advance: Advance) -> int:
+        """Certify the blocks whose parts are not there, count the rows of all in their order; return how many."""
         under_way: deque[tuple[int, InputRows, Any]] = deque()
-        start, start_of_file, path = 0, 0, ""
+        number, start, start_of_file, path = -1, 0, 0, ""
         for number, block in enumerate(self.stream.blocks):
             if block.path != path:
                 start_of_file, path = start, block.path
@@ -242,6 +242,7 @@ class StreamRun:
                 self._count(self._certificates(kept), kept["row"], read)
         while under_way:
             self._finish(*under_way.popleft())
+        return number + 1
 
     def _finish(self, number: int, rows: InputRows, future: Any) -> None:
         """Wait for what is found about a block, keep it, and count its rows."""
