@@ -83,7 +83,6 @@ class DatasetInfo:
 class Dataset:
     """A dataset in memory: rows in the units of its source, the scaling for them, and the split."""
 
-    info: DatasetInfo
     table: Table
     scaling: Scaling | None
     train_rows: NDArray[np.int64]
@@ -152,7 +151,7 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, d
         table = replace(table.take(rows), y=(table.y[rows] == int(pair[3])).astype(np.int64))
     train_rows, test_rows = split_rows(table.y)
     scaling = SCALINGS[info.scaled_by][1](table.X, train_rows)
-    return Dataset(info, replace(table, source=name), scaling, train_rows, test_rows)
+    return Dataset(replace(table, source=name), scaling, train_rows, test_rows)
 
 
 def _find_table(info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: bool) -> Table:

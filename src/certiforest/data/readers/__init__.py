@@ -23,19 +23,13 @@ from certiforest.ensemble.blocks import block_rows
 from certiforest.files import FileError, check_readable
 from certiforest.words import setting, shown
 
-KINDS = ("csv", "parquet", "npz", "libsvm")
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
+KINDS = {
+    "csv": (".csv", ".tsv", ".txt", ".data"),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "libsvm": (".libsvm", ".svm", ".svmlight"),
 }
+SUFFIXES = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
 
 
 def read_table(path: str | os.PathLike[str], target: str | int | None = None, **options: Any) -> Table:
