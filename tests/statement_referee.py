@@ -34,6 +34,7 @@ class World:
     groups: list[list[int]]
     domain: Domain
     missing: list[bool]
+    blanks: dict[int, tuple[float, float]]  # numbers that count as missing
 
 
 def draw_world(rng: random.Random) -> World:
@@ -68,7 +69,13 @@ def draw_world(rng: random.Random) -> World:
         high.append(ends[1])
     missing = [kind != "one-hot" and rng.random() < 0.25 for kind in kinds]
     whole = [f for f, kind in enumerate(kinds) if kind == "whole"]
-    return World(kinds, groups, Domain(low, high, whole or None, values or None, groups or None, missing), missing)
+    blanks = {}
+    for f, kind in enumerate(kinds):
+        if kind in ("number", "whole", "listed") and rng.random() < 0.2:
+            first = rng.choice([low[f], beside(rng, rng.choice(GRID))])
+            blanks[f] = first, max(first, beside(rng, first + rng.choice([0.0, 0.0, 0.25, 1.0, 4.0])))
+    domain = Domain(low, high, whole or None, values or None, groups or None, missing)
+    return World(kinds, groups, domain, missing, blanks)
 
 
 def beside(rng: random.Random, value: float) -> float:
@@ -97,7 +104,8 @@ def draw_model(rng: random.Random, world: World, kind: str, n_classes: int) -> C
     base = [rng.choice([0.0, 0.1, -0.25]) for _ in range(n_outputs)] if n_outputs else None
     trees = [tree(rng.randint(0, 3)) for _ in range(rng.randint(1, 4))]
     names = {f: [0.0, 1.0, 2.0, 3.0] for f, k in enumerate(world.kinds) if k == "category"}
-    return Case(trees, len(world.kinds), n_classes, [0.0] * len(world.kinds), math.inf, 0.0, base=base, names=names)
+    n = len(world.kinds)
+    return Case(trees, n, n_classes, [0.0] * n, math.inf, 0.0, base=base, names=names, blanks=world.blanks or None)
 
 
 def inputs_of(world: World, models: list[Case]) -> list[list[float]]:
@@ -116,8 +124,8 @@ def inputs_of(world: World, models: list[Case]) -> list[list[float]]:
         elif kind == "whole":
             found = [float(v) for v in range(math.ceil(low), math.floor(high) + 1)]
         else:
-            found = sorted({low, *(math.nextafter(v, math.inf) for v in cuts[f] if low <= v < high)})
-            found = [v for v in found if v <= high]
+            after = {math.nextafter(v, math.inf) for v in (*cuts[f], *world.blanks.get(f, ())[1:]) if low <= v < high}
+            found = sorted({low, *after, *(v for v in world.blanks.get(f, ()) if low <= v <= high)})
         columns.append([*found, *([math.nan] if world.missing[f] else [])])
     flags = {f for group in world.groups for f in group}
     plain = [f for f in range(len(world.kinds)) if f not in flags]
@@ -140,6 +148,12 @@ def collect(tree, cuts) -> None:
             cuts[tree[0]].add(tree[1])
         collect(tree[2], cuts)
         collect(tree[3], cuts)
+
+
+def as_seen(world: World, x) -> list[float]:
+    """Return an input as models see it."""
+    ends = [world.blanks.get(f, (math.nan, math.nan)) for f in range(len(x))]
+    return [math.nan if first <= v <= last else v for v, (first, last) in zip(x, ends, strict=True)]
 
 
 def score(model: Case, x) -> Fraction:
@@ -168,7 +182,8 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
         outputs = "probability"
     columns = draw_columns(rng, world)
     tell = {"outputs": outputs, "time_limit": TIME_LIMIT}
-    s = {i: score(first, x) for i, x in enumerate(rows)} if scored else {}
+    seen = [as_seen(world, x) for x in rows]
+    s = {i: score(first, x) for i, x in enumerate(seen)} if scored else {}
     partners = pairs_of(rows, columns) if question in ("flips", "apart", "monotone", "gap", "fall") else []
     c = next((f for f in columns if world.kinds[f] in ("number", "whole", "listed")), None)
     wrong: list[str] = []
@@ -188,7 +203,7 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
         if low <= high:
             expect(Range(low, high), min(s.values()) >= Fraction(low) and max(s.values()) <= Fraction(high))
     elif question == "flips":
-        y = [predict(first, x) for x in rows]
+        y = [predict(first, x) for x in seen]
         expect(Insensitive(columns), all(y[i] == y[j] for i, j in partners))
     elif question == "apart":
         i, j = rng.choice(partners)
@@ -197,15 +212,15 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
         expect(Insensitive(columns, low, high), not is_apart)
     elif question == "monotone" and c is not None:
         columns = [c]
-        partners = [(a, b) for a, b in pairs_of(rows, [c]) if rows[a][c] <= rows[b][c]]
+        partners = [(a, b) for a, b in pairs_of(rows, [c]) if seen[a][c] <= seen[b][c]]
         way = rng.choice(["up", "down"])
         falls = [(s[a] - s[b]) * (1 if way == "up" else -1) for a, b in partners]
         tolerance = rng.choice([0.0, 0.0, 0.1, max(0.0, float(max(falls)))]) if falls else 0.0
         expect(Monotone(c, way, tolerance), all(fall <= Fraction(tolerance) for fall in falls))
     elif question == "same" and (not scored or rng.random() < 0.5 or (first.base is None) != (other.base is None)):
-        expect(Same(ensemble_of(other)), all(predict(first, x) == predict(other, x) for x in rows))
+        expect(Same(ensemble_of(other)), all(predict(first, x) == predict(other, x) for x in seen))
     elif question == "same":
-        gaps = [abs(s[i] - score(other, x)) for i, x in enumerate(rows)]
+        gaps = [abs(s[i] - score(other, x)) for i, x in enumerate(seen)]
         tolerance = abs(near(max(gaps)))
         expect(Same(ensemble_of(other), tolerance), max(gaps) <= Fraction(tolerance))
     elif question == "most":
@@ -216,7 +231,7 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
         found = measure(model, "gap", world.domain, columns=columns, **tell)
         wrong += judge_bounds("gap", found.bounds[1], found.bounds[0], max(s[a] - s[b] for a, b in partners), 1)
     elif question == "fall" and c is not None:
-        falls = [s[a] - s[b] for a, b in pairs_of(rows, [c]) if rows[a][c] <= rows[b][c]]
+        falls = [s[a] - s[b] for a, b in pairs_of(rows, [c]) if seen[a][c] <= seen[b][c]]
         if falls:
             found = measure(model, "fall", world.domain, column=c, **tell)
             wrong += judge_bounds("fall", found.bounds[1], found.bounds[0], max(falls), 1)
@@ -267,21 +282,22 @@ def judge_pair(statement, pair, first: Case, other: Case, world: World, columns)
         repr(a) != repr(b) for f, (a, b) in enumerate(zip(*rows, strict=True)) if f not in columns
     ):
         return [f"{statement}: {rows} differ elsewhere"]
-    s = [score(first, x) for x in rows] if first.n_classes == 2 else []
+    seen = [as_seen(world, x) for x in rows]
+    s = [score(first, x) for x in seen] if first.n_classes == 2 else []
     if isinstance(statement, Range):
         shows = s[0] > Fraction(statement.high) or s[0] < Fraction(statement.low)
     elif isinstance(statement, Insensitive) and statement.low is not None:
         shows = s[0] >= Fraction(statement.high) and s[1] <= Fraction(statement.low)
     elif isinstance(statement, Insensitive):
-        shows = predict(first, rows[0]) != predict(first, rows[1])
+        shows = predict(first, seen[0]) != predict(first, seen[1])
     elif isinstance(statement, Monotone):
         c, sign = statement.column, 1 if statement.direction == "up" else -1
-        a, b = rows
+        a, b = seen
         shows = (b[c] - a[c]) * sign >= 0 and s[0] - s[1] > Fraction(statement.tolerance)
     elif statement.tolerance is None:
-        shows = predict(first, rows[0]) != predict(other, rows[0])
+        shows = predict(first, seen[0]) != predict(other, seen[0])
     else:
-        shows = abs(s[0] - score(other, rows[0])) > Fraction(statement.tolerance)
+        shows = abs(s[0] - score(other, seen[0])) > Fraction(statement.tolerance)
     return [] if shows else [f"{statement}: {rows} do not show it"]
 
 

@@ -146,6 +146,28 @@ def test_inputs_that_a_type_does_not_hold_are_of_another_one():
     assert low.pair["n"].tolist() == [300]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "options", "holds"),
+    [
+        (1, 5, {}, True),  # no number in here counts as missing
+        (0, 5, {}, False),
+        (0, 5, {"integer": [0]}, False),
+        (0, 0, {}, False),
+        (0, 5, {"values": {0: [0, 2, 5]}}, False),
+        (0, 5, {"values": {0: [2, 5]}}, True),
+        (1, 5, {"missing": [0]}, False),
+    ],
+)
+def test_numbers_that_count_as_missing_are_inputs_where_the_domain_holds_them(low, high, options, holds):
+    X = np.append(np.zeros(80), np.linspace(0.5, 5, 120)).reshape(-1, 1)
+    model = xgb(n_estimators=3, max_depth=2, missing=0.0).fit(X, X[:, 0] == 0)
+    (result,) = check(model, Range(0, 0.5), Domain([low], [high], **options))
+    assert result.holds is holds
+    if not holds:
+        assert model.predict_proba(result.pair)[0, 1] > 0.5
+        assert np.isnan(result.pair[0, 0]) == ("missing" in options)
+
+
 def test_text_is_handed_out_as_text():
     """CatBoost knows hashes of it, and a model that never asks for it does not know it at all."""
     rng = np.random.default_rng(0)

@@ -556,7 +556,7 @@ def trial(n_cases, seed, judge=None):
                 warnings.simplefilter("ignore", UserWarning)
                 kinds[judge_model(random.Random(f"statements {seed}-{number}"), number, judge)] += 1
         except Exception as error:
-            # Calibrated probabilities that the model never says; whole columns some number of which counts as missing.
+            # Calibrated probabilities that it never says; one-hot columns, some number of which counts as missing.
             if "calibrated probabilities" in str(error) or "numbers that count as missing" in str(error):
                 judge.note("refused")
             else:

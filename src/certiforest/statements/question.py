@@ -153,7 +153,7 @@ class InputQuestion:
 
     def frame(self, rows: Rows) -> Any:
         """Return inputs as the domain's data had them: two, or the one."""
-        return self._space.domain.decode(self._space.verifier.ensemble, np.stack(rows[: self._n_rows]))
+        return self._space.frame(rows[: self._n_rows])
 
     def sum_at(self, target: int) -> Fraction:
         """Return the sum of outputs that a target for the first requirement stands for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,47 @@ class Rule(NamedTuple):
 
     variables: tuple[int, ...]
     is_allowed: NDArray[np.bool_]
+
+
+class _Column(NamedTuple):
+    """The numbers that a domain allows in a column of a model, all between two ends if none are listed.
+
+    Those from ``blank[0]`` to ``blank[1]`` count as missing; there are none if these are NaN.
+    """
+
+    low: float
+    high: float
+    is_whole: bool
+    listed: list[float] | None
+    blank: tuple[float, ...]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether cells may hold none of the numbers."""
+        return self.listed is not None or not math.isnan(self.blank[0])
+
+    @property
+    def blank_number(self) -> float | None:
+        """A number that counts as missing; None if there is none."""
+        first, last = self.blank
+        return self._replace(blank=(math.nan, math.nan)).number_up_to(math.nextafter(first, -math.inf), last)
+
+    def number_up_to(self, bottom: float, top: float) -> float | None:
+        """Return a number above one and up to another that does not count as missing, near 0; None if there is none."""
+        first, last = self.blank
+        low, high = max(self.low, math.nextafter(bottom, math.inf)), min(self.high, top)
+        if self.listed is not None:
+            kept = (v for v in self.listed if low <= v <= high and not first <= v <= last)
+            return next((v for v in kept if v.is_integer() or not self.is_whole), None)
+        if self.is_whole:
+            low, high = float(np.ceil(low)), float(np.floor(high))
+        number = min(max(0.0, low), high)
+        if first <= number <= last:
+            above, below = math.nextafter(last, math.inf), math.nextafter(first, -math.inf)
+            if self.is_whole:
+                above, below = float(np.ceil(above)), float(np.floor(below))
+            number = above if above <= high else below
+        return number if low <= number <= high else None
 
 
 class Space:
@@ -70,10 +111,21 @@ class Space:
         for f, listed in codes.items():
             if is_category[f] or math.isnan(low[f]):
                 low[f], high[f] = min(listed), max(listed)
-        may_miss = domain.missing | np.isin(np.arange(n), list(ensemble.blanks or ()))
-        whole = np.flatnonzero(domain.integer & ~is_category)
+        self._columns = [
+            _Column(
+                float(low[f]), float(high[f]), bool(domain.integer[f]) and not is_category[f],
+                codes.get(f), tuple(ensemble.blank_bounds[:, f].tolist()),
+            ) for f in range(n)
+        ]  # fmt: skip
+        self._blank_number = {f: b for f in ensemble.blanks or () if (b := self._columns[f].blank_number) is not None}
+        numbers = [column.number_up_to(-math.inf, math.inf) for column in self._columns]
+        for f, number in enumerate(numbers):
+            if number is None:  # all its numbers count as missing: let there be others, which are not allowed
+                low[f], high[f] = -LARGEST, LARGEST
+        may_miss = domain.missing | np.isin(np.arange(n), list(self._blank_number))
+        whole = [f for f, c in enumerate(self._columns) if c.is_whole and f not in (ensemble.blanks or ())]
         attacker = Attacker(
-            0, n, domain=(low, high), integer=whole.tolist(), groups=domain.groups or None,
+            0, n, domain=(low, high), integer=whole, groups=domain.groups or None,
             categories=dict.fromkeys(ensemble.categorical.tolist(), 1.0) or None,
             missing=1.0 if may_miss.any() and ensemble.missing_left is not None else None,
         )  # fmt: skip
@@ -81,12 +133,15 @@ class Space:
             self.verifier = Verifier(ensemble, attacker.resolve(n))
         except AttackerError as error:
             raise DomainError(f"The domain does not fit the model. {error}") from None
-        self.problem = RowProblem(self.verifier, _some_input(domain, low, high, codes))
+        start = np.array([math.nan if number is None else number for number in numbers])
+        for group in domain.groups:
+            start[list(group)] = np.arange(len(group)) == 0
+        self.problem = RowProblem(self.verifier, start)
         self.problem.cells.price[:] = 0
-        self._find_allowed(may_miss, codes)
+        self._find_allowed(may_miss)
 
-    def _find_allowed(self, may_miss: NDArray[np.bool_], codes: dict[int, list[float]]) -> None:
-        """Find which cells the domain allows, and let cells of listed values stand for one of these."""
+    def _find_allowed(self, may_miss: NDArray[np.bool_]) -> None:
+        """Find which cells the domain allows, and let its values, where not all numbers are, stand for theirs."""
         cells = self.problem.cells
         self.low, self.high = cells.first[:-1].copy(), cells.first[1:] - 1
         self.holes: list[Rule] = []
@@ -96,18 +151,26 @@ class Space:
             is_blank = values == math.inf
             if f < self._n_features:
                 allowed[is_blank] = may_miss[f]
-            if f in codes:
-                listed, bottom = np.array(codes[f]), -math.inf
-                for c in np.flatnonzero(~is_blank).tolist():
-                    top = cells.top[here][c]
-                    inside = listed[(bottom < listed) & (listed <= top)]
-                    allowed[c], bottom = len(inside) > 0, top
-                    if len(inside):
-                        values[c] = inside[0]
+                column, bottom = self._columns[f], -math.inf
+                for c in np.flatnonzero(~is_blank).tolist() if column.is_sparse else ():
+                    number = column.number_up_to(bottom, top := float(cells.top[here][c]))
+                    allowed[c], bottom = number is not None, top
+                    if number is not None:
+                        values[c] = number
             places = np.flatnonzero(allowed)
+            if not len(places):
+                raise DomainError(f"Expected values of {self.domain.name(f)} that the model takes, got none.")
             self.low[v], self.high[v] = here.start + places[0], here.start + places[-1]
             if not allowed[places[0] : places[-1] + 1].all():
                 self.holes.append(Rule((v,), allowed))
+
+    def frame(self, rows: Sequence[NDArray[np.float64]]) -> Any:
+        """Return inputs as the domain's data had them: a number that counts as missing where nothing may be missing."""
+        given = np.stack(rows)
+        for f, number in self._blank_number.items():
+            if not self.domain.missing[f]:
+                given[np.isnan(given[:, f]), f] = number
+        return self.domain.decode(self.verifier.ensemble, given)
 
     def variables_of(self, columns: Sequence[Column]) -> list[int]:
         """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
@@ -130,19 +193,6 @@ class Space:
             if name >= self._n_features or name in self.verifier.ensemble.categorical:
                 raise DomainError(f"Expected a column of numbers, got {shown(column)}, which has no order.")
         return variables[0] if variables else None
-
-
-def _some_input(
-    domain: Domain, low: NDArray[np.float64], high: NDArray[np.float64], codes: dict[int, list[float]]
-) -> NDArray[np.float64]:
-    """Return some input of a domain."""
-    whole = domain.integer
-    x = np.clip(0.0, np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high))
-    for f, listed in codes.items():
-        x[f] = next(code for code in listed if low[f] <= code <= high[f])
-    for group in domain.groups:
-        x[list(group)] = np.arange(len(group)) == 0
-    return x
 
 
 def with_twins(cells: Cells, variables: Sequence[int]) -> tuple[Cells, NDArray[np.int64]]:
