@@ -168,6 +168,12 @@ def test_numbers_that_count_as_missing_are_inputs_where_the_domain_holds_them(lo
         assert np.isnan(result.pair[0, 0]) == ("missing" in options)
 
 
+def test_listed_values_beyond_the_ends_are_no_inputs():
+    model = DecisionTreeRegressor().fit([[1.0], [2.5], [5.0]], [1.0, 2.5, 5.0])
+    found = measure(model, "range", Domain([0], [3], values={0: [1, 5]}))
+    assert [inputs.tolist() for inputs in found.pair] == [[[1.0]], [[1.0]]]
+
+
 def test_text_is_handed_out_as_text():
     """CatBoost knows hashes of it, and a model that never asks for it does not know it at all."""
     rng = np.random.default_rng(0)
