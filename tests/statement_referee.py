@@ -14,7 +14,7 @@ import math
 import random
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from aside_referee import ensemble_of
@@ -35,6 +35,15 @@ class World:
     domain: Domain
     missing: list[bool]
     blanks: dict[int, tuple[float, float]]  # numbers that count as missing
+    plausible: Case | None = None
+
+
+def narrow(world: World, plausible: Case) -> World:
+    """Return a world in which inputs are such that a model has a sum of at least 0."""
+    d = world.domain
+    ensemble = ensemble_of(plausible)
+    domain = Domain(d.low, d.high, d.integer, d.values or None, d.groups or None, d.missing, None, ensemble)
+    return replace(world, domain=domain, plausible=plausible)
 
 
 def draw_world(rng: random.Random) -> World:
@@ -171,9 +180,17 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
     kinds = ["vote", "one"] if n_classes == 2 else ["vote", "many"]
     first = draw_model(rng, world, rng.choice(kinds), n_classes)
     other = draw_model(rng, world, rng.choice(kinds), n_classes)
-    rows = inputs_of(world, [first, other])
+    plausible = draw_model(rng, world, "one", 2) if not world.blanks and rng.random() < 0.3 else None
+    rows = inputs_of(world, [first, other, *([plausible] if plausible else [])])
     if len(rows) > 1500:
         return [], "too large"
+    if plausible is not None:
+        least = rng.choice([score(plausible, x) for x in rows])
+        plausible.base[-1] -= float(least)
+        world = narrow(world, plausible)
+        rows = [x for x in rows if score(plausible, x) >= 0]
+        if not rows:
+            return [], "nothing is plausible"
     scored = n_classes == 2
     questions = ["flips", "same"] + (["range", "apart", "monotone", "most", "gap", "fall"] if scored else [])
     question = rng.choice(questions)
@@ -278,6 +295,8 @@ def judge_pair(statement, pair, first: Case, other: Case, world: World, columns)
                 return [f"{statement}: {v} of column {f} is outside the domain"]
         if any(sorted(x[f] for f in group) != [0.0] * (len(group) - 1) + [1.0] for group in world.groups):
             return [f"{statement}: {x} is not one-hot"]
+        if world.plausible is not None and score(world.plausible, x) < 0:
+            return [f"{statement}: {x} is not plausible"]
     if len(rows) == 2 and any(
         repr(a) != repr(b) for f, (a, b) in enumerate(zip(*rows, strict=True)) if f not in columns
     ):

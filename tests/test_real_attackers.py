@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 
 import oracle
 import referee
-from cases import NORMS, real_case
+from cases import NORMS, attacker_of, ensemble_of, real_case
 from certiforest import Attacker, AttackerError, Certificates, RowError, TreeEnsemble, audit, certify, has_large_spread
 from certiforest import spread as spread_of
 from certiforest.attack.spread import overlaps
 from small_models import stumps
+
+
+def stable_of(case):
+    return certify(ensemble_of(case), [case.x], None, attacker_of(case), time_limit=60).stable[0]
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])
@@ -21,6 +26,39 @@ from small_models import stumps
 def test_every_generated_case_is_decided(chunk, combine):
     outcomes = referee.run(300, seed=7_000 + chunk, time_limit=60, combine=combine, draw=real_case)
     assert not any("unknown" in name or "bounded" in name for name in outcomes)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_whatever_holds_an_attacker_back_only_weakens_it(norm):
+    rng = random.Random(f"order {norm}")
+    n_weaker = 0
+    for _ in range(150):
+        case = replace(real_case(rng, norm=norm, combine=rng.choice(["vote", "sum"]), apart=False), scale_up=None)
+        held = rng.choice([f for f in range(case.n_features) if oracle.group_of(case, f) is None])
+        low = case.domain or ([min(case.x)] * case.n_features, [max(case.x)] * case.n_features)
+        stronger = [
+            replace(case, direction=None),
+            replace(case, integer=None),
+            replace(case, frozen=None),
+            replace(case, domain=None),
+            replace(case, groups=None) if norm in (0, math.inf) else case,
+        ]
+        weaker = [
+            replace(case, direction={**(case.direction or {}), held: "up"}) if not case.direction else case,
+            replace(case, frozen=sorted({*(case.frozen or ()), held})),
+            replace(case, domain=low) if case.domain is None and not case.groups and not case.integer else case,
+        ]
+        if norm == 0 and case.groups:  # a category more costs one feature with the group, two without
+            stronger[-1] = replace(case, groups=None, eps=2 * case.eps)
+        own = stable_of(case)
+        for other in stronger:
+            if stable_of(other) == 1:
+                assert own == 1, (case, other)
+        for other in weaker:
+            if own == 1:
+                assert stable_of(other) == 1, (case, other)
+            n_weaker += own == 0 and stable_of(other) == 1
+    assert n_weaker > 0
 
 
 @pytest.mark.parametrize("norm", [1, 2, math.inf])

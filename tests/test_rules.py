@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import oracle
 import referee
-from cases import attacker_of, rule_case
+from cases import attacker_of, ensemble_of, real_case, rule_case
 from certiforest import Attacker, AttackerError, RuleAttacker, certify, has_large_spread
 from shared_data import needs_shared, shared
 from small_models import stumps
@@ -23,6 +24,26 @@ ONE_UP = {"pre": "(0, np.inf)", "post": 1, "cost": 10, "is_numerical": True}
 def test_every_generated_case_is_decided(chunk, combine):
     outcomes = referee.run(300, seed=9_000 + chunk, time_limit=60, combine=combine, draw=rule_case)
     assert not any("unknown" in name for name in outcomes)
+
+
+def test_rules_that_mimic_an_l1_attacker_agree_with_it():
+    rng = random.Random("mimic")
+    n_unstable = 0
+    for _ in range(200):
+        case = real_case(rng, norm=1, combine=rng.choice(["vote", "sum"]), apart=False)
+        whole = [f for f in range(case.n_features) if oracle.group_of(case, f) is None]
+        x = [math.floor(v) if f in whole else v for f, v in enumerate(case.x)]
+        plain = replace(case, x=x, scale=None, scale_up=None, domain=None, direction=None, frozen=None, integer=whole)
+        steps = [(True, [-math.inf, math.inf], 1.0, 1.0), (True, [-math.inf, math.inf], -1.0, 1.0)]
+        rules = dict.fromkeys(whole, steps)
+        for g, group in enumerate(plain.groups or []):
+            places = [float(i) for i in range(len(group))]
+            rules[-1 - g] = [(False, places, place, 1.0) for place in places]
+        other = replace(plain, rules=rules)
+        found = [certify(ensemble_of(c), [x], None, attacker_of(c), time_limit=60).stable[0] for c in (plain, other)]
+        assert found[0] == found[1] >= 0, plain
+        n_unstable += found[0] == 0
+    assert n_unstable > 20
 
 
 def test_cheap_detours_are_found():

@@ -31,10 +31,12 @@ from certiforest import (
     Robust,
     Same,
     StatementError,
+    TreeEnsemble,
     as_ensemble,
     check,
     measure,
 )
+from certiforest.ensemble.scaling import Scaling
 from certiforest.statements.kinds import read_statement
 from small_models import catboost, xgb
 
@@ -392,3 +394,46 @@ def test_results_are_a_frame(numbers):
     frame = results.to_frame()
     assert frame["holds"].tolist() == [result.holds for result in results]
     assert "<table" in results._repr_html_()
+
+
+def test_plausible_inputs_are_those_no_more_isolated_than_the_data(table, tmp_path):
+    X, y = table
+    model, everywhere, domain = boosted(X, y), Domain.from_data(X), Domain.from_data(X, plausible=0.2)
+    rows = np.column_stack(
+        [X["age"], X["income"], np.zeros(len(X)), np.zeros(len(X))]
+    )  # numbers that are never missing
+    sums = domain.plausible.decision_function(rows)
+    assert 0.7 < np.mean(sums >= 0) <= 0.8
+    domain.save(tmp_path / "d.json")
+    assert Domain.load(tmp_path / "d.json") == domain != everywhere
+    found = measure(model, "range", domain)
+    for side, (inner, outer) in zip(found.pair, (found.bounds[0][::-1], found.bounds[1]), strict=True):
+        assert domain.plausible.decision_function([[*side.iloc[0, :2], 0, 0]])[0] >= 0
+        assert model.predict_proba(side)[0, 1] == pytest.approx(inner, abs=1e-12)
+        assert abs(outer - inner) < 1e-5
+    (refuted,) = check(model, Insensitive(["age"]), domain)
+    assert refuted.holds is False
+    assert (domain.plausible.decision_function([[*row[:2], 0, 0] for row in refuted.pair.to_numpy()]) >= 0).all()
+
+
+def test_a_scaled_model_sees_plausible_inputs_as_the_data_have_them(numbers):
+    X, _ = numbers
+    scaling = Scaling.of(X.to_numpy())
+    domain = Domain.from_data(X, plausible=0.1)
+    scaled = domain.scaled(scaling)
+    expected = domain.plausible.decision_function(X.to_numpy()) >= 0
+    assert ((scaled.plausible.decision_function(scaling.apply(X.to_numpy())) >= 0) == expected).all()
+
+
+def test_where_nothing_is_plausible_statements_hold_and_nothing_is_measured(numbers):
+    X, y = numbers
+    model, domain = boosted(X, y), Domain.from_data(X)
+    never = TreeEnsemble([-1], [0.0], [0], n_features=3, classes=[0, 1], scores=[[-1.0]], base=[0.0])
+    nothing = Domain(domain.low, domain.high, columns=domain.columns, plausible=never)
+    assert check(model, Range(0.4, 0.5), nothing)[0].holds is True
+    with pytest.raises(DomainError, match="got none"):
+        measure(model, "range", nothing)
+    with pytest.raises(DomainError, match="share of rows"):
+        Domain.from_data(X, plausible=1.0)
+    with pytest.raises(DomainError, match="1 columns"):
+        Domain([0], [1], plausible=nothing.plausible)

@@ -19,6 +19,7 @@ from certiforest.proof.moves_kernels import Balance, Several
 from certiforest.proof.search_kernels import FOUND, OPEN, WEIGHT, examine_box, find_split, weighted
 from certiforest.proof.tables_kernels import NO_BOUND, Tables, narrow, new_tables, whole_bound
 
+LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
 FIRST_SWEEPS, MOST_SWEEPS = 100, 20
 FIRST_TRIES, MOST_TRIES = 40, 1
 # Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a question stays open.
@@ -57,6 +58,11 @@ class Found(NamedTuple):
     reached: int | None
     bound: int
     n_boxes: int
+
+    @property
+    def is_none(self) -> bool:
+        """Whether provably no cells meet the requirements that do not grow."""
+        return self.bound < LEAST
 
 
 class _Box(NamedTuple):
@@ -115,7 +121,7 @@ def _search(
         box = heapq.heappop(waiting)[-1]
         target = 0
         if resolution is not None:
-            target = best + resolution if best is not None else -int(ENOUGH >> 12)
+            target = best + resolution if best is not None else LEAST
         if box.bound < target:
             dropped = max(dropped, box.bound)
             continue
@@ -134,10 +140,11 @@ def _search(
             continue
         value = exact(tables.choice) if status == FOUND else None
         if value is not None and value >= target:
-            best, kept = value, tables.choice.copy()
+            is_first, best, kept = best is None, value, tables.choice.copy()
             if resolution is None:
                 return Found(kept, best, bound, n_boxes)
-            push(box._replace(start=tables.table.copy(), balance=balance, bound=bound))
+            # Weights found before there was a target are of no use.
+            push(box if is_first else box._replace(start=tables.table.copy(), balance=balance, bound=bound))
             continue
         start = tables.table.copy()
         variable, cut = find_split(weighted(cells, leaves, several), tables)

@@ -18,7 +18,7 @@ from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.compared import Answer, Compared, Side
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, Statement, StatementError
-from certiforest.statements.models import ScoredModel, join
+from certiforest.statements.models import ScoredModel
 from certiforest.statements.results import Measured, Results, StatementResult
 from certiforest.statements.space import Space
 from certiforest.words import setting, shown
@@ -175,7 +175,7 @@ class Checker:
         if not isinstance(domain, Domain):
             raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")
         self._scored, self._domain, self._outputs, self._rows = ScoredModel(model, outputs), domain, outputs, rows
-        self._space = Space(join([self._scored.ensemble]), domain)
+        self._space = Space([self._scored.ensemble], domain)
         self._compared: list[tuple[Any, Compared]] = []
 
     def check(self, statement: Statement, clock: Clock) -> StatementResult:
@@ -246,7 +246,7 @@ class Checker:
         both = Compared(
             Side(models[0], 0, 0, n_first + n_second),
             Side(models[1], 1, n_first, n_first + n_second),
-            Space(join([model.ensemble for model in models]), self._domain),
+            Space([model.ensemble for model in models], self._domain),
         )
         self._compared.append((other, both))
         return both

@@ -20,6 +20,7 @@ from certiforest.attack.parameters import Column
 from certiforest.formats.opened import Function
 from certiforest.problem.problem import ENOUGH
 from certiforest.proof.clock import Clock
+from certiforest.statements.domain import DomainError
 from certiforest.statements.kinds import StatementError
 from certiforest.statements.models import ScoredModel
 from certiforest.statements.question import InputQuestion, Requirement, Rows
@@ -175,9 +176,13 @@ class Compared(NamedTuple):
         """Return the highest first score; the lowest for the sign -1."""
         model, question = self.first.model, self.ask(Requirement(self.first.total(sign), None))
         found = question.find_most(clock)
-        assert found.choice is not None  # any input will do
+        if found.is_none:
+            raise DomainError("Expected plausible inputs in the domain, got none; take in a larger share of the rows.")
+        proved = model.bound_at(question.sum_at(found.bound), sign)
+        if found.choice is None:  # none was found in time
+            return Most(-sign * math.inf, proved)
         rows = question.rows(found.choice)
-        return Most(model.score_of(rows[0]), model.bound_at(question.sum_at(found.bound), sign), question.frame(rows))
+        return Most(model.score_of(rows[0]), proved, question.frame(rows))
 
     def most(self, clock: Clock, stop: float = math.inf) -> Most:
         """Return the most that the first score is above the second one; what is above ``stop`` will do."""
@@ -186,10 +191,13 @@ class Compared(NamedTuple):
         steps = self._steps()
         question = self.ask(Requirement(steps.total, None))
         found = question.find_most(clock)
-        if found.choice is None:  # no two inputs differ so
+        if found.is_none:  # no two inputs differ so
             return Most(-math.inf, -math.inf)
-        reached, proved = question.sum_in(found.choice), question.sum_at(found.bound) + steps.slack
+        proved = question.sum_at(found.bound) + steps.slack
         most = math.nextafter(float((proved - steps.offset) / steps.size), math.inf)
+        if found.choice is None:  # none were found in time
+            return Most(-math.inf, most)
+        reached = question.sum_in(found.choice)
         return Most(float((reached - steps.offset) / steps.size), most, question.frame(question.rows(found.choice)))
 
     def _steps(self) -> _Steps:
@@ -221,7 +229,7 @@ class Compared(NamedTuple):
             question = self.ask(highest, *([self.second.beyond(high, -1, grows=False)] if high < 1 else []))
             found = question.find_most(clock)
             if found.choice is None:
-                return -math.inf if found.bound < 0 else 1.0
+                return -math.inf if found.is_none else 1.0
             rows = question.rows(found.choice)
             reached = here.score_of(rows[0]) - there.score_of(rows[1])  # as the libraries have it, if at hand
             if reached > best:

@@ -6,7 +6,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.parameters import Column, check_columns, check_groups, find_columns
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.categories import Codes, are_numbers
 from certiforest.ensemble.described import Kind
+from certiforest.ensemble.model_file import pieces
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_float, is_number, owned
 from certiforest.ensemble.scaling import Scaling
 from certiforest.files import write_atomically
+from certiforest.statements.plausible import fit_plausible
 from certiforest.words import shown
 
 MOST_SCALED = 1000
@@ -49,6 +49,8 @@ class Domain(Immutable):
         Columns in which values may be missing; True: in all.
     columns : sequence of str, optional
         Names of the columns.
+    plausible : TreeEnsemble, optional
+        One of a single sum; inputs lie where that is at least 0.
 
     Examples
     --------
@@ -64,8 +66,9 @@ class Domain(Immutable):
     groups: tuple[tuple[int, ...], ...]
     missing: NDArray[np.bool_]
     columns: tuple[str, ...] | None
-    _like: Any  # rows of the data, none of them, whose types `decode` gives back
-    _scaling: Scaling | None  # which `decode` undoes
+    plausible: TreeEnsemble | None
+    like: Any  # rows of the data, none of them, whose types `decode` gives back
+    scaling: Scaling | None  # which `decode` undoes
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Domain(Immutable):
         groups: Iterable[Iterable[Column]] | None = None,
         missing: Iterable[Column] | bool | None = None,
         columns: Sequence[str] | None = None,
+        plausible: TreeEnsemble | None = None,
     ) -> None:
         try:
             ends = [owned(np.ravel(exact_floats(end))) for end in (low, high)]
@@ -89,7 +93,9 @@ class Domain(Immutable):
             )
         if names is not None and len(set(names)) < n:
             raise DomainError("Expected every column name once, got one twice.")
-        self._set(low=ends[0], high=ends[1], columns=names, _like=None, _scaling=None)
+        if plausible is not None and (plausible.n_features != n or len(plausible.summands()[1]) != 1):
+            raise DomainError(f"Expected plausible to be an ensemble of one sum and {n} columns, got another one.")
+        self._set(low=ends[0], high=ends[1], columns=names, plausible=plausible, like=None, scaling=None)
         listed = dict(zip(self._find(list(values), "values"), values.values(), strict=True)) if values else {}
         grouped = check_groups([] if groups is None else list(groups)) or ()
         everywhere = np.full(n, missing) if isinstance(missing, (bool, np.bool_)) else self._mask(missing, "missing")
@@ -141,7 +147,12 @@ class Domain(Immutable):
 
     @classmethod
     def from_data(
-        cls, X: Any, *, columns: Sequence[str] | None = None, values: Mapping[Column, Sequence[Any]] | None = None
+        cls,
+        X: Any,
+        plausible: float | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        values: Mapping[Column, Sequence[Any]] | None = None,
     ) -> Domain:
         """Return the domain of some rows: what their columns hold, from the smallest to the largest.
 
@@ -152,6 +163,9 @@ class Domain(Immutable):
         Parameters
         ----------
         X : data frame of pandas, or array-like of shape (n, n_features)
+        plausible : float, optional
+            A share of the rows: inputs that an isolation forest finds more isolated than all rows but these are left
+            out. It looks at columns of numbers in which nothing is missing.
         columns : sequence of str, optional
             Names of the columns of an array.
         values : mapping of indices to lists of numbers or text, optional
@@ -165,7 +179,9 @@ class Domain(Immutable):
         if len(table.shape) != 2 or 0 in table.shape:
             raise DomainError(f"Expected a table of at least one row and column, got shape {tuple(table.shape)}.")
         names = list(map(str, X.columns)) if is_frame else columns
-        n = table.shape[1]
+        if plausible is not None and not (is_number(plausible) and 0 <= plausible < 1):
+            raise DomainError(f"Expected plausible to be a share of rows from 0 to below 1, got {shown(plausible)}.")
+        n, numbers_of = table.shape[1], np.zeros(table.shape)
         low, high = np.full(n, math.nan), np.full(n, math.nan)
         integer, missing = np.zeros(n, bool), np.zeros(n, bool)
         kept: dict[Column, Sequence[Any]] = dict(values or {})
@@ -185,11 +201,13 @@ class Domain(Immutable):
                 raise DomainError(f"Expected numbers or text in column {f}, got {error}.") from None
             low[f], high[f] = numbers.min(), numbers.max()
             integer[f] = bool((numbers == np.floor(numbers)).all())
+            numbers_of[:, f] = 0.0 if missing[f] else numbers
         is_flag = integer & (low == 0) & (high == 1) & ~missing
         groups = None if names is None else _one_hot(table, names, is_flag)
-        domain = cls(low, high, integer, kept, groups, missing, names)
+        ensemble = None if plausible is None else fit_plausible(numbers_of, plausible)
+        domain = cls(low, high, integer, kept, groups, missing, names, ensemble)
         if is_frame:
-            domain._set(_like=X.iloc[:0])
+            domain._set(like=X.iloc[:0])
         return domain
 
     def with_range(self, column: Column, low: float, high: float) -> Domain:
@@ -233,14 +251,21 @@ class Domain(Immutable):
                 values[f] = tuple(((np.array(kept, float) - scaling.offset[f]) / scaling.range[f]).tolist())
         low, high = scaling.apply([self.low, self.high])
         groups = [group for group in self.groups if is_same[list(group)].all()]
-        domain = self._with(low=low, high=high, integer=self.integer & is_same, values=values, groups=groups)
-        domain._set(_scaling=scaling, _like=None)
+        plausible = self.plausible
+        if plausible is not None:  # of what the model sees
+            f = np.maximum(plausible.feature, 0)
+            threshold = (plausible.threshold - scaling.offset[f]) / scaling.range[f]
+            plausible = plausible.replace(threshold=threshold, scaling=scaling)
+        domain = self._with(
+            low=low, high=high, integer=self.integer & is_same, values=values, groups=groups, plausible=plausible
+        )
+        domain._set(scaling=scaling, like=None)
         return domain
 
     def _with(self, **changes: Any) -> Domain:
-        names = ("low", "high", "integer", "values", "groups", "missing", "columns")
+        names = ("low", "high", "integer", "values", "groups", "missing", "columns", "plausible")
         domain = Domain(**{name: getattr(self, name) for name in names} | changes)
-        domain._set(_like=self._like, _scaling=self._scaling)
+        domain._set(like=self.like, scaling=self.scaling)
         return domain
 
     def to_document(self) -> dict[str, Any]:
@@ -255,15 +280,16 @@ class Domain(Immutable):
             entry |= {"missing": True} if self.missing[f] else {}
             columns.append(entry)
         groups = {"groups": [list(group) for group in self.groups]} if self.groups else {}
-        return DESCRIBED.with_header({"columns": columns, **groups})
+        plausible = {} if self.plausible is None else {"plausible": json.loads("".join(pieces(self.plausible)))}
+        return DESCRIBED.with_header({"columns": columns, **groups, **plausible})
 
     @classmethod
     def from_document(cls, document: Any) -> Domain:
         """Read what `to_document` returns."""
         document = DESCRIBED.without_header(document)
-        columns, groups = document.get("columns"), document.get("groups")
-        if not set(document) <= {"columns", "groups"} or not isinstance(columns, list):
-            raise DomainError("Expected the entries columns and, if there are any, groups, got others.")
+        columns, groups, given = (document.get(name) for name in ("columns", "groups", "plausible"))
+        if not set(document) <= {"columns", "groups", "plausible"} or not isinstance(columns, list):
+            raise DomainError("Expected the entries columns and, if there are any, groups and plausible, got others.")
         if not isinstance(groups, (list, type(None))):
             raise DomainError(f"Expected groups to be lists of columns, got {shown(groups)}.")
         for entry in columns:
@@ -282,7 +308,8 @@ class Domain(Immutable):
         )
         integer, missing = ([bool(entry.get(key)) for entry in columns] for key in ("integer", "missing"))
         values: dict[Column, Any] = {f: entry["values"] for f, entry in enumerate(columns) if "values" in entry}
-        return cls(low, high, integer, values, groups, missing, names or None)
+        plausible = None if given is None else TreeEnsemble.from_text(json.dumps(given), source="plausible")
+        return cls(low, high, integer, values, groups, missing, names or None, plausible)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the domain as JSON text, to be edited and loaded; the file appears whole or not at all."""
@@ -294,52 +321,6 @@ class Domain(Immutable):
         """Read a domain that `save` wrote, or that was written by hand."""
         return DESCRIBED.read_file(path, cls.from_document)
 
-    def decode(self, ensemble: TreeEnsemble, rows: NDArray[np.float64]) -> Any:
-        """Return rows of a model as the data had them: a data frame if the columns have names, with its types."""
-        rows = rows if self._scaling is None else self._scaling.invert(rows)
-        if self.columns is None or find_spec("pandas") is None:
-            return rows
-        import pandas as pd
-
-        table = {}
-        for f, name in enumerate(self.columns):
-            names = self._names(ensemble, f)
-            texts = [names.get(code) for code in rows[:, f].tolist()] if names else None  # what is missing has no name
-            table[name] = pd.Series(texts, dtype=object) if texts else pd.Series(rows[:, f])
-        frame = pd.DataFrame(table)
-        if self._like is None:
-            return frame
-        frame.columns = self._like.columns
-        for name, kind in self._like.dtypes.items():
-            frame[name] = _typed(frame[name], kind)
-        return frame
-
-    def codes(self, ensemble: TreeEnsemble, f: int) -> dict[Any, float]:
-        """Return the numbers that stand for the values of a column in a model."""
-        kept, known, name = self.values[f], (ensemble.categories or {}).get(f), self.name(f)
-        if known is None and isinstance(kept[0], str):
-            if (ensemble.feature == f).any():
-                raise DomainError(f"Expected numbers in column {name}, which is one of numbers in the model, got text.")
-            return {value: float(code) for code, value in enumerate(kept)}  # no tree looks at it
-        if known is None:
-            return {value: float(value) for value in kept}
-        codes = Codes(known, ensemble.unseen.get(f))
-        try:
-            return {value: float(codes[value]) for value in kept}
-        except (KeyError, TypeError):
-            raise DomainError(
-                f"Expected values of {name} that the model knows, {shown(list(known))}, got {shown(list(kept))}."
-            ) from None
-
-    def _names(self, ensemble: TreeEnsemble, f: int) -> dict[float, str] | None:
-        """Return the text that numbers of a column stand for, None if it is one of numbers."""
-        if f in self.values:
-            if not isinstance(self.values[f][0], str):
-                return None
-            return {code: value for value, code in self.codes(ensemble, f).items()}
-        known = (ensemble.categories or {}).get(f)
-        return None if not known or are_numbers(known) else dict(enumerate(known))
-
     def __eq__(self, other: object) -> bool:
         """Two domains are equal iff they say the same."""
         if not isinstance(other, Domain):
@@ -350,18 +331,6 @@ class Domain(Immutable):
 
     def __repr__(self) -> str:
         return f"Domain({len(self.low)} columns)"
-
-
-def _typed(column: Any, kind: Any) -> Any:
-    """Return a column of a data frame in another type, if that holds what is in it."""
-    try:
-        with np.errstate(invalid="ignore"):
-            typed = column.astype(kind)
-    except (ValueError, TypeError):  # where something is missing
-        return column
-    is_there = column.notna()
-    is_kept = typed.notna().equals(is_there) and (typed[is_there].astype(column.dtype) == column[is_there]).all()
-    return typed if is_kept else column
 
 
 def _check_values(values: Any, name: str) -> tuple[Any, ...]:

@@ -71,8 +71,9 @@ class InputQuestion:
         columns: Sequence[Column] = (),
         ordered: tuple[Column, str] | None = None,
     ) -> None:
-        self._space, self._requirements = space, requirements
-        self._n_rows, self._n_variables = 2 if columns else 1, len(space.problem.cells.name)
+        n_rows = 2 if columns else 1
+        self._space, self._requirements = space, _and_plausible(requirements, space, n_rows)
+        self._n_rows, self._n_variables = n_rows, len(space.problem.cells.name)
         self._cells, self._twin = with_twins(space.problem.cells, space.variables_of(columns))
         self._rules = self._make_rules(ordered)
         self._gather_values()
@@ -184,6 +185,17 @@ class InputQuestion:
         return min(
             (-_shifted(-m, self._shift) for m, r in zip(more, self._requirements, strict=True) if r.grows), default=0
         )
+
+
+def _and_plausible(requirements: Sequence[Requirement], space: Space, n_rows: int) -> list[Requirement]:
+    """Return requirements, and that each input is plausible, of which the last output tells."""
+    if space.domain.plausible is None:
+        return list(requirements)
+    nothing = np.zeros((2, 1), object)
+    wider = [r._replace(weights=np.hstack([r.weights, nothing])) for r in requirements]
+    last = np.zeros((n_rows, *wider[0].weights.shape), object)
+    last[range(n_rows), range(n_rows), -1] = 1
+    return [*wider, *(Requirement(weights, Fraction(0), grows=False) for weights in last)]
 
 
 def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) -> tuple[Pairs, NDArray[np.int64]]:

@@ -20,7 +20,9 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.problem import Cells
 from certiforest.problem.verifier import Verifier
+from certiforest.statements.decoding import codes_of, decode
 from certiforest.statements.domain import Domain, DomainError
+from certiforest.statements.models import join
 from certiforest.words import shown
 
 
@@ -77,8 +79,8 @@ class Space:
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-        See `models.join`.
+    ensembles : sequence of TreeEnsemble
+        See `models.join`; what tells plausible inputs is one more.
     domain : Domain
 
     Attributes
@@ -93,7 +95,8 @@ class Space:
         For variables of which not all cells in between are allowed.
     """
 
-    def __init__(self, ensemble: TreeEnsemble, domain: Domain) -> None:
+    def __init__(self, ensembles: Sequence[TreeEnsemble], domain: Domain) -> None:
+        ensemble = join([*ensembles, *([] if domain.plausible is None else [domain.plausible])])
         n = ensemble.n_features
         if len(domain.low) != n:
             raise DomainError(f"Expected a domain of {n} columns, got {len(domain.low)}.")
@@ -105,7 +108,7 @@ class Space:
                 f" {shown(domain.columns[other])}."
             )
         self.domain, self._names, self._n_features = domain, domain.columns or names, n
-        codes = {f: sorted({*domain.codes(ensemble, f).values()}) for f in domain.values}
+        codes = {f: sorted({*codes_of(domain, ensemble, f).values()}) for f in domain.values}
         is_category = np.isin(np.arange(n), ensemble.categorical)
         low, high = np.maximum(domain.low, -LARGEST), np.minimum(domain.high, LARGEST)
         for f, listed in codes.items():
@@ -170,7 +173,7 @@ class Space:
         for f, number in self._blank_number.items():
             if not self.domain.missing[f]:
                 given[np.isnan(given[:, f]), f] = number
-        return self.domain.decode(self.verifier.ensemble, given)
+        return decode(self.domain, self.verifier.ensemble, given)
 
     def variables_of(self, columns: Sequence[Column]) -> list[int]:
         """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
