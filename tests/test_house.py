@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LIBRARIES = {
     "numpy": [""],
     "numba": ["compiled.py", "kernel_cache.py"],
-    "sklearn": ["data/", "formats/", "training/", "tuning.py"],
+    "sklearn": ["data/", "formats/", "statements/plausible.py", "training/", "tuning.py"],
     "joblib": ["training/"],
     "xgboost": ["formats/"],
     "lightgbm": ["formats/"],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import IsolationForest
 
 from certiforest.ensemble import Nodes, TreeEnsemble
 from certiforest.formats.float32_rows import deployed_thresholds
@@ -28,6 +27,8 @@ def fit_plausible(X: NDArray[np.float64], share: float) -> TreeEnsemble:
     share : float
         How many rows may be more isolated.
     """
+    from sklearn.ensemble import IsolationForest
+
     rows = np.clip(X, -LARGEST_FLOAT32, LARGEST_FLOAT32)
     forest = IsolationForest(n_estimators=N_TREES, max_samples=min(ROWS_OF_A_TREE, len(rows)), random_state=0).fit(rows)
     trees, lengths = [], np.zeros(0)
