@@ -28,6 +28,11 @@ TASKS = {
     "certify traditional 101x6, L-inf .01": ("certify", TRADITIONAL, "inf", 0.01),
     "certify traditional 101x6, L-inf .015": ("certify", TRADITIONAL, "inf", 0.015),
     "certify boosted, 500 trees, L-inf .05": ("certify", "boosted", "inf", 0.05),
+    "certify ten classes, forest 50x6, L-inf 1": ("certify", "digits", "inf", 1.0, 200),
+    "radii traditional 101x6, L-inf, 60 rows": ("radius", TRADITIONAL, "inf", 0.015, 60),
+    "radii traditional 101x6, L2, 4 rows": ("radius", TRADITIONAL, 2, 0.015, 4),
+    "proofs traditional 101x6, L-inf .015": ("proof", TRADITIONAL, "inf", 0.015, 300),
+    "proofs traditional 101x6, L-inf .1, attacked": ("proof", TRADITIONAL, "inf", 0.1, 100),
     "fit forest, grow 25x4": ("fit", "forest"),
     "fit boosting, 30 trees": ("fit", "boosting"),
     "scikit-learn predict, 101x6": ("predict",),
@@ -65,8 +70,16 @@ def work(task, options):
 
         model = RandomForestClassifier(101, max_depth=6, random_state=0, n_jobs=1).fit(X_train, y_train)
         return lambda: model.predict(X_test).mean()
-    name, norm, eps = details
-    if name == "boosted":
+    name, norm, eps, *n_rows = details
+    if name == "digits":
+        from sklearn.datasets import load_digits
+        from sklearn.ensemble import RandomForestClassifier
+
+        X, y = load_digits(return_X_y=True)
+        X_test, y_test = X[1200:], y[1200:]
+        model = RandomForestClassifier(50, max_depth=6, random_state=0, n_jobs=1).fit(X[:1200], y[:1200])
+        model = certiforest.as_ensemble(model)
+    elif name == "boosted":
         import lightgbm
         from sklearn.datasets import make_classification
 
@@ -79,7 +92,8 @@ def work(task, options):
     else:
         model = certiforest.as_ensemble(str(Path(options.models) / name))
     attacker = certiforest.Attacker(np.inf if norm == "inf" else norm, eps)
-    return lambda: certiforest.certify(model, X_test, y_test, attacker).robust_accuracy
+    block, asked = slice(*n_rows or [None]), {} if kind == "certify" else {kind: True}
+    return lambda: certiforest.certify(model, X_test[block], y_test[block], attacker, **asked).robust_accuracy
 
 
 def measure(task, options):

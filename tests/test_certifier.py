@@ -17,7 +17,7 @@ from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble
 from certiforest.ensemble import blocks
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import search_kernels
-from certiforest.rows import first_look
+from certiforest.rows import decider
 
 ATTACKER = Attacker("linf", 0.05)
 
@@ -179,11 +179,9 @@ def test_refusals(case):
 def test_a_row_is_searched_once(case, proof, monkeypatch):
     _, X, _ = case
     forest = as_ensemble(RandomForestClassifier(n_estimators=15, random_state=0).fit(X, X[:, 0] > X[:, 1]))
-    looked, examined, look, begin = [], [], first_look.look_at_rows, first_look.look_at_one_row
-    monkeypatch.setattr(first_look, "look_at_rows", lambda *given: (looked.extend(map(bytes, given[1])), look(*given)))
-    monkeypatch.setattr(
-        first_look, "look_at_one_row", lambda *given: (looked.append(bytes(given[1])), begin(*given))[1]
-    )
+    looked, examined, look, begin = [], [], decider.look_at_rows, decider.look_at_one_row
+    monkeypatch.setattr(decider, "look_at_rows", lambda *given: (looked.extend(map(bytes, given[1])), look(*given)))
+    monkeypatch.setattr(decider, "look_at_one_row", lambda *given: (looked.append(bytes(given[1])), begin(*given))[1])
     monkeypatch.setattr(search_kernels, "examine_box", lambda *box: examined.append(box))
     found = certify(forest, X, None, Attacker("linf", 0.1), proof=proof)
     assert {0, 1} <= set(found.stable)

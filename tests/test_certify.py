@@ -14,8 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import oracle
 import referee
 from cases import attacker_of, ensemble_of, random_case
-from certiforest import Attacker, TreeEnsemble, Verdict, as_ensemble, certify, has_large_spread
-from certiforest.certifier import SpreadError
+from certiforest import Attacker, SpreadError, TreeEnsemble, Verdict, as_ensemble, certify, has_large_spread
 from certiforest.ensemble.rows import RowError
 from shared_data import needs_shared, paper_split, shared
 from small_models import stumps
@@ -31,12 +30,6 @@ def test_generated_cases_agree_with_the_oracle(chunk, combine):
     assert outcomes.total() == CASES_PER_CHUNK
     decided = sum(count for name, count in outcomes.items() if "unknown" not in name)
     assert decided > 0.8 * CASES_PER_CHUNK  # a verifier that answers UNKNOWN to everything is right, and useless
-
-
-@pytest.mark.parametrize("combine", ["vote", "sum"])
-def test_message_passing_and_splits_alone_decide_every_case(combine):
-    outcomes = referee.run(500, 30, combine, time_limit=60, judged=referee.judge_alone)
-    assert not any("unknown" in name for name in outcomes)
 
 
 @settings(max_examples=400, deadline=None)

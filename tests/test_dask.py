@@ -108,13 +108,13 @@ def test_empty_partitions_and_unknown_chunks(case):
     assert certify(case.model, *arrays, ATTACKER).compute() == expected
     empty = certify(case.model, none[list("abcd")], none["label"], ATTACKER)
     assert len(empty.compute()) == 0
-    assert int(empty.tally.n_rows) == 0
+    assert int(empty.row_counts.n_rows) == 0
 
 
 def test_without_labels(case):
     found = certify(case.model, da.from_array(case.X, chunks=(20, 4)), None, ATTACKER)
     assert found.compute() == certify(case.model, case.X, None, ATTACKER)
-    assert int(found.tally.count(1)) == (case.whole.stable == 1).sum()
+    assert int(found.row_counts.count(1)) == (case.whole.stable == 1).sum()
     with pytest.raises(ValueError, match="Expected labels"):
         _ = found.accuracy
     with pytest.raises(AttributeError, match="radius"):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.certificates import Certificates
     from certiforest.certification import certify
-    from certiforest.certifier import Certifier, SpreadError
+    from certiforest.certifier import Certifier
     from certiforest.comparison import Comparison, compare
     from certiforest.data.cells import TableError
     from certiforest.data.datasets import DatasetError
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from certiforest.files import FileError
     from certiforest.formats import as_ensemble, save_onnx, save_silva
     from certiforest.gate import assert_robust
+    from certiforest.rows.asking import SpreadError
     from certiforest.rows.certificate_file import CertificateError
     from certiforest.statements.checking import check, measure
     from certiforest.statements.domain import Domain, DomainError
@@ -120,7 +121,7 @@ _HOME = {
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.certificates": ("Certificates",),
     "certiforest.certification": ("certify",),
-    "certiforest.certifier": ("Certifier", "SpreadError"),
+    "certiforest.certifier": ("Certifier",),
     "certiforest.comparison": ("Comparison", "compare"),
     "certiforest.data.cells": ("TableError",),
     "certiforest.data.datasets": ("DatasetError",),
@@ -138,6 +139,7 @@ _HOME = {
     "certiforest.training.additive": ("LargeSpreadAdditiveClassifier",),
     "certiforest.training.boosting": ("LargeSpreadBoostingClassifier", "RobustBoostingClassifier"),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
+    "certiforest.rows.asking": ("SpreadError",),
     "certiforest.rows.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),
 }

@@ -114,7 +114,7 @@ class Certificates(CertifiedRows):
         if not len(self):
             return facts
         if self.label is None:
-            facts.append(("stability", _with_counts(self.tally.stability)))
+            facts.append(("stability", _with_counts(self.row_counts.stability)))
         else:
             facts.append(("accuracy", f"{self.accuracy:.1%}"))
             facts.append(("robust accuracy", interval(self.robust_accuracy_bounds, ".1%")))

@@ -20,19 +20,16 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import AttackerError, check_attacked
-from certiforest.attack.spread import has_large_spread
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of
 from certiforest.formats import as_ensemble
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
-from certiforest.rows.asking import check_margin, check_n_jobs, check_time_limit, explain_spread
-from certiforest.rows.certified_rows import about_now
-from certiforest.rows.decider import Decider
-from certiforest.rows.first_look import FirstLook
+from certiforest.rows.asking import check_margin, check_n_jobs, check_spread, check_time_limit
+from certiforest.rows.certified_rows import Results, about_now
+from certiforest.rows.decider import Decider, FirstLook
 from certiforest.rows.radius import Known, bound_radii, find_radius
-from certiforest.rows.results import Results
 from certiforest.rows.screen import Screen, VisitOrder
 from certiforest.rows.screen_kernels import BORDERLINE
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
@@ -42,10 +39,6 @@ EASY_SECONDS = 1.0
 # A block of rows has no more rows than so many nodes of trees, visited once for each row.
 MOST_VISITS = 2**25
 TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
-
-
-class SpreadError(ValueError):
-    """An exact verdict for every row was required, and the spread of the ensemble is too small for that."""
 
 
 class Certifier:
@@ -94,8 +87,8 @@ class Certifier:
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self._ask(radius, witness, proof)
         self.attacked = check_attacked(attacked, self.ensemble.classes)
-        if require_exact and not has_large_spread(self.ensemble, attacker):
-            raise SpreadError(explain_spread(self.ensemble, attacker))
+        if require_exact:
+            check_spread(self.ensemble, attacker)
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
         self.margin = check_margin(margin, self.ensemble, radius)
 
@@ -185,10 +178,9 @@ class Certifier:
         if found.witness is not None and out.witness is not None:
             out.witness[:] = found.witness
         is_new = (out.radius == 0) & (out.radius_upper == math.inf)
-        is_interrupted = work.run(work.find_radii, is_last=True)
+        is_interrupted = work.run(work.find_radii, is_last=True) or found.is_interrupted
         out.radius[is_new & ~out.is_measured], out.radius_upper[is_new & ~out.is_measured] = 0.0, math.inf
         added: dict[str, Any] = {"witness": out.witness, "rows": work.all_rows} if self.witness else {}
-        is_interrupted = is_interrupted or found.is_interrupted
         return replace(found, radius=out.radius, radius_upper=out.radius_upper, is_interrupted=is_interrupted, **added)
 
 
@@ -219,7 +211,7 @@ class _Work:
         ]
         self.adds_witness = False
 
-    def spared(self, block: slice) -> NDArray[np.bool_]:
+    def not_attacked(self, block: slice) -> NDArray[np.bool_]:
         """Return which rows of a block nobody attacks; predictions are known."""
         attacked, classes = self.certifier.attacked, self.certifier.ensemble.classes
         if attacked is None:
@@ -244,8 +236,8 @@ class _Work:
             is_open |= found.stable == STABLE
         if found.witness is not None:
             is_open |= found.stable == UNSTABLE
-        spared = self.spared(block)
-        found.stable[spared], found.method[spared], is_open[spared] = STABLE, Method.SPARED, False
+        idle = self.not_attacked(block)
+        found.stable[idle], found.method[idle], is_open[idle] = STABLE, Method.SPARED, False
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
         if keep_proof:
@@ -306,15 +298,15 @@ class _Work:
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
         keep_proof, verifier = self.certifier.proof, self.verifier
-        x, found = self.rows[block], self.out[block]
+        x, found, decider = self.rows[block], self.out[block], verifier.made(Decider)
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
         if not self.clock.is_up:
             bound_radii(verifier.made(Screen), verifier, x, lower, upper)
-        spared = self.spared(block)
-        lower[spared] = upper[spared] = math.inf
+        idle = self.not_attacked(block)
+        lower[idle] = upper[idle] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
-        is_open &= ((lower != upper) | keep_proof) & ~spared
+        is_open &= ((lower != upper) | keep_proof) & ~idle
         found.is_measured[~is_open] = True
         lacks = np.zeros(len(x), bool)
         if found.witness is not None and self.adds_witness:
@@ -322,11 +314,11 @@ class _Work:
         yield int((~is_open & ~lacks).sum())
         for i in np.flatnonzero(is_open | lacks):
             if lacks[i] and found.witness is not None:
-                attack = verifier.made(Decider).decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
+                attack = decider.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
                 known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
-                measured = find_radius(verifier.made(Decider), x[i], known, self.clock.start(), keep_proof=keep_proof)
+                measured = find_radius(decider, x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
@@ -336,10 +328,9 @@ class _Work:
     def run(self, steps: Callable[[VisitOrder, slice], Iterator[int]], *, is_last: bool) -> bool:
         """Do the blocks, each thread with an order of visits of its own; tell whether Ctrl-C came in between.
 
-        ``stop`` tells the threads that are at work to leave off. ``is_last`` tells that a row is done
-        after these steps, and counted as progress.
+        ``is_last`` tells that a row is done after these steps, and counted as progress.
         """
-        blocks = iter(self.blocks)
+        blocks = iter(self.blocks)  # each thread takes the next one
 
         def work() -> None:
             order = VisitOrder.of(self.certifier.ensemble.n_trees)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
-from certiforest.rows.tally import Tallied, Tally
+from certiforest.rows.certified_rows import CountedRows, RowCounts
 from certiforest.verdicts import Verdict
 from certiforest.words import reason
 
@@ -100,7 +100,7 @@ def workers(address: str | None, n_workers: int | None) -> Iterator[tuple[Callab
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LazyCertificates(Tallied):
+class LazyCertificates(CountedRows):
     """What will be proved about rows of dask: the attributes of `Certificates`, as dask collections.
 
     Of an array they are arrays with its row chunks; of a frame, series and frames with its index and partitions.
@@ -112,7 +112,7 @@ class LazyCertificates(Tallied):
     """
 
     found: Any
-    _tally: Tally
+    _row_counts: RowCounts
     _empty: Certificates
 
     def __repr__(self) -> str:
@@ -140,9 +140,9 @@ class LazyCertificates(Tallied):
         return da.map_blocks(_as_verdicts, names, dtype=object) if isinstance(names, da.Array) else names
 
     @property
-    def tally(self) -> Tally:
+    def row_counts(self) -> RowCounts:
         """How many rows of each class come out how, added up block by block, then group by group."""
-        return self._tally
+        return self._row_counts
 
     def to_frame(self) -> Any:
         """Return a dask frame: the columns of `Certificates.to_frame`, the index and partitions of the rows."""
@@ -157,12 +157,17 @@ class LazyCertificates(Tallied):
     def compute(self, **options: Any) -> Certificates:
         """Certify all rows now; the options are those of ``dask.compute``."""
         (found,) = dask.compute(self.found, **options)
-        kinds = {name: kind for name, kind in _names(self._empty).items() if name not in MADE}
-        columns: dict[str, Any] = {name: np.asarray(found[name]).astype(kind) for name, kind in kinds.items()}
-        if self._empty.witness is not None:
-            is_array = isinstance(self.found, da.Array)
-            columns["witness"] = found["witness"] if is_array else found[_witness_names(self._empty)].to_numpy()
-        return replace(self._empty, index=getattr(found, "index", None), **columns)
+        return _certificates(found, self._empty)
+
+
+def _certificates(found: Any, empty: Certificates) -> Certificates:
+    """Return certificates of records, or of a frame, of findings."""
+    kinds = {name: kind for name, kind in _names(empty).items() if name not in MADE}
+    columns: dict[str, Any] = {name: np.asarray(found[name]).astype(kind) for name, kind in kinds.items()}
+    if empty.witness is not None:
+        is_array = isinstance(found, np.ndarray)
+        columns["witness"] = found["witness"] if is_array else found[_witness_names(empty)].to_numpy()
+    return replace(empty, index=getattr(found, "index", None), **columns)
 
 
 def _names(empty: Certificates) -> dict[str, np.dtype]:
@@ -323,26 +328,19 @@ def _as_verdicts(names: NDArray[np.str_]) -> NDArray[np.object_]:
 
 
 def _as_frame(records: NDArray, empty: Certificates) -> Any:
-    columns: dict[str, Any] = {name: records[name] for name in _names(empty) if name not in MADE}
-    witness = records["witness"] if empty.witness is not None else None
-    return replace(empty, **columns, witness=witness).to_frame()
+    return _certificates(records, empty).to_frame()
 
 
-def _count_records(records: NDArray, empty: Certificates) -> NDArray[np.int64]:
+def _count_records(found: Any, empty: Certificates) -> NDArray[np.int64]:
     """Count the rows of a block, one row of counts."""
-    label = records["label"] if empty.label is not None else None
-    found = replace(empty, prediction=records["prediction"], stable=records["stable"], label=label)
-    return found.tally.table.reshape(1, -1)
+    return _certificates(found, empty).row_counts.table.reshape(1, -1)
 
 
 def _count_frame(frame: Any, empty: Certificates) -> Any:
-    kind = empty.prediction.dtype
-    label = frame["label"].to_numpy().astype(kind) if empty.label is not None else None
-    prediction, stable = frame["prediction"].to_numpy().astype(kind), frame["stable"].to_numpy()
-    table = replace(empty, prediction=prediction, stable=stable, label=label).tally.table.reshape(1, -1)
+    table = _count_records(frame, empty)
     return type(frame)(table, columns=[f"count_{i}" for i in range(table.size)])
 
 
-def _added_up(counts: Any, empty: Certificates) -> Tally:
+def _added_up(counts: Any, empty: Certificates) -> RowCounts:
     table = counts.sum(axis=0, split_every=SPLIT_EVERY).reshape(len(empty.classes), 3, 2)  # type: ignore[arg-type]
-    return Tally(table, np.asarray(empty.classes), empty.label is not None)
+    return RowCounts(table, np.asarray(empty.classes), empty.label is not None)

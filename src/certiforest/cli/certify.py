@@ -139,8 +139,8 @@ def certify(
 
 def _complain_if_below(run: StreamRun, label: Any, least: float) -> bool:
     """Tell whether a share of robust rows, all of them or those of a label, is below what was required."""
-    assert run.tally is not None
-    share = run.tally.robust_accuracy_bounds[0] if label is None else run.tally.robust_recall.get(label, 0.0)
+    assert run.row_counts is not None
+    share = run.row_counts.robust_accuracy_bounds[0] if label is None else run.row_counts.robust_recall.get(label, 0.0)
     if share >= least:
         return False
     what = "Robust accuracy" if label is None else f"Robust recall of {label}"

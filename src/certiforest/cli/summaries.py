@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.cli import console
 from certiforest.report.attackers import attacker_name, describe_attacker
-from certiforest.rows.tally import Tally
+from certiforest.rows.certified_rows import RowCounts
 from certiforest.verdicts import Verdict
 from certiforest.words import cut, finite_or_none, interval, listed
 
@@ -24,9 +24,9 @@ MOST_CLASSES = 10  # that a table shows
 
 def summarise(run: StreamRun, spread: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return what a certification found, for JSON and for a table."""
-    rows, certifier, tally, sample = run.stream.first, run.certifier, run.tally, run.sample
+    rows, certifier, row_counts, sample = run.stream.first, run.certifier, run.row_counts, run.sample
     radius = None if sample.found is None else sample.found.radius
-    verdicts = {} if tally is None else _in_numbers(tally, radius)
+    verdicts = {} if row_counts is None else _in_numbers(row_counts, radius)
     if radius is not None and len(radius) and not sample.is_all:
         ends = [max(0.5 - sample.half_width, 0.0), min(0.5 + sample.half_width, 1.0)]
         verdicts["median_radius_interval"] = [finite_or_none(_quantile(radius, end)) for end in ends]
@@ -63,17 +63,17 @@ def describe_model(ensemble: TreeEnsemble, path: str | None) -> dict[str, Any]:
 
 def count_verdicts(found: Certificates) -> dict[str, Any]:
     """Return how rows came out, for JSON: counts, shares, and the median radius if there are radii."""
-    return _in_numbers(found.tally, found.radius)
+    return _in_numbers(found.row_counts, found.radius)
 
 
-def _in_numbers(tally: Tally, radius: NDArray[np.float64] | None) -> dict[str, Any]:
-    counts: dict[str, Any] = dict(tally.stability)
-    if tally.has_labels:
-        bounds = tally.robust_accuracy_bounds
-        counts |= {"verdicts": tally.verdicts["verdicts"], "accuracy": tally.accuracy}
+def _in_numbers(row_counts: RowCounts, radius: NDArray[np.float64] | None) -> dict[str, Any]:
+    counts: dict[str, Any] = dict(row_counts.stability)
+    if row_counts.has_labels:
+        bounds = row_counts.robust_accuracy_bounds
+        counts |= {"verdicts": row_counts.verdicts["verdicts"], "accuracy": row_counts.accuracy}
         counts |= {"robust_accuracy": bounds[0], "robust_accuracy_bounds": list(bounds)}
-        counts["recall"] = {str(label): share for label, share in tally.recall.items()}
-        counts["robust_recall"] = {str(label): share for label, share in tally.robust_recall.items()}
+        counts["recall"] = {str(label): share for label, share in row_counts.recall.items()}
+        counts["robust_recall"] = {str(label): share for label, share in row_counts.robust_recall.items()}
     if radius is not None and len(radius):
         counts["median_radius"] = finite_or_none(_quantile(radius, 0.5))
     return counts

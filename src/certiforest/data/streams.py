@@ -31,8 +31,7 @@ from certiforest.files import FileError
 from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.rows.certificate_file import lines_of, save_lines
-from certiforest.rows.certified_rows import about_now
-from certiforest.rows.tally import Tally
+from certiforest.rows.certified_rows import RowCounts, about_now
 from certiforest.verdicts import Method
 from certiforest.version import __version__
 from certiforest.words import feature_name
@@ -136,7 +135,7 @@ class StreamRun:
     ----------
     parts : Parts or None
         Where findings are kept.
-    tally : Tally or None
+    row_counts : RowCounts or None
         Rows by outcome; ``methods`` counts them by what decided them.
     is_interrupted : bool
         Whether Ctrl-C came.
@@ -148,7 +147,7 @@ class StreamRun:
         self.certifier, self.stream, self.sample = certifier, stream, sample
         self.progress, self.model = progress, model
         self.parts: Parts | None = None
-        self.tally: Tally | None = None
+        self.row_counts: RowCounts | None = None
         self.methods: Counter[str] = Counter()
         self.is_interrupted = False
         self._seconds, self._start = seconds, time.monotonic()
@@ -257,7 +256,7 @@ class StreamRun:
 
     def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], InputRows]) -> None:
         """Count rows, and put those that belong to it into the sample."""
-        self.tally = found.tally if self.tally is None else self.tally + found.tally
+        self.row_counts = found.row_counts if self.row_counts is None else self.row_counts + found.row_counts
         names, counts = np.unique(found.method, return_counts=True)
         self.methods.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
         wanted = self.sample.wants(row_numbers)
@@ -328,8 +327,8 @@ class StreamRun:
 
     def findings(self, spread: dict[str, Any]) -> dict[str, Any]:
         """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
-        rows, found, tally = self.sample.rows, self.sample.found, self.tally
-        assert tally is not None
+        rows, found, row_counts = self.sample.rows, self.sample.found, self.row_counts
+        assert row_counts is not None
         if rows is None or found is None:  # no radii at all were asked for
             rows, certifier = self.stream.first.take(slice(0)), self.certifier
             empty = np.empty(0, np.int64)
@@ -337,7 +336,11 @@ class StreamRun:
             found = replace(found, attacker=certifier.attacker, classes=certifier.ensemble.classes)
         found = replace(found, rows=rows.X, ensemble=self.certifier.ensemble, about=self.about)
         findings = gather(found, spread=spread, **rows.names_for_report(self.model))
-        findings |= {"stability": tally.stability, "roads": dict(self.methods.most_common()), **tally.verdicts}
+        findings |= {
+            "stability": row_counts.stability,
+            "roads": dict(self.methods.most_common()),
+            **row_counts.verdicts,
+        }
         findings["data"] |= {"n_rows": self.n_rows, "remarks": self.remarks}
         if not self.sample.is_all:
             findings["data"]["rows_sha256"] = None

@@ -7,11 +7,15 @@ import os
 from typing import Any
 
 from certiforest.attack.attacker import Attacker
-from certiforest.attack.spread import largest_certifiable_eps, spread_against
+from certiforest.attack.spread import has_large_spread, largest_certifiable_eps, spread_against
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.numbers import is_number, is_number_of_threads
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.words import shown
+
+
+class SpreadError(ValueError):
+    """An exact verdict for every row was required, and the spread of the ensemble is too small for that."""
 
 
 def check_margin(margin: Any, ensemble: TreeEnsemble, radius: bool) -> float:
@@ -47,14 +51,16 @@ def check_n_jobs(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
-def explain_spread(ensemble: TreeEnsemble, attacker: Attacker) -> str:
-    """Say why not every row can be certified exactly."""
+def check_spread(ensemble: TreeEnsemble, attacker: Attacker) -> None:
+    """Refuse an ensemble of which not every row can be certified exactly."""
+    if has_large_spread(ensemble, attacker):
+        return
     has = spread_against(ensemble, attacker)
     largest = largest_certifiable_eps(ensemble, attacker)
     can = (
         f"It can be certified for eps up to {largest!r}." if largest >= 0 else "No eps can be certified for every row."
     )
-    return (
+    raise SpreadError(
         f"Expected a spread above 2 * eps = {2 * attacker.eps!r}, got an ensemble of spread {has!r}. {can}"
         " Without require_exact, rows that are undecided come out as UNKNOWN."
     )

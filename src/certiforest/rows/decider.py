@@ -1,6 +1,7 @@
-"""Decider: exact answers about one row, whether or not trees meet there, for votes and sums and every norm.
+"""Exact answers about rows, whether or not trees meet there, for votes and sums and every norm.
 
-A row is stable if there is a proof for every rival, unstable if there is an attack.
+A row is stable if there is a proof for every rival, unstable if there is an attack. `FirstLook` decides most rows of a
+block at once, `Decider` any row.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from certiforest.attack.parameters import AttackerError
 from certiforest.problem.around_row import Goal, RowProblem
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
+from certiforest.proof import search
+from certiforest.proof import search_kernels as statuses
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
-from certiforest.proof.search_kernels import FOUND
-from certiforest.rows.first_look import Begun, FirstLook
+from certiforest.rows.first_look_kernels import Look, LookSetting, look_at_one_row, look_at_rows
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
+
+# Rows are looked at in blocks of this size, fewer where trees have more nodes, with so many sweeps for each at most.
+N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
 
 
 class Answer(NamedTuple):
@@ -36,6 +41,64 @@ class Answer(NamedTuple):
     method: Method
     attack: NDArray[np.float64] | None = None
     proof: dict[str, Any] | None = None
+
+
+class FirstLook:
+    """One ensemble of two classes against one attacker, if what it changes are numbers; else it settles nothing.
+
+    Parameters
+    ----------
+    verifier : Verifier
+    """
+
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier, self._setting = verifier, _setting(verifier)
+
+    def look(
+        self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock
+    ) -> Iterator[tuple[slice, NDArray[np.int8], NDArray[np.int8], NDArray[np.float64]]]:
+        """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
+        if self._setting is None:
+            return
+        for run, trees, _ in self._verifier.rows_by_pattern(X):
+            start, stop, _ = run.indices(len(X))
+            size = max(1, min(N_ROWS, MOST_NODES // self._verifier.ensemble.n_nodes))
+            for first in range(start, stop, size):
+                if clock.is_up:
+                    return
+                block = slice(first, min(first + size, stop))
+                x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
+                attack = np.full(x.shape, np.nan)
+                look_at_rows(trees, x, y, self._setting, _most(), status, attack)
+                stable = np.where(status > statuses.FOUND, STABLE, UNKNOWN).astype(np.int8)  # see `examine_box`
+                found = np.flatnonzero(status == statuses.FOUND)
+                # One call for all: threads that go in and out of kernels wait for each other.
+                found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
+                stable[found[self._verifier.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
+                method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
+                yield block, stable, method, attack
+
+    def begin(self, x: NDArray[np.float64], y: int) -> Look | None:
+        """Look at one row of class ``y``, and keep what was found for a search to go on with."""
+        if self._setting is None:
+            return None
+        ((_, trees, _),) = self._verifier.rows_by_pattern(x[None])
+        return look_at_one_row(trees, x, y, self._setting, _most())
+
+
+def _most() -> tuple[int, int]:
+    return min(LOOK_SWEEPS, search.MOST_SWEEPS), search.MOST_STEPS
+
+
+def _setting(verifier: Verifier) -> LookSetting | None:
+    allowance = verifier.allowance
+    is_sized = verifier.moves.norm > 0 and allowance.slack < math.inf
+    if not (is_sized and verifier.ensemble.n_classes == 2 and verifier.moves.is_plain):
+        return None
+    gains, needs = zip(*(verifier.gains.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    lists = verifier.moves.price_lists(np.empty(0), BUDGET)
+    gain, need, budget = np.array(gains), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
+    return LookSetting(allowance, verifier.ranks, lists, gain, need, budget)
 
 
 class Decider:
@@ -60,7 +123,7 @@ class Decider:
             return Answer(UNKNOWN, Method.SOLVED)
         y = self.verifier.predict(x) if y is None else y
         begun = self.verifier.made(FirstLook).begin(x, y) if keep_proof and self._margin is None else None
-        if begun is not None and begun.status == FOUND:
+        if begun is not None and begun.status == statuses.FOUND:
             z = x.copy()
             z[begun.cells.name] = begun.cells.value[begun.tables.choice]
             if self.verifier.predict(z) != y and self.verifier.moves.affords_rows(x[None], z[None])[0]:
@@ -105,33 +168,33 @@ class Decider:
         need: int | None = None,
         *,
         keep_proof: bool = False,
-        begun: Begun | None = None,
+        begun: Look | None = None,
     ) -> Answer:
         """Find out whether leaves can gain so much for some rival of class ``y``; without ``need``, enough to win."""
         is_open, n_boxes = False, 0
-        searches: dict[int, tuple[Search, Fraction]] = {}
+        attempts: dict[int, tuple[Search, Fraction]] = {}
         rivals = self._rivals(row.x, y)
         for place, rival in enumerate(rivals):
-            if searches and clock.is_up:
+            if attempts and clock.is_up:
                 is_open = True
                 break
             goal = Goal(row, y, rival, need)
-            search = Search(
+            attempt = Search(
                 goal.problem, goal.attack_within_budget, row.is_beyond, keep_proof=keep_proof, begun=begun and begun[3:]
             )
-            searches[rival] = search, goal.unit
+            attempts[rival] = attempt, goal.unit
             try:
-                z = search.run(clock.share(1 / (len(rivals) - place)))  # a hard rival is not to hide an easy one
+                z = attempt.run(clock.share(1 / (len(rivals) - place)))  # a hard rival is not to hide an easy one
             except OutOfTime:
                 is_open = True
                 continue
             finally:
-                n_boxes = max(n_boxes, search.n_boxes)
+                n_boxes = max(n_boxes, attempt.n_boxes)
             if z is not None:
                 return Answer(UNSTABLE, _method(n_boxes), _with_a_value(z, row.x, goal))
         if is_open:
             return Answer(UNKNOWN, Method.SOLVED)
-        return Answer(STABLE, _method(n_boxes), proof=_prove(row, searches, clock) if keep_proof else None)
+        return Answer(STABLE, _method(n_boxes), proof=_prove(row, attempts, clock) if keep_proof else None)
 
     def _rivals(self, x: NDArray[np.float64], y: int) -> list[int]:
         """Return the classes other than ``y``, those with most votes or the largest sum first."""
@@ -144,11 +207,11 @@ class Decider:
         return [int(c) for c in np.argsort(-strength, kind="stable") if c != y]
 
 
-def _prove(row: RowProblem, searches: dict[int, tuple[Search, Fraction]], clock: Clock) -> dict[str, Any] | None:
+def _prove(row: RowProblem, attempts: dict[int, tuple[Search, Fraction]], clock: Clock) -> dict[str, Any] | None:
     """Return the proof that no rival can win, from searches that found no attack; None if time is up."""
     rivals = []
-    for rival, (search, unit) in searches.items():
-        proof = search.prove(clock, unit, row.moves.budget / BUDGET)
+    for rival, (attempt, unit) in attempts.items():
+        proof = attempt.prove(clock, unit, row.moves.budget / BUDGET)
         if proof is None:
             return None
         rivals.append({"rival": rival, **proof})

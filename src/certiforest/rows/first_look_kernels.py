@@ -10,9 +10,9 @@ from numpy import ndarray
 from certiforest.compiled import kernel
 from certiforest.problem.cells_kernels import Ranks
 from certiforest.problem.leaves_kernels import list_around_row, new_scratch
-from certiforest.problem.problem import Problem
+from certiforest.problem.problem import Cells, Leaves, Problem
 from certiforest.proof.search_kernels import FOUND, examine_box
-from certiforest.proof.tables_kernels import new_tables
+from certiforest.proof.tables_kernels import Tables, new_tables
 
 
 class LookSetting(NamedTuple):
@@ -31,9 +31,19 @@ class LookSetting(NamedTuple):
     budget: int
 
 
+class Look(NamedTuple):
+    """What a look at one row has made: its problem (see `RowProblem`), and what `examine_box` said of all cells."""
+
+    cells: Cells
+    leaves: Leaves
+    fixed: ndarray
+    status: int
+    tables: Tables
+
+
 @kernel
 def look_at_row(trees, x, y, setting, most, scratch):
-    """Return what `examine_box` says about all cells of a row of class ``y``, cells, leaves, tables and scratch.
+    """Return a `Look` at a row of class ``y``, and scratch for the next one.
 
     ``most`` are sweeps, and steps of them; see `list_around_row` for the rest.
     """
@@ -46,15 +56,13 @@ def look_at_row(trees, x, y, setting, most, scratch):
     problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
     tables = new_tables(cells, leaves)
     status = examine_box(problem, None, tables, most[0], most[1], True)
-    return status, cells, leaves, fixed, tables, scratch
+    return Look(cells, leaves, fixed, status, tables), scratch
 
 
 @kernel
 def look_at_one_row(trees, x, y, setting, most):
-    """Return what `look_at_row` does, without scratch for other rows."""
-    scratch = new_scratch(trees, setting.ranks, x.shape[0])
-    status, cells, leaves, fixed, tables, _ = look_at_row(trees, x, y, setting, most, scratch)
-    return status, cells, leaves, fixed, tables
+    """Return a `Look` at a row, without scratch for others."""
+    return look_at_row(trees, x, y, setting, most, new_scratch(trees, setting.ranks, x.shape[0]))[0]
 
 
 @kernel
@@ -63,9 +71,10 @@ def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
     scratch = new_scratch(trees, setting.ranks, X.shape[1])
     for row in range(X.shape[0]):
         x = X[row]
-        status, cells, _, _, tables, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
-        out_status[row] = status
-        if status == FOUND:
+        look, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
+        out_status[row] = look.status
+        if look.status == FOUND:
+            cells, choice = look.cells, look.tables.choice
             out_row[row] = x
             for v in range(cells.name.shape[0]):
-                out_row[row, cells.name[v]] = cells.value[tables.choice[v]]
+                out_row[row, cells.name[v]] = cells.value[choice[v]]

@@ -62,25 +62,6 @@ class Known(NamedTuple):
     stable: int
 
 
-class Crossings(NamedTuple):
-    """Moves of a row that just cross a threshold.
-
-    Attributes
-    ----------
-    feature : ndarray of int, shape (n_moves,)
-    start, end, unit : ndarray of float, shape (n_moves,)
-        Values before and after, and the scale of the feature.
-    cost : ndarray of float, shape (n_moves,)
-        About the distance; infinite where it overflowed.
-    """
-
-    feature: NDArray
-    start: NDArray
-    end: NDArray
-    unit: NDArray
-    cost: NDArray
-
-
 def bound_radii(
     screen: Screen, verifier: Verifier, X: NDArray[np.float64], out_lower: NDArray, out_upper: NDArray
 ) -> None:
@@ -140,8 +121,8 @@ class RadiusSearch:
             return
         self._clock.check()
         if self.upper == math.inf:
-            crossings = self._crossings()
-            self._widen(np.sort(np.minimum(crossings.cost, LARGEST)), self._farthest(crossings))
+            feature, cost = self._crossings()
+            self._widen(np.sort(np.minimum(cost, LARGEST)), self._farthest(feature, cost))
         else:
             self._look(self.upper)
         while self.lower < self.upper < math.inf:
@@ -294,8 +275,8 @@ class RadiusSearch:
             elif not self._try(eps, self._clock):
                 raise OutOfTime
 
-    def _crossings(self) -> Crossings:
-        """List the thresholds that a move can cross."""
+    def _crossings(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return features whose thresholds a move can just cross, and about what it costs: inf where that overflows."""
         ensemble = self._verifier.ensemble
         split = ensemble.number_splits
         split = split[~np.isnan(self._x[ensemble.feature[split]])]
@@ -310,15 +291,15 @@ class RadiusSearch:
         feature, unit = np.append(feature, jumping), np.append(unit, np.ones(len(jumping)))
         start, end = np.append(start, np.zeros(len(jumping))), np.append(end, cost)
         with np.errstate(over="ignore"):
-            return Crossings(feature, start, end, unit, np.abs(end - start) / unit)
+            return feature, np.abs(end - start) / unit
 
-    def _farthest(self, crossings: Crossings) -> float:
+    def _farthest(self, feature: NDArray[np.int64], cost: NDArray[np.float64]) -> float:
         """Return a budget that crosses every threshold, hardly more than it takes; 0 if there is none to cross."""
         norm = self._moves.norm
-        if not len(crossings.feature) or norm == 0:
-            return float(len(np.unique(crossings.feature)))
+        if not len(feature) or norm == 0:
+            return float(len(np.unique(feature)))
         dearest = np.zeros(self._verifier.ensemble.n_features)
-        np.maximum.at(dearest, crossings.feature, crossings.cost)
+        np.maximum.at(dearest, feature, cost)
         # Shares of the largest do not overflow.
         most = min(max(float(dearest.max()), TINY), LARGEST)
         share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import screen_kernels as kernels
+from certiforest.rows.radius_kernels import composed_radii
 from certiforest.rows.screen_kernels import BORDERLINE, UNFINISHED, UNKNOWN, Stakes
 
 # Sums that a knapsack keeps at a time and comparisons that it makes at first; with each of so many trials there are
@@ -51,7 +51,7 @@ class Screen:
             if self._allowance.slack > 0:  # steps along hulls are added up, too
                 slack = self._allowance.slack + 8.0 * ensemble.n_nodes * 2.0**-53
                 self._allowance = self._allowance._replace(slack=slack)
-        self._stakes = _stakes(ensemble, scores, margin)
+        self._stakes = _stakes(verifier, scores, margin)
         self._is_whole = scores.step > 0 and margin == 0
 
     def decide(
@@ -81,15 +81,13 @@ class Screen:
     def _decide(
         self, X: NDArray[np.float64], order: VisitOrder, trial: int, out_prediction: NDArray, out_stable: NDArray
     ) -> None:
-        verifier, (budgets, *_) = self._verifier, self._allowance
+        verifier, allowance, effort = self._verifier, self._allowance, (FIRST_ROOM * 2**trial, FIRST_WORK * 4**trial)
         for run, trees, rows in verifier.rows_by_pattern(X, verifier.moves):
-            question = self._stakes, verifier.unclaimed, order
             results = out_prediction[run], out_stable[run]
             if verifier.is_box:
-                kernels.decide_within_box(trees, rows, budgets, *question, *results)
+                kernels.decide_within_box(trees, rows, allowance.budgets, self._stakes, order, *results)
             else:
-                room, work = FIRST_ROOM * 2**trial, FIRST_WORK * 4**trial
-                kernels.decide_by_price(trees, rows, self._allowance, *question, room, work, *results)
+                kernels.decide_by_price(trees, rows, allowance, self._stakes, order, effort, *results)
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
         """Write what it costs at least to change each row under L-inf, each tree taken on its own.
@@ -100,7 +98,7 @@ class Screen:
         verifier = self._verifier
         allowance, scores = verifier.endless_allowance(), verifier.ensemble.prepared_scores
         for run, trees, rows in verifier.rows_by_pattern(X):
-            kernels.composed_radii(trees, rows, allowance, scores, out_radius[run], out_works[run])
+            composed_radii(trees, rows, allowance, scores, out_radius[run], out_works[run])
 
 
 class VisitOrder(NamedTuple):
@@ -131,9 +129,9 @@ class VisitOrder(NamedTuple):
         self.place[:] = np.argsort((moves / np.maximum(visits, 1) - 1) * weight, kind="stable")
 
 
-def _stakes(ensemble: TreeEnsemble, scores: Scores, margin: float) -> Stakes:
+def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     """Return what decides: see `Stakes`."""
-    value, n_classes = scores.value, scores.value.shape[1]
+    ensemble, value, n_classes = verifier.ensemble, scores.value, scores.value.shape[1]
     others = [[c for c in range(n_classes) if c != y] for y in range(n_classes)]
     ahead = np.column_stack(
         [value[:, y] - value[:, rest].max(axis=1, initial=-np.inf) for y, rest in enumerate(others)]
@@ -150,4 +148,5 @@ def _stakes(ensemble: TreeEnsemble, scores: Scores, margin: float) -> Stakes:
         ahead=ahead[np.arange(len(favourite)), favourite],
         base_ahead=ahead[-1],
         enough=float(reach.sum()) + scores.slack + margin,
+        unclaimed=verifier.unclaimed,
     )

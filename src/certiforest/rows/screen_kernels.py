@@ -13,18 +13,15 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.attack.reach_kernels import (
-    Allowance,
     claim,
     descend,
     difference,
-    enter_leaf,
     list_leaves,
     new_priced_nodes,
     other_side_is_near,
 )
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import Scores, add_up, exact_sign
-from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.rows.knapsack_kernels import (
     OPEN,
     YES,
@@ -59,6 +56,8 @@ class Stakes(NamedTuple):
         By how much the base of each class is, which may be less than nothing.
     enough : float
         What is beyond this cannot be taken by all trees together.
+    unclaimed : ndarray of int64, shape (n_features,) or (0,)
+        For `claim`; empty if no trees can meet.
     """
 
     scores: Scores
@@ -69,25 +68,52 @@ class Stakes(NamedTuple):
     ahead: ndarray
     base_ahead: ndarray
     enough: float
+    unclaimed: ndarray
+
+
+class RowState(NamedTuple):
+    """Room for what is known of one row.
+
+    What trees say and whether they have splits near the row's path (n_trees,), the sums of all classes (n_classes,),
+    the rivals of the predicted one and its leads over them (n_classes - 1,), and which tree claims a feature.
+    """
+
+    pick: ndarray
+    is_near: ndarray
+    total: ndarray
+    rival: ndarray
+    lead: ndarray
+    owner: ndarray
 
 
 @kernel
-def walk(trees, x, near, stakes, order, standing, out_value, out_is_near):
+def new_row_state(stakes):
+    """Return room for the rows of a block."""
+    n_trees, n_classes = stakes.span.shape[0], stakes.base_ahead.shape[0]
+    return RowState(
+        np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_), np.empty(n_classes),
+        np.empty(n_classes - 1, np.int64), np.empty(n_classes - 1), stakes.unclaimed.copy(),
+    )  # fmt: skip
+
+
+@kernel
+def walk(trees, x, near, stakes, order, row_state):
     """Send a row down the trees until it is clear what they say; return the class that nobody can change, or -1.
 
     A tree with no split near the row's path says what it says, whatever the attacker does. As soon as such trees are
     ahead for one class by more than all others could take from it (with votes: as soon as they hold the majority), the
-    row is stable. Otherwise ``out_value`` and ``out_is_near`` (n_trees,) receive what leaves say, and which trees have
-    splits near the path; nearness as in `reach_kernels.descend`. ``order`` is a `VisitOrder`, which notes how often
-    each tree was visited, and how often it had such splits. ``standing`` (n_classes,) is scratch.
+    row is stable. Otherwise ``pick`` and ``is_near`` of the `RowState` are what leaves say, and which trees have splits
+    near the path; nearness as in `reach_kernels.descend`. ``order`` is a `VisitOrder`, which notes how often each tree
+    was visited, and how often it had such splits.
     """
     # Arrays have names of their own: those of a tuple are counted anew where they are used.
     place, moved = order
     reach, favourite, ahead, enough = stakes.reach, stakes.favourite, stakes.ahead, stakes.enough
     tree_start, stride, leaf = trees.tree_start, trees.stride, trees.leaf
     feature, threshold, right = trees.feature, trees.threshold, trees.right
-    for c in range(standing.shape[0]):
-        standing[c] = stakes.base_ahead[c]
+    pick, is_near_of, ahead_for = row_state.pick, row_state.is_near, row_state.total
+    for c in range(ahead_for.shape[0]):
+        ahead_for[c] = stakes.base_ahead[c]
     for tree in place:
         node, is_near = np.uint32(tree_start[tree]), False
         while right[node] != node:
@@ -97,35 +123,39 @@ def walk(trees, x, near, stakes, order, standing, out_value, out_is_near):
                 node = np.uint32(node + 1) if value <= v else right[node]
         row = leaf[node]
         c = favourite[row]
-        out_value[tree], out_is_near[tree] = row, is_near
+        pick[tree], is_near_of[tree] = row, is_near
         moved[tree, 0] += 1
         moved[tree, 1] += is_near
-        standing[c] += 0.0 if is_near else ahead[row] + reach[tree]  # the processor need not guess
-        if standing[c] > enough:
+        ahead_for[c] += 0.0 if is_near else ahead[row] + reach[tree]  # the processor need not guess
+        if ahead_for[c] > enough:
             return c
     return -1
 
 
 @kernel
-def list_rivals(total, y, out_rival, out_lead):
-    """Write every class but ``y``, and the lead of ``y`` over it; return the smallest lead."""
-    least, k = math.inf, 0
+def open_row(trees, x, near, stakes, order, row_state):
+    """Return the predicted class of a row, its smallest lead, and the most that trees with a split nearby can take.
+
+    The lead is infinite where it is clear from the `walk` that nobody can change the class, else all of the `RowState`
+    is filled in.
+    """
+    y = walk(trees, x, near, stakes, order, row_state)
+    if y >= 0:
+        return y, math.inf, 0.0
+    pick, is_near, total, rival, lead, owner = row_state
+    y = add_up(stakes.scores, pick, total)
+    least, most, k = math.inf, 0.0, 0
     for c in range(total.shape[0]):
         if c != y:
-            out_rival[k], out_lead[k] = c, total[y] - total[c]
-            least = min(least, out_lead[k])
+            rival[k], lead[k] = c, total[y] - total[c]
+            least = min(least, lead[k])
             k += 1
-    return least
-
-
-@kernel
-def sum_of_spans(span, is_near):
-    """Return the most that trees with a split nearby can change a lead by."""
-    total = 0.0
-    for tree in range(span.shape[0]):
+    for tree in range(is_near.shape[0]):
         if is_near[tree]:
-            total += span[tree]
-    return total
+            most += stakes.span[tree]
+    for f in range(owner.shape[0]):
+        owner[f] = stakes.unclaimed[f]
+    return y, least, most
 
 
 @kernel
@@ -135,42 +165,28 @@ def is_worth_more(value, row, other, rival, y):
 
 
 @kernel
-def decide_within_box(trees, X, budgets, stakes, unclaimed, order, out_prediction, out_stable):
+def decide_within_box(trees, X, budgets, stakes, order, out_prediction, out_stable):
     """Decide every row against an L-inf attacker.
 
-    Trees that meet leave a row UNKNOWN, unless it withstands each tree at its worst. ``unclaimed`` (n_features,) is
-    where `claim` starts, or empty if none can meet.
+    Trees that meet leave a row UNKNOWN, unless it withstands each tree at its worst.
     """
     (value, digit, slack, step), margin, span, reach = stakes[:4]
     feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
-    n_trees, n_classes = span.shape[0], value.shape[1]
-    n_rivals = n_classes - 1
+    pick, is_near, _, rival, lead, owner = row_state = new_row_state(stakes)
+    n_trees, n_rivals, watch, band = span.shape[0], rival.shape[0], owner.shape[0] > 0, slack + margin
     stack = np.empty(feature.shape[0] + 1, np.int64)
-    pick, is_near = np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_)
-    total, rival, lead = np.empty(n_classes), np.empty(n_rivals, np.int64), np.empty(n_rivals)
     worst, worth = np.empty((n_rivals, n_trees), np.int64), np.empty(n_rivals)
-    owner, watch = unclaimed.copy(), unclaimed.shape[0] > 0
-    band = slack + margin
     for i in range(X.shape[0]):
         x = X[i]
-        winner = walk(trees, x, budgets.near, stakes, order, total, pick, is_near)
-        if winner >= 0:
-            out_prediction[i], out_stable[i] = winner, STABLE
+        y, own_lead, rest = open_row(trees, x, budgets.near, stakes, order, row_state)
+        out_prediction[i], out_stable[i] = y, STABLE
+        is_stable, meet = own_lead - rest > band, False
+        if is_stable:
             continue
-        y = add_up(stakes.scores, pick, total)
-        out_prediction[i] = y
-        own_lead = list_rivals(total, y, rival, lead)
-        rest = sum_of_spans(span, is_near)
-        is_stable = own_lead - rest > band
-        meet = False
-        for f in range(owner.shape[0]):
-            owner[f] = unclaimed[f]
         for k in range(n_rivals):
             for tree in range(n_trees):
                 worst[k, tree] = pick[tree]
         for tree in order.place:
-            if is_stable:
-                break
             if not is_near[tree]:
                 continue
             own = pick[tree]
@@ -208,10 +224,9 @@ def decide_within_box(trees, X, budgets, stakes, unclaimed, order, out_predictio
                 least = min(least, lead[k])
             rest -= span[tree]
             is_stable = least - rest > band
-            if meet and least < -band:  # neither stable nor for the screen to decide
+            if is_stable or (meet and least < -band):  # neither is any more for the screen to decide
                 break
         if is_stable:
-            out_stable[i] = STABLE
             continue
         is_broken = is_unsure = False
         for k in range(n_rivals):
@@ -275,44 +290,31 @@ def weigh_rival(leaves, limit, slack, low, high, band, room, work):
 
 
 @kernel
-def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, out_prediction, out_stable):
-    """Decide every row against an attacker whose costs add up; arguments as in `decide_within_box` and `can_buy`.
+def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, out_stable):
+    """Decide every row against an attacker whose costs add up.
 
-    A row is BORDERLINE if rounding decides, UNFINISHED if room or work do not suffice.
+    A row is BORDERLINE if rounding decides, UNFINISHED if ``effort``, room and work of `can_buy`, does not suffice.
     """
     budgets, _, _, limit, slack = allowance  # slack bounds errors of costs, that of scores those of their sums
     (value, _, gain_slack, step), margin, span = stakes[:3]
-    n_nodes, n_trees, n_classes = trees.feature.shape[0], span.shape[0], value.shape[1]
-    n_rivals = n_classes - 1
+    pick, is_near, _, rival, lead, owner = row_state = new_row_state(stakes)
+    n_nodes, n_trees, n_rivals, band = trees.feature.shape[0], span.shape[0], rival.shape[0], gain_slack + margin
     stack, found = new_priced_nodes(trees), new_priced_nodes(trees)
     node, cost = found.node, found.cost
     start = np.empty((n_trees + 1, 2), np.int64)  # of the leaves of each tree, and the score row of its own
-    pick, is_near = np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_)
-    total, rival, lead = np.empty(n_classes), np.empty(n_rivals, np.int64), np.empty(n_rivals)
     safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
     scratch = ParetoLeaves(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
-    owner = unclaimed.copy()
-    band = gain_slack + margin
     for i in range(X.shape[0]):
         x = X[i]
-        winner = walk(trees, x, budgets.near, stakes, order, total, pick, is_near)
-        if winner >= 0:
-            out_prediction[i], out_stable[i] = winner, STABLE
+        y, own_lead, rest = open_row(trees, x, budgets.near, stakes, order, row_state)
+        out_prediction[i], out_stable[i] = y, STABLE
+        is_stable, meet = own_lead - rest > band, False
+        if is_stable:
             continue
-        y = add_up(stakes.scores, pick, total)
-        out_prediction[i] = y
-        own_lead = list_rivals(total, y, rival, lead)
-        rest = sum_of_spans(span, is_near)
-        is_stable = own_lead - rest > band
-        meet = False
-        for f in range(owner.shape[0]):
-            owner[f] = unclaimed[f]
         for k in range(n_rivals):
             safe_lead[k] = lead[k]
         n = n_near = 0
         for tree in range(n_trees):
-            if is_stable:
-                break
             if not is_near[tree]:
                 continue
             start[n_near, 0], start[n_near, 1] = n, pick[tree]
@@ -331,13 +333,11 @@ def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, o
             n_near += 1
             rest -= span[tree]
             is_stable = least - rest > band
-            if meet and least <= band:
+            if is_stable or (meet and least <= band):
                 break
         if is_stable:
-            out_stable[i] = STABLE
             continue
         start[n_near, 0] = n
-        out_stable[i] = STABLE
         for k in range(n_near if not meet else 0):
             sort_by(cost, node, start[k, 0], start[k + 1, 0])
         for k in range(n_rivals):
@@ -350,124 +350,9 @@ def decide_by_price(trees, X, allowance, stakes, unclaimed, order, room, work, o
             low, high = lead[k] - band, lead[k] + band
             if step > 0.0 and margin == 0.0:  # sums are exact, and a tie goes to the lower class
                 low = high = step * (np.ceil(lead[k] / step) if rival[k] < y else np.floor(lead[k] / step) + 1.0)
-            answer = weigh_rival(leaves, limit, slack, low, high, band, room, work)
+            answer = weigh_rival(leaves, limit, slack, low, high, band, *effort)
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
                 break
             if answer != STABLE:
                 out_stable[i] = max(out_stable[i], BORDERLINE if answer == UNSTABLE else answer)
-
-
-class NearLeaves(NamedTuple):
-    """Leaves in reach of a row, from the nearest outwards: each one's node, L-inf cost and tree."""
-
-    node: ndarray
-    cost: ndarray
-    tree: ndarray
-
-
-@kernel
-def gains_no_more(value, row, other, y):
-    """Tell whether a leaf is worth no more than another one, to any rival, as far as floats tell."""
-    for c in range(value.shape[1]):
-        if value[row, c] - value[row, y] >= value[other, c] - value[other, y] and c != y and row != other:
-            return False
-    return True
-
-
-@kernel
-def list_near_leaves(trees, x, value, y, allowance, limit, stack, out):
-    """Return `NearLeaves` of a row that cost at most ``limit`` and are worth more than cheaper ones of their tree.
-
-    ``out``, with room for all nodes, holds them on the way.
-    """
-    allowance = Allowance(allowance.budgets, allowance.unit, allowance.norm, limit, 0.0)
-    nobody, leaf, n = np.empty(0, np.int64), trees.leaf, 0
-    for tree in range(trees.tree_start.shape[0] - 1):
-        first = n
-        end, _ = list_leaves(trees, tree, x, allowance, nobody, stack, out, n)
-        own = leaf[out.node[first]]
-        for k in range(first + 1, end):
-            node, cost, is_useful = out.node[k], out.cost[k], not gains_no_more(value, leaf[out.node[k]], own, y)
-            for other in range(first, n):
-                if not is_useful:
-                    break
-                is_useful = out.cost[other] > cost or not gains_no_more(value, leaf[node], leaf[out.node[other]], y)
-            if is_useful:
-                out.node[n], out.cost[n], out.tree[n] = node, cost, tree
-                n += 1
-    near = NearLeaves(out.node[:n], out.cost[:n], out.tree[:n])
-    order = np.arange(n)
-    sort_by(near.cost, order, 0, n)
-    return NearLeaves(near.node[order], near.cost, near.tree[order])
-
-
-@kernel
-def cheapest_break(leaf, scores, near, own, y, rival, below, pick, out_node):
-    """Return the least cost at which the rival overtakes ``y``, inf if that is not below a cost.
-
-    ``own`` (n_trees,) are the leaves of the row. ``out_node`` (n_trees,) receives the leaf each tree is then in.
-    ``pick`` (n_trees,) is scratch.
-    """
-    value, digit, slack, step = scores
-    base = value.shape[0] - 1
-    lead = value[base, y] - value[base, rival]
-    for tree in range(own.shape[0]):
-        out_node[tree], pick[tree] = own[tree], leaf[own[tree]]
-        lead += value[pick[tree], y] - value[pick[tree], rival]
-    for k in range(near.node.shape[0]):  # each tree in the worst leaf so far
-        if near.cost[k] >= below:
-            break
-        tree, row = near.tree[k], leaf[near.node[k]]
-        new = value[row, rival] - value[row, y]
-        old = value[pick[tree], rival] - value[pick[tree], y]
-        if new > old or (new == old and step == 0.0 and is_worth_more(value, row, pick[tree], rival, y)):
-            lead -= new - old
-            out_node[tree], pick[tree] = near.node[k], row
-            if lead <= slack:
-                sign = -1 if lead < -slack else exact_sign(digit, pick, y, rival)
-                if sign < 0 or (sign == 0 and rival < y):
-                    return near.cost[k]
-    return math.inf
-
-
-@kernel
-def composed_radii(trees, X, allowance, scores, out_radius, out_works):
-    """Write the L-inf cost of each row's cheapest composed change, inf if there is none, and whether it works.
-
-    The allowance has no limits where a move is allowed.
-    """
-    n_nodes, n_trees = trees.feature.shape[0], trees.tree_start.shape[0] - 1
-    stack = new_priced_nodes(trees)
-    room = NearLeaves(np.empty(n_nodes + 1, np.int64), np.empty(n_nodes + 1), np.empty(n_nodes + 1, np.int64))
-    own, node, best_node = np.empty(n_trees, np.int64), np.empty(n_trees, np.int64), np.empty(n_trees, np.int64)
-    pick, total = np.empty(n_trees, np.int64), np.empty(scores.value.shape[1])
-    usual = math.inf
-    for i in range(X.shape[0]):
-        for tree in range(n_trees):
-            own[tree] = find_leaf(trees, tree, X[i])
-            pick[tree] = trees.leaf[own[tree]]
-        y = add_up(scores, pick, total)
-        out_radius[i], out_works[i] = math.inf, False
-        limit = usual
-        while True:  # most leaves are much farther than what it takes for rows like those before
-            near = list_near_leaves(trees, X[i], scores.value, y, allowance, limit, stack, room)
-            for rival in range(total.shape[0]):
-                if rival != y:
-                    cost = cheapest_break(trees.leaf, scores, near, own, y, rival, out_radius[i], pick, node)
-                    if cost < out_radius[i]:
-                        out_radius[i] = cost
-                        for tree in range(n_trees):
-                            best_node[tree] = node[tree]
-            if out_radius[i] < math.inf or limit == math.inf:
-                break
-            limit = 4.0 * limit if limit < 16.0 * usual else math.inf
-        if out_radius[i] < math.inf:
-            usual = 2.0 * out_radius[i] if usual == math.inf else 0.875 * usual + 0.25 * out_radius[i]
-            z = X[i].copy()
-            for tree in range(n_trees):
-                if best_node[tree] != own[tree]:
-                    enter_leaf(trees, tree, best_node[tree], z)
-            for tree in range(n_trees):
-                pick[tree] = trees.leaf[find_leaf(trees, tree, z)]
-            out_works[i] = add_up(scores, pick, total) != y
