@@ -8,15 +8,11 @@ false statement confirmed is a failure. Some alterations leave all statements tr
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
 import json
 import math
 import random
-import sys
-import time
-from collections import Counter
 from dataclasses import replace
 from io import BytesIO
 
@@ -24,12 +20,14 @@ import oracle
 from aside_referee import dress
 from cases import random_case, real_case, rule_case
 from certiforest import audit
+from hostile.judging import Judge, run
 from naive_prover import (
     certificate_row,
     document_of,
     find_proof,
     header_of,
     is_safe,
+    leads,
     meeting_case,
     moves,
     plain_proof,
@@ -40,39 +38,15 @@ from naive_prover import (
 )
 from oracle import INF, Case
 
-SLOW = 20.0  # seconds
-RAW = [
-    "1e400",
-    "-1e400",
-    "NaN",
-    "Infinity",
-    "-0.0",
-    str(2**70),
-    "1" * 5000,
-    "1e-400",
-    "[" * 2000 + "]" * 2000,
-    '{"a":1,"a":2}',
-]
+KINDS = ["numbers", "frozen", "categories", "one_hot", "ruled"]  # of columns
+NOT_NUMBERS = [
+    "NaN", "Infinity", "-Infinity", "1e400", "true", '"1"', "１２", "٣", "01", "+1", "9" * 5000, "{}", "0x1", "1_0",
+]  # fmt: skip
+RAW = [*NOT_NUMBERS, "-1e400", "-0.0", str(2**70), "1e-400", "[" * 2000 + "]" * 2000, '{"a":1,"a":2}']
 ODD = [
-    None,
-    True,
-    False,
-    -1,
-    0,
-    1,
-    2**31,
-    2**53 + 1,
-    10**400,
-    0.5,
-    5e-324,
-    1.7976931348623157e308,
-    "",
-    "inf",
-    "-inf",
-    [],
-    {},
-    [[]],
-]
+    None, True, False, -1, 0, 1, 2**31, 2**53 + 1, 10**400, 0.5, 5e-324, 1.7976931348623157e308, "", "inf", "-inf", [],
+    {}, [[]],
+]  # fmt: skip
 
 
 class Certificate:
@@ -111,17 +85,14 @@ def _with_raw(text: str) -> str:
 
 
 def _moved(case: Case, rng: random.Random) -> list[float]:
+    """Draw another row that such a model and such an attacker take."""
     if case.codes is not None:
-        x = [
-            rng.choice([*case.codes[f], v, v if f in case.required else math.nan])
-            if f in case.codes and case.domain is None
-            else v
-            for f, v in enumerate(case.x)
-        ]
-        blanks = (case.blanks or {}).items()
-        return [
-            math.nan if any(f == g and low <= v <= high for g, (low, high) in blanks) else v for f, v in enumerate(x)
-        ]
+        x = list(case.x)
+        for f in case.codes if case.domain is None else ():
+            x[f] = rng.choice([*case.codes[f], x[f], x[f] if f in case.required else math.nan])
+        for f, (low, high) in (case.blanks or {}).items():
+            x[f] = math.nan if low <= x[f] <= high else x[f]
+        return x
     cuts = [v for tree in case.trees for _, v in splits(tree)] or [0.0]
     x = [rng.choice([v, rng.choice(cuts), math.nextafter(rng.choice(cuts), INF)]) for v in case.x]
     if case.domain is not None:
@@ -146,24 +117,32 @@ def flip_verdict(c: Certificate, rng: random.Random) -> None:
         row.pop("proof", None)
 
 
-def claim_stability(c: Certificate, rng: random.Random) -> None:
-    """Call a row stable, with a proof that is as good as it gets."""
+def drawn_row(c: Certificate, rng: random.Random) -> tuple[dict, Case, int]:
+    """Draw a row, and return its case and its class as well."""
     row = rng.choice(c.rows)
     case = replace(c.case, x=row["row"])
-    own = oracle.predict(case, case.x)
-    proof = rng.choice([plain_proof(case, own), proof_by_cells(case, own), swept_proof(case, own, rng)])
+    return row, case, oracle.predict(case, case.x)
+
+
+def good_proof(case: Case, own: int, rng: random.Random) -> dict:
+    """Return a proof that is as good as it gets, of what may be false."""
+    kinds = [plain_proof(case, own), proof_by_cells(case, own)]
+    return rng.choice(kinds if case.codes is not None else [*kinds, swept_proof(case, own, rng)])
+
+
+def claim_stability(c: Certificate, rng: random.Random) -> None:
+    """Call a row stable."""
+    row, case, own = drawn_row(c, rng)
     row.pop("witness", None)
-    row |= {"stable": 1, "proof": proof}
+    row |= {"stable": 1, "proof": good_proof(case, own, rng)}
     if rng.random() < 0.5:
-        numbers = [table[2] for part in proof["rivals"] for table in part.get("tables", [])]
+        numbers = [table[2] for part in row["proof"]["rivals"] for table in part.get("tables", [])]
         for m in rng.sample(numbers, min(len(numbers), 3)):
             m[rng.randrange(len(m))] += rng.choice([-1, 1, rng.randint(-40, 40)])
 
 
 def claim_instability(c: Certificate, rng: random.Random) -> None:
-    row = rng.choice(c.rows)
-    case = replace(c.case, x=row["row"])
-    own = oracle.predict(case, case.x)
+    row, case, own = drawn_row(c, rng)
     attacks = [(cost, z) for z, cost in moves(case) if oracle.predict(case, z) != own]
     if attacks:
         row.pop("proof", None)
@@ -179,37 +158,33 @@ def alter_proof(c: Certificate, rng: random.Random) -> None:
     nodes = list(proof["rivals"])
     for node in nodes:
         nodes += [node[side] for side in ("low", "high") if isinstance(node.get(side), dict)]
-    node = rng.choice(nodes) if nodes else {}
-    kind = rng.randrange(10)
-    if kind == 0 and proof["rivals"]:
-        proof["rivals"].pop(rng.randrange(len(proof["rivals"])))
-    elif kind == 1 and proof["rivals"]:
-        rng.choice(proof["rivals"])["rival"] = rng.choice([0, 1, 2, -1, True])
+    node, rivals = rng.choice(nodes or [{}]), proof["rivals"]
+    kind, table = rng.randrange(10), rng.choice(node.get("tables") or [None])
+    if kind == 0 and rivals:
+        rivals.pop(rng.randrange(len(rivals)))
+    elif kind == 1 and rivals:
+        rng.choice(rivals)["rival"] = rng.choice([0, 1, 2, -1, True])
     elif kind == 2:
         node.pop(rng.choice(["low", "high", "split", "tables", "unit", "lambda"]), None)
     elif kind == 3 and "split" in node:
         node[rng.choice(["low", "high"])] = rng.choice([{}, node["low"], node["high"]])
     elif kind == 4 and "split" in node:
-        node["split"] = rng.choice(
-            [[node["split"][0], _near(node["split"][1], rng)], [rng.randrange(3), node["split"][1]]]
-        )
-    elif kind == 5 and node.get("tables"):
-        table = rng.choice(node["tables"])
+        f, v = node["split"]
+        node["split"] = rng.choice([[f, _near(v, rng)], [rng.randrange(3), v]])
+    elif kind == 5 and table:
         table[2][rng.randrange(len(table[2]))] += rng.choice([-1, 1, 7, -30, 2**70, -(2**70)])
-    elif kind == 6 and node.get("tables"):
-        table = rng.choice(node["tables"])
+    elif kind == 6 and table:
         table[rng.randrange(2)] = rng.randrange(4)
     elif kind == 7:
-        node["lambda"] = rng.choice(
-            [[0, 1], [1, 1], [rng.randint(0, 99), rng.randint(1, 9)], [-1, 1], [1, 0], [-1, -1]]
-        )
+        some = [rng.randint(0, 99), rng.randint(1, 9)]
+        node["lambda"] = rng.choice([[0, 1], [1, 1], some, [-1, 1], [1, 0], [-1, -1]])
     elif kind == 8:
         node["unit"] = rng.choice([[1, 2], [0, 1], [1, 3], [2**70, 1], [-1, 1], [1, -1], [1, 0]])
     elif proof["cuts"]:
-        entry = rng.choice(proof["cuts"])
-        if entry[1]:
-            place = rng.randrange(len(entry[1]))
-            entry[1][place] = _near(entry[1][place], rng)
+        _, cuts = rng.choice(proof["cuts"])
+        if cuts:
+            place = rng.randrange(len(cuts))
+            cuts[place] = _near(cuts[place], rng)
     return None
 
 
@@ -222,41 +197,31 @@ def alter_witness(c: Certificate, rng: random.Random) -> None:
     if not places:
         return claim_instability(c, rng)
     row, key = rng.choice(places)
-    witness = list(row[key])
-    f = rng.randrange(len(witness))
-    witness[f] = rng.choice(
-        [_near(witness[f], rng), row["row"][f], math.nextafter(witness[f], rng.choice([-INF, INF]))]
-    )
-    row[key] = witness
+    row[key] = list(row[key])
+    f = rng.randrange(len(row[key]))
+    row[key][f] = rng.choice([_near(row[key][f], rng), row["row"][f]])
     return None
 
 
 def alter_radius(c: Certificate, rng: random.Random) -> None:
-    row = rng.choice(c.rows)
+    row, case, own = drawn_row(c, rng)
     for key in rng.sample(["radius", "radius_upper"], rng.choice([1, 2])):
         if row.get(key) not in (None, "inf"):
-            value = row[key]
-            row[key] = rng.choice(
-                [math.nextafter(value, INF), math.nextafter(value, 0), value * 2, value / 2, "inf", 0, -1]
-            )
+            v = row[key]
+            row[key] = rng.choice([math.nextafter(v, INF), math.nextafter(v, 0), v * 2, v / 2, "inf", 0, -1])
         elif key in row:
             row[key] = rng.choice([1.0, 0.125, 1e308, "inf"])
     if rng.random() < 0.5 and "radius" in row and row["radius"] not in ("inf", 0, -1):
-        case = replace(
-            c.case, x=row["row"], eps=float(math.ceil(row["radius"]) - 1 if c.case.norm == 0 else row["radius"])
-        )
-        own = oracle.predict(case, case.x)
+        case = replace(case, eps=float(math.ceil(row["radius"]) - 1 if case.norm == 0 else row["radius"]))
         row["radius_proof"] = rng.choice([proof_by_cells(case, own), find_proof(case, own)[0]])
 
 
 def claim_radius(c: Certificate, rng: random.Random) -> None:
-    """Say a radius, asked for or not, with a proof that is as good as it gets."""
-    row = rng.choice(c.rows)
-    case = replace(c.case, x=row["row"])
-    own = oracle.predict(case, case.x)
+    """Say a radius, asked for or not."""
+    row, case, own = drawn_row(c, rng)
     c.header["radius"] = True
     row |= {"radius": rng.choice(["inf", c.case.eps, 0.5, 2.0]), "radius_upper": "inf"}
-    row["radius_proof"] = rng.choice([plain_proof(case, own), proof_by_cells(case, own), row.get("proof")])
+    row["radius_proof"] = rng.choice([good_proof(case, own, rng), row.get("proof")])
 
 
 def alter_aside(c: Certificate, rng: random.Random) -> None:
@@ -292,11 +257,8 @@ def alter_aside(c: Certificate, rng: random.Random) -> None:
 
 
 def alter_row(c: Certificate, rng: random.Random) -> None:
-    row = rng.choice(c.rows)
-    x = list(row["row"])
-    f = rng.randrange(len(x))
-    x[f] = _near(x[f], rng)
-    row["row"] = x
+    row, f = rng.choice(c.rows), rng.randrange(c.case.n_features)
+    row["row"] = [_near(v, rng) if g == f else v for g, v in enumerate(row["row"])]
 
 
 def swap_rows(c: Certificate, rng: random.Random) -> None:
@@ -359,7 +321,7 @@ def alter_header(c: Certificate, rng: random.Random) -> None:
         said.pop(rng.randrange(len(said)))
     elif kind == 8:  # the same columns are something else
         place = rng.randrange(len(said))
-        columns = next((said[place][word] for word in audit.COLUMNS if word in said[place]), [0])
+        columns = next((said[place][word] for word in KINDS if word in said[place]), [0])
         other = [{"frozen": columns}, {"numbers": columns}, {"categories": columns, "cost": eps}, {"one_hot": columns}]
         said[place] = rng.choice([*other, {"ruled": columns, "rules": []}, {"one_hot": columns, "scale": 0}])
     else:
@@ -369,7 +331,7 @@ def alter_header(c: Certificate, rng: random.Random) -> None:
 def alter_columns(said: dict, n: int, case: Case, rng: random.Random) -> None:
     """Change what is said about some columns."""
     key, sizes = rng.choice(list(said)), [0, 0.5, 1, 1.7, 2, -1, None, 1e308, 5e-324, "1", True]
-    if key in audit.COLUMNS:
+    if key in KINDS:
         said[key] = rng.choice([[0], [n - 1], [n], [-1], [0, 0], list(range(n)), said[key][::-1], said[key][:-1]])
     elif key in ("low", "high"):
         ends = [v + rng.choice([-5, -0.125, 0, 0.125, 5]) for v in case.x] + [None, "inf", 1e308]
@@ -411,22 +373,25 @@ ALTERATIONS = [
 
 
 def alter_bytes(data: bytes, rng: random.Random) -> bytes:
-    if not data:
-        return data
-    place, changed = rng.randrange(len(data)), bytearray(data)
-    kind = rng.randrange(5)
-    if kind == 0:
-        changed[place] ^= 1 << rng.randrange(8)
-    elif kind == 1:
-        changed[place] = rng.choice(b'0123456789.-e,:"[]{}')
-    elif kind == 2:
-        del changed[place : place + rng.choice([1, 1, 5, 1000])]
-    elif kind == 3:
-        changed[place:place] = rng.choice(
-            [b"0", b"9", b"-", b"\n", b"\xff", b"[", b"e400", changed[place : place + 40]]
-        )
-    else:
-        del changed[place:]
+    """Return bytes some of which are others, left out, there twice, or more."""
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        i, j = rng.randrange(len(changed) + 1), rng.randrange(len(changed) + 1)
+        match rng.randrange(7):
+            case 0:
+                changed[i : i + 1] = bytes([rng.randrange(256)])
+            case 1:
+                changed[i : i + 1] = bytes(byte ^ 1 << rng.randrange(8) for byte in changed[i : i + 1])
+            case 2:
+                changed[i : i + 1] = bytes([rng.choice(b'0123456789.-e,:"[]{}')])
+            case 3:
+                del changed[i : i + rng.choice([1, 1, 5, 200, 1000])]
+            case 4:
+                changed[i:i] = changed[j : j + rng.randint(1, 50)]
+            case 5:
+                changed[i:i] = rng.choice(b'0 9 - \n \0 \xff [ {} , " null e5 e400 99999999999999999999'.split(b" "))
+            case _:
+                del changed[i:]
     return bytes(changed)
 
 
@@ -490,7 +455,7 @@ def _attacker(attacker: dict, n: int) -> dict:
     found: dict = {"down": [1.0] * n, "up": [1.0] * n, "low": [-oracle.LARGEST] * n, "high": [oracle.LARGEST] * n}
     frozen, groups, integer, categories, rules = set(), [], [], {}, {}
     for said in attacker.get("columns") or ():
-        kind = next(word for word in audit.COLUMNS if word in said)
+        kind = next(word for word in KINDS if word in said)
         columns = said[kind]
         for key in ("down", "up", "low", "high"):
             for f in columns if said.get(key) is not None else ():
@@ -560,28 +525,18 @@ def _is_bad_witness(case, z, own, eps, margin):
         return True
     if not margin:
         return oracle.predict(case, z) == own
-    sums = oracle.exact_sums(case.base, [oracle.leaf_of(tree, z) for tree in case.trees])
-    here = oracle.exact_sums(case.base, [oracle.leaf_of(tree, case.x) for tree in case.trees])
-    if len(sums) < case.n_classes:
-        sums, here = [0, *sums], [0, *here]
-    rivals = [c for c in range(case.n_classes) if c != own]
-    return max(sums[c] - sums[own] for c in rivals) <= margin or max(here[c] - here[own] for c in rivals) >= -margin
+    return max(leads(case, z, own)) <= margin or max(leads(case, case.x, own)) >= -margin
 
 
-def judge(model: bytes, certificate: bytes, known: dict[str, str | None] | None = None) -> str:
-    """Run the auditor; return what came of it; raise if it crashed, hung or confirmed something false.
+def judged(model: bytes, certificate: bytes, known: dict[str, str | None]) -> tuple[str, str | None]:
+    """Run the auditor; return what came of it, and what is false though it is confirmed, if anything is.
 
     Statements that are ``known`` are not judged again.
     """
-    known = {} if known is None else known
-    began = time.monotonic()
     try:
         found = audit.audit(BytesIO(model), BytesIO(certificate))
     except audit.Refusal:
-        return "bad input"
-    finally:
-        if time.monotonic() - began > SLOW:
-            raise AssertionError(f"the auditor took {time.monotonic() - began:.0f} seconds")
+        return "bad input", None
     doubtful = {int(doubt.split()[1]) for doubt in found.doubts}
     for number, (labels, margin, line, case) in enumerate(cases_of(model, certificate)):
         if number not in doubtful:
@@ -590,25 +545,29 @@ def judge(model: bytes, certificate: bytes, known: dict[str, str | None] | None 
             if statement not in known:
                 known[statement] = find_falsehood(labels, margin, line, case)
             if known[statement]:
-                raise AssertionError(f"confirmed, but false: {known[statement]}; {line}\n{case}")
-    return "refuted or not proved" if found.doubts else "confirmed, and true"
+                return "confirmed, but false", f"{known[statement]}; {line}\n{case}"
+    return ("refuted or not proved" if found.doubts else "confirmed, and true"), None
 
 
-def run(n_cases: int, seed: int, report=lambda done: None) -> Counter:
+def draw(rng: random.Random) -> Certificate:
+    """Draw a certificate about some case, in which all is true."""
+    kind = rng.choice([real_case, random_case, rule_case, meeting_case, meeting_case])
+    case = meeting_case(rng) if kind is meeting_case else kind(rng, combine=rng.choice(["vote", "sum"]))
+    if kind is not rule_case and rng.random() < 0.4:
+        case, _ = dress(rng, case)
+    return Certificate(case, rng)
+
+
+def trial(n_cases: int, seed: int, judge: Judge | None = None) -> Judge:
     """Judge this many altered files; each certificate is made once and altered twenty times."""
-    outcomes: Counter = Counter()
-    for number in range(n_cases):
+    judge = Judge() if judge is None else judge
+    for number in judge.cases(n_cases):
         rng = random.Random(f"{seed}-{number}")
         if number % 20 == 0:
-            first = random.Random(f"{seed}-{number}-case")
-            other = first.choice([real_case, random_case, rule_case])
-            case = meeting_case(first) if first.random() < 0.4 else other(first, combine=first.choice(["vote", "sum"]))
-            if other is not rule_case and first.random() < 0.4:
-                case, _ = dress(first, case)
-            original = Certificate(case, first)
-            known: dict[str, str | None] = {}
-            outcome = judge(*original.files(), known)
-            assert outcome == "confirmed, and true", f"seed {seed}, case {number}: {outcome}"
+            original, known = draw(random.Random(f"{seed}-{number}-case")), {}
+            outcome, _ = judged(*original.files(), known)
+            if outcome != "confirmed, and true":
+                judge.find([seed, number], "true, but not confirmed", outcome)
         altered = original.copy()
         kinds = [rng.choice(ALTERATIONS) for _ in range(rng.choice([1, 1, 1, 2]))]
         try:
@@ -624,30 +583,16 @@ def run(n_cases: int, seed: int, report=lambda done: None) -> Counter:
         if rng.random() < 0.15:
             name, place = "alter_bytes", rng.randrange(2)
             files[place] = alter_bytes(files[place], rng)
-        try:
-            outcomes[f"{name}: {judge(*files, known)}"] += 1
-        except Exception as error:
-            raise AssertionError(f"seed {seed}, case {number}, {[k.__name__ for k in kinds]}: {error!r}") from error
-        if (number + 1) % 10_000 == 0:
-            report(number + 1)
-    return outcomes
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-
-    def report(done):
-        sys.stdout.write(f"{done:,} altered files, no failure\n")
-        sys.stdout.flush()
-
-    outcomes = run(options.cases, options.seed, report)
-    for name, count in sorted(outcomes.items()):
-        sys.stdout.write(f"{name}: {count:,}\n")
-    sys.stdout.write(f"{sum(outcomes.values()):,} altered files, no false statement confirmed, no crash, no hang\n")
+        with judge.watch([seed, number]):
+            try:
+                outcome, falsehood = judged(*files, known)
+            except Exception as error:
+                outcome, falsehood = "crash", repr(error)
+            if falsehood:
+                judge.find([seed, number], outcome, falsehood)
+            judge.note(f"{name}: {outcome}")
+    return judge
 
 
 if __name__ == "__main__":
-    main()
+    run(trial, __doc__)

@@ -8,10 +8,13 @@ import itertools
 import math
 import random
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from hostile.model_files import Pairs, Raw, read_pairs, sources, to_json, to_ubjson
+from tampering import alter_bytes
 
 HOSTILE = [
     Raw(word)
@@ -24,26 +27,10 @@ HOSTILE = [
 ]
 WORDS = (
     *("-1", "0", "1", "2", "3", "4", "5", "12", "255", "2147483647", "4294967296", "9" * 20, "9" * 400, "0.5", "-0.0"),
-    *(
-        "1e308",
-        "1e999",
-        "-1e999",
-        "inf",
-        "-inf",
-        "nan",
-        "1e-36",
-        "5e-324",
-        "1_0",
-        "١",
-        "0x1p3",
-        "1e5",
-        "x",
-        "",
-        "=",
-        ":",
-    ),
-    *("binary", "multiclass", "num_class:5", "sigmoid:2", "LEAF", "SPLIT", "Tree=0", "1.", ".5", "+1", "1d5", "1.0"),
-)
+    *("1e308", "1e999", "-1e999", "inf", "-inf", "nan", "1e-36", "5e-324", "1_0", "١", "0x1p3", "1e5", "x", "", "="),
+    *(":", "binary", "multiclass", "num_class:5", "sigmoid:2", "LEAF", "SPLIT", "Tree=0", "1.", ".5", "+1", "1d5"),
+    "1.0",
+)  # fmt: skip
 
 
 def alter(kind: str, rng: random.Random) -> bytes:
@@ -51,7 +38,7 @@ def alter(kind: str, rng: random.Random) -> bytes:
     content = rng.choice(sources(kind))
     n_steps = rng.choice((1, 1, 1, 1, 2, 3))
     if rng.random() < 0.12:
-        return _alter_bytes(content, rng)
+        return alter_bytes(content, rng)
     if kind in ("silva", "LightGBM"):
         return _alter_text(content, kind, rng, n_steps)
     is_binary = kind == "XGBoost UBJSON"
@@ -66,45 +53,31 @@ def _pairs_of(kind: str, index: int) -> Pairs:
     return read_pairs(sources("XGBoost JSON" if kind == "XGBoost UBJSON" else kind)[index])
 
 
-def _alter_bytes(content: bytes, rng: random.Random) -> bytes:
-    content = bytearray(content)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        i, j = rng.randrange(len(content) + 1), rng.randrange(len(content) + 1)
-        match rng.randrange(6):
-            case 0:
-                content[i : i + 1] = bytes([rng.randrange(256)])
-            case 1:
-                content[i : i + 1] = bytes([(content[i] if i < len(content) else 0) ^ (1 << rng.randrange(8))])
-            case 2:
-                del content[i:]
-            case 3:
-                del content[i : i + rng.randint(1, 200)]
-            case 4:
-                content[i:i] = content[j : j + rng.randint(1, 50)]
-            case _:
-                content[i:i] = rng.choice(
-                    (b"-", b"9", b"9" * 20, b"e5", b",", b"[", b"{}", b"null", b"\n", b"\0", b'"')
-                )
-    return bytes(content)
+def _alter_list(entries: list, i: int, rng: random.Random, altered: Callable[[Any, random.Random], Any]) -> list:
+    """Return a list of which an entry is left out, is there twice, elsewhere, or is another one."""
+    entries, j = list(entries), rng.randrange(len(entries))
+    match rng.randrange(9):
+        case 0:
+            del entries[i]
+        case 1:
+            entries.insert(i, entries[j])
+        case 2:
+            entries[i], entries[j] = entries[j], entries[i]
+        case 3:
+            entries[i] = entries[j]
+        case _:
+            entries[i] = altered(entries[i], rng)
+    return entries
 
 
 def _alter_text(content: bytes, kind: str, rng: random.Random, n_steps: int) -> bytes:
     lines = content.decode().split("\n")
     end = next((i for i, line in enumerate(lines) if line == "end of trees"), len(lines))
     for _ in range(n_steps):
-        starts = sorted({re.split(r"[= ]", line)[0] for line in lines[:end]})
-        name = rng.choice(starts)
-        i = rng.choice([i for i, line in enumerate(lines[:end]) if re.split(r"[= ]", line)[0] == name] or [0])
-        match rng.randrange(8):
-            case 0:
-                del lines[i]
-            case 1:
-                lines.insert(i, lines[i])
-            case 2:
-                j = rng.randrange(end)
-                lines[i], lines[min(j, len(lines) - 1)] = lines[min(j, len(lines) - 1)], lines[i]
-            case _:
-                lines[i] = _alter_line(lines[i], rng)
+        names = [re.split(r"[= ]", line)[0] for line in lines[:end]]
+        name = rng.choice(sorted(set(names)))
+        i = rng.choice([i for i, other in enumerate(names) if other == name])
+        lines[:end] = _alter_list(lines[:end], i, rng, _alter_line)
     if kind == "LightGBM" and rng.random() < 0.8:
         lines = _mend_sizes(lines, rng)
     return "\n".join(lines).encode()
@@ -113,21 +86,12 @@ def _alter_text(content: bytes, kind: str, rng: random.Random, n_steps: int) -> 
 def _alter_line(line: str, rng: random.Random) -> str:
     name, equals, value = line.rpartition("=") if "=" in line else ("", "", line)
     words = value.split(" ")
-    i, j = rng.randrange(len(words)), rng.randrange(len(words))
-    match rng.randrange(7):
-        case 0 | 1:
-            words[i] = rng.choice(WORDS)
-        case 2:
-            words[i] = _nudge_text(words[i], rng)
-        case 3:
-            words[i], words[j] = words[j], words[i]
-        case 4:
-            del words[i]
-        case 5:
-            words.insert(i, words[j])
-        case _:
-            words[i] = words[j]
-    return name + equals + " ".join(words)
+    i = rng.randrange(len(words))
+    return name + equals + " ".join(_alter_list(words, i, rng, _alter_word))
+
+
+def _alter_word(word: str, rng: random.Random) -> str:
+    return rng.choice([rng.choice(WORDS), rng.choice(WORDS), _nudge_text(word, rng)])
 
 
 def _nudge_text(word: str, rng: random.Random) -> str:
@@ -238,23 +202,10 @@ def _altered(value, rng: random.Random):
         return _nudge(value, rng)
     if not value:
         return [rng.choice(HOSTILE)]
-    copy = list(value)
-    i, j = rng.randrange(len(copy)), rng.randrange(len(copy))
     match rng.randrange(9):
         case 0:
-            del copy[i]
+            return value[::-1]
         case 1:
-            copy.insert(i, copy[j])
-        case 2:
-            copy[i], copy[j] = copy[j], copy[i]
-        case 3:
-            copy[i] = copy[j]
-        case 4:
-            copy[i] = rng.choice(HOSTILE)
-        case 5:
-            copy = copy[::-1]
-        case 6:
-            copy = rng.choice((copy + copy, [], copy[:1], [copy]))
-        case _:
-            copy[i] = _altered(copy[i], rng)
-    return copy
+            return rng.choice((value + value, [], value[:1], [value]))
+    odd = rng.choice(HOSTILE)
+    return _alter_list(value, rng.randrange(len(value)), rng, lambda v, rng: rng.choice([odd, _altered(v, rng)]))

@@ -17,13 +17,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from certiforest import audit
 from naive_prover import file_of, sha_of
 
-KINDS = {}
-
-
-def hostile(build):
-    KINDS[build.__name__] = build
-    return build
-
 
 def model_of(feature=(0, -1, -1), threshold=(0.5, 0, 0), leaf=(-1, 0, 1), n_features=1, classes=(0, 1), **more):
     return {
@@ -46,267 +39,151 @@ def files_of(model, attacker, proof=None, n_rows=1, row=None, rivals=None, heade
     return json.dumps(model, separators=(",", ":")).encode(), file_of(header, rows).replace(b", ", b",")
 
 
-@hostile
-def a_chain_of_splits(n):
-    n //= 40
-    model = model_of([*range(n)] + [-1] * (n + 1), [0] * (2 * n + 1), [-1] * n + [0] * n + [1], n)
-    return files_of(model, {})
+def chain(n, features=None, cuts=None, leaves=None, **more):
+    """Return a tree of n splits, each the low child of the one before."""
+    columns = features or [0] * n, cuts or [0] * n, [-1] * n
+    ends = [-1] * (n + 1), [0] * (n + 1), leaves or [0] * n + [1]
+    return model_of(*(a + b for a, b in zip(columns, ends, strict=True)), **more)
 
 
-@hostile
-def a_chain_that_a_budget_cuts(n):
-    n //= 40
-    model = model_of([*range(n)] + [-1] * (n + 1), [0] * (2 * n + 1), [-1] * n + [0] * n + [1], n)
-    return files_of(model, {"norm": 2, "eps": 3})
+def stumps(features, cut=0.5, leaves=(0, 1), sets=None, **more):
+    """Return a tree of one split for each of some features."""
+    feature, n = [s for f in features for s in (f, -1, -1)], len(features)
+    if sets is not None:
+        more |= {"subset": [s for one in sets for s in (one, -1, -1)], "missing_left": [0, 0, 0] * n}
+    return model_of(feature, [None if sets else cut, 0, 0] * n, [-1, *leaves] * n, **more)
 
 
-@hostile
-def a_chain_on_one_feature(n):
-    n //= 40
-    model = model_of([0] * n + [-1] * (n + 1), [*range(n, 0, -1)] + [0] * (n + 1), [-1] * n + [0] * n + [1])
-    return files_of(model, {"eps": 10**9})
+def long_chain(n, **more):
+    """Return a tree that cuts a feature into n + 1 pieces."""
+    return chain(n, cuts=[*range(n, 0, -1)], **more)
 
 
-@hostile
-def a_chain_of_sets(n):
-    n //= 60
-    model = model_of(
-        [0] * n + [-1] * (n + 1), [None] * n + [0] * (n + 1), [-1] * n + [0] * n + [1],
-        subset=[*range(n)] + [-1] * (n + 1), subsets=[[v] for v in range(n)], missing_left=[0] * (2 * n + 1),
-    )  # fmt: skip
-    return files_of(model, {"columns": [{"categories": [0], "cost": 1}]})
+def scores(table, base=(0, 0), leaves=(0, 0), **more):
+    return model_of(leaf=[-1, *leaves], combine="sum", scores=table, base=list(base), **more)
 
 
-@hostile
-def many_small_sets(n):
-    subsets = [[v % 10] for v in range(n // 4)]
-    model = model_of(threshold=[None, 0, 0], subset=[0, -1, -1], subsets=subsets, missing_left=[0, 0, 0])
-    return files_of(model, {})
+def odd_scales(n):
+    return [{"numbers": [f], "up": 1 + (2 * f + 1) / 2**50} for f in range(n)]
 
 
-@hostile
-def many_small_sets_in_use(n):
-    n //= 40
-    model = model_of(
-        [0, -1, -1] * n, [None, 0, 0] * n, [-1, 0, 0] * n, missing_left=[0, 0, 0] * n,
-        subset=[s for v in range(n) for s in (v, -1, -1)], subsets=[[v % 10] for v in range(n)],
-    )  # fmt: skip
-    return files_of(model, {})
+def ruled(rules, columns=(0,), eps=1):
+    return {"norm": 1, "eps": eps, "columns": [{"ruled": [*columns], "rules": rules}]}
 
 
-@hostile
-def a_set_that_features_share(n):
-    k = n // 40
-    model = model_of(
-        [s for f in range(k) for s in (f, -1, -1)], [None, 0, 0] * k, [-1, 0, 0] * k, n_features=k,
-        missing_left=[0, 0, 0] * k, subset=[0, -1, -1] * k, subsets=[[*range(k)]],
-    )  # fmt: skip
-    return files_of(model, {"columns": [{"categories": [*range(k)], "cost": 1}]})
+def part_of(**bound):
+    return {"rivals": [{"rival": 1, **bound}]}
 
 
-@hostile
-def scores_far_apart(n):
-    scores = [[9, 5e-324]] + [[9, 1]] * (n // 6)
-    return files_of(model_of(leaf=[-1, 0, 1], combine="sum", scores=scores, base=[0, 0]), {})
+def growing_denominators(n):
+    tables = [[f, f, [-1, 1]] for f in range(n)]
+    proof = {"cuts": [[f, [0]] for f in range(n)], **part_of(**{"lambda": [1, 1], "tables": tables})}
+    return files_of(stumps(range(n), 0, n_features=n), {"norm": 100, "eps": 5e-324, "columns": odd_scales(n)}, proof)
 
 
-@hostile
-def many_scores_far_apart(n):
-    scores = [[9, 5e-324]] + [[v, 1] for v in range(n // 10)]
-    return files_of(model_of(leaf=[-1, 0, 0], combine="sum", scores=scores, base=[0, 0]), {})
+def budget_to_the_float(n):
+    attacker = {"norm": 100, "eps": 1 / (1 + 2**-50), "columns": odd_scales(n)}
+    return files_of(model_of(n_features=n), attacker, stable=0, proof=None, witness=[1.0] + [5e-324] * (n - 1))
 
 
-@hostile
-def many_single_scores(n):
-    return files_of(model_of(leaf=[-1, 0, 0], combine="sum", scores=[[-9]] * (n // 4), base=[5e-324]), {})
+def long_numbers(n):
+    big, k = 10**4250, n * 4300 // 30
+    tables = [[t, 0, [-big, big]] for t in range(n // 2)]
+    proof = {"cuts": [[0, [0.5]]]} | part_of(unit=[big, big], tables=tables)
+    return files_of(stumps([0] * k), {}, proof)
 
 
-@hostile
-def trees_of_one_leaf(n):
-    n //= 8
-    return files_of(model_of([-1] * n, [0] * n, [0] * n), {})
+def long_prices(n):
+    big = 10**1999 + 1
+    parts = [{"rival": c, "lambda": [big, big + 2], "unit": [big, big]} for c in range(1, n)]
+    return files_of(model_of(leaf=[-1, 0, 0], classes=range(n)), {"norm": 100, "eps": 5e-324}, {"rivals": parts})
 
 
-@hostile
-def trees_times_classes(n):
-    k = n // 20
-    model = model_of([-1] * k, [0] * k, [0] * k, classes=range(k), combine="sum", scores=[[9] + [5e-324] * (k - 1)])
-    return files_of(model | {"base": [0] * k}, {}, proof={"rivals": []})
-
-
-@hostile
-def leaves_times_rivals(n):
-    k, n = n // 60, n // 60
-    model = model_of([0, -1, -1] * n, [0.5, 0, 0] * n, [-1, 0, 0] * n, classes=range(k))
-    return files_of(model, {})
-
-
-@hostile
-def leaves_of_a_tree_times_rivals(n):
-    k, n = n // 60, n // 60
-    leaves = [v % k for v in range(n + 1)]
-    model = model_of([0] * n + [-1] * (n + 1), [*range(n, 0, -1)] + [0] * (n + 1), [-1] * n + leaves, classes=range(k))
-    return files_of(model, {"eps": 10**9})
-
-
-@hostile
-def denominators_that_grow(n):
-    n //= 60
-    columns = [{"numbers": [f], "up": 1 + (2 * f + 1) / 2**50} for f in range(n)]
-    trees = [s for f in range(n) for s in (f, -1, -1)]
-    model = model_of(trees, [0, 0, 0] * n, [-1, 0, 1] * n, n)
-    proof = {"cuts": [[f, [0]] for f in range(n)], "rivals": [{"rival": 1, "lambda": [1, 1], "tables": [
-        [f, f, [-1, 1]] for f in range(n)]}]}  # fmt: skip
-    return files_of(model, {"norm": 100, "eps": 5e-324, "columns": columns}, proof)
-
-
-@hostile
-def a_witness_on_the_budget(n):
-    n //= 60
-    columns = [{"numbers": [f], "up": 1 + (2 * f + 1) / 2**50} for f in range(n)]
-    x = [1.0] + [5e-324] * (n - 1)
-    model = model_of(n_features=n)
-    return files_of(model, {"norm": 100, "eps": 1 / (1 + 2**-50), "columns": columns}, stable=0, proof=None, witness=x)
-
-
-@hostile
-def powers_of_small_numbers(n):
-    n //= 20
-    cuts = [v * 5e-324 for v in range(n, 0, -1)]
-    model = model_of([0] * n + [-1] * (n + 1), cuts + [0] * (n + 1), [-1] * n + [0] * n + [1])
-    columns = [{"numbers": [0], "up": 1.1e-300, "down": 1.7e300}]
-    return files_of(model, {"norm": 100, "eps": 1.3e-20, "columns": columns})
-
-
-@hostile
-def a_lambda_of_many_digits(n):
-    k, big = n // 5000, 10**1999 + 1
-    proof = {"rivals": [{"rival": c, "lambda": [big, big + 2], "unit": [big, big]} for c in range(1, k)]}
-    return files_of(model_of(leaf=[-1, 0, 0], classes=range(k)), {"norm": 100, "eps": 5e-324}, proof)
-
-
-@hostile
-def numbers_of_many_digits(n):
-    k, big = n // 4300, 10**4250
-    tables = [[t, 0, [-big, big]] for t in range(k // 2)]
-    model = model_of([0, -1, -1] * (n // 30), [0.5, 0, 0] * (n // 30), [-1, 0, 1] * (n // 30))
-    proof = {"cuts": [[0, [0.5]]], "rivals": [{"rival": 1, "unit": [big, big], "tables": tables}]}
-    return files_of(model, {}, proof)
-
-
-@hostile
-def many_tables(n):
-    k = n // 26
-    proof = {"cuts": [], "rivals": [{"rival": 1, "tables": [[t, 0, [1]] for t in range(k)]}]}
-    return files_of(model_of([-1] * k, [0] * k, [0] * k), {}, proof)
-
-
-@hostile
-def many_cells_without_tables(n):
-    n //= 30
+def cells_without_tables(n):
     part = {"split": [1, 0.5], "low": {"split": [0, 0.75], "low": {}, "high": {}}, "high": {}, "rival": 1}
     proof = {"cuts": [[0, [*range(n)]]], "rivals": [part | {"rival": c} for c in range(1, n // 10)]}
-    model = model_of([0, -1, -1, 1, -1, -1], [0.5, 0, 0] * 2, [-1, 0, 0] * 2, 2, classes=range(n // 10))
-    return files_of(model, {}, proof)
+    return files_of(stumps([0, 1], leaves=(0, 0), n_features=2, classes=range(n // 10)), {}, proof)
 
 
-@hostile
-def deep_splits_of_a_long_reach(n):
-    n //= 26
+def deep_splits(n):
     part = {}
     for v in range(400):
         part = {"split": [0, n - 401 + v], "low": part, "high": {}}
-    model = model_of([0, -1, -1] * n, [s for v in range(n) for s in (v, 0, 0)], [-1, 0, 0] * n)
-    return files_of(model, {"eps": 10**9}, {"rivals": [part | {"rival": 1}]})
+    model = stumps([0] * n, leaves=(0, 0))
+    model["threshold"][::3] = range(n)
+    return files_of(model, {"eps": 10**9}, part_of(**part))
 
 
-@hostile
-def rules_that_lead_anywhere(n):
-    rules = [{"add": 1 + v / 2**20, "cost": 1e-9} for v in range(min(n // 40, 1000))]
-    return files_of(model_of(), {"norm": 1, "eps": 1e9, "columns": [{"ruled": [0], "rules": rules}]})
+def trees_and_classes(n):
+    model = model_of([-1] * n, [0] * n, [0] * n, classes=range(n), combine="sum", scores=[[9] + [5e-324] * (n - 1)])
+    return files_of(model | {"base": [0] * n}, {}, proof={"rivals": []})
 
 
-@hostile
-def a_rule_for_many_columns(n):
-    k = n // 20
-    model = model_of([s for f in range(k) for s in (f, -1, -1)], [0.5, 0, 0] * k, [-1, 0, 1] * k, k)
-    rules = [{"add": 1, "cost": 1e-3}, {"add": -1, "cost": 1e-3}]
-    return files_of(model, {"norm": 1, "eps": 100, "columns": [{"ruled": [*range(k)], "rules": rules}]})
-
-
-@hostile
-def rules_of_many_values(n):
-    rules = [{"become": v, "values": [*range(n // 20)], "cost": 1e-3} for v in range(2)]
-    rules.append({"add": 1, "cost": 1e-9})
-    return files_of(model_of(), {"norm": 1, "eps": 1, "columns": [{"ruled": [0], "rules": rules}]})
-
-
-@hostile
-def many_attacked(n):
-    header = {"attacked": [1] * (n // 4)}
-    return files_of(model_of(), {}, n_rows=n // 400, header=header)
-
-
-@hostile
-def many_classes(n):
-    return files_of(model_of(classes=range(n // 30)), {})
-
-
-@hostile
-def many_blanks(n):
-    k = n // 12
-    model = model_of(n_features=k, missing_left=[0, 0, 0], blanks=[[f, 8, 9] for f in range(k)])
-    return files_of(model, {"missing": 1})
-
-
-@hostile
-def many_required(n):
-    k = n // 8
-    return files_of(model_of(n_features=k, missing_left=[0, 0, 0], required=[*range(k)]), {"missing": 1})
-
-
-@hostile
-def many_groups(n):
-    k = n // 24
-    model = model_of(leaf=[-1, 0, 0], n_features=k)
-    return files_of(model, {"columns": [{"one_hot": [f]} for f in range(k)]}, row=[1] * k)
-
-
-@hostile
-def many_named_columns(n):
-    k = n // 20
-    return files_of(model_of(n_features=k), {"columns": [{"numbers": [f], "up": 2} for f in range(k)]})
-
-
-@hostile
-def many_listed_categories(n):
-    k = n // 20
-    model = model_of(
-        threshold=[None, 0, 0], n_features=k, missing_left=[0, 0, 0], subset=[0, -1, -1], subsets=[[0]],
-        categories=[[f, ["a", "b"], None] for f in range(k)],
-    )  # fmt: skip
-    return files_of(model, {"columns": [{"categories": [*range(k)], "cost": 1}]})
-
-
-@hostile
-def objects_beside(n):
-    model, certificate = files_of(model_of(), {}, header={"about": [{} for _ in range(n // 6)]})
+def objects(n):
+    model, certificate = files_of(model_of(), {}, header={"about": [{} for _ in range(n)]})
     return model, certificate.replace(b"{},", b'{"":0},')
 
 
-@hostile
-def a_wide_letter(n):
-    return files_of(model_of(), {}, header={"about": "\U0001f333" + "a" * n})
-
-
-@hostile
-def a_row_of_many_keys(n):
-    return files_of(model_of(), {}, label={str(v): v for v in range(n // 16)})
-
-
-@hostile
-def many_rows(n):
-    return files_of(model_of(), {}, n_rows=n // 120)
+NONE_MISSING = {"missing_left": [0, 0, 0]}
+ONE_SET = {"threshold": [None, 0, 0], "subset": [0, -1, -1], **NONE_MISSING}
+# What is of hostile size, how many bytes one of it takes, and what makes files of this many.
+SIZES = {
+    "a_chain_of_splits": (40, lambda n: files_of(chain(n, [*range(n)], n_features=n), {})),
+    "a_chain_that_a_budget_cuts": (40, lambda n: files_of(chain(n, [*range(n)], n_features=n), {"norm": 2, "eps": 3})),
+    "a_chain_on_one_feature": (40, lambda n: files_of(long_chain(n), {"eps": 10**9})),
+    "a_chain_of_sets": (60, lambda n: files_of(
+        chain(n, cuts=[None] * n, subset=[*range(n)] + [-1] * (n + 1), subsets=[[v] for v in range(n)],
+              missing_left=[0] * (2 * n + 1)), {"columns": [{"categories": [0], "cost": 1}]})),
+    "many_small_sets": (4, lambda n: files_of(model_of(subsets=[[v % 10] for v in range(n)], **ONE_SET), {})),
+    "many_small_sets_in_use": (40, lambda n: files_of(
+        stumps([0] * n, leaves=(0, 0), sets=range(n), subsets=[[v % 10] for v in range(n)]), {})),
+    "a_set_that_features_share": (40, lambda n: files_of(
+        stumps(range(n), leaves=(0, 0), sets=[0] * n, subsets=[[*range(n)]], n_features=n),
+        {"columns": [{"categories": [*range(n)], "cost": 1}]})),
+    "scores_far_apart": (6, lambda n: files_of(scores([[9, 5e-324]] + [[9, 1]] * n, leaves=(0, 1)), {})),
+    "many_scores_far_apart": (10, lambda n: files_of(scores([[9, 5e-324]] + [[v, 1] for v in range(n)]), {})),
+    "many_single_scores": (4, lambda n: files_of(scores([[-9]] * n, [5e-324]), {})),
+    "trees_of_one_leaf": (8, lambda n: files_of(model_of([-1] * n, [0] * n, [0] * n), {})),
+    "trees_times_classes": (20, trees_and_classes),
+    "leaves_times_rivals": (60, lambda n: files_of(stumps([0] * n, leaves=(0, 0), classes=range(n)), {})),
+    "leaves_of_a_tree_times_rivals": (60, lambda n: files_of(
+        long_chain(n, leaves=[v % n for v in range(n + 1)], classes=range(n)), {"eps": 10**9})),
+    "denominators_that_grow": (60, growing_denominators),
+    "a_witness_on_the_budget": (60, budget_to_the_float),
+    "powers_of_small_numbers": (20, lambda n: files_of(
+        chain(n, cuts=[v * 5e-324 for v in range(n, 0, -1)]),
+        {"norm": 100, "eps": 1.3e-20, "columns": [{"numbers": [0], "up": 1.1e-300, "down": 1.7e300}]})),
+    "a_lambda_of_many_digits": (5000, long_prices),
+    "numbers_of_many_digits": (4300, long_numbers),
+    "many_tables": (26, lambda n: files_of(
+        model_of([-1] * n, [0] * n, [0] * n), {}, part_of(tables=[[t, 0, [1]] for t in range(n)]))),
+    "many_cells_without_tables": (30, cells_without_tables),
+    "deep_splits_of_a_long_reach": (26, deep_splits),
+    "rules_that_lead_anywhere": (40, lambda n: files_of(
+        model_of(), ruled([{"add": 1 + v / 2**20, "cost": 1e-9} for v in range(min(n, 1000))], eps=1e9))),
+    "a_rule_for_many_columns": (20, lambda n: files_of(
+        stumps(range(n), n_features=n), ruled([{"add": v, "cost": 1e-3} for v in (1, -1)], columns=range(n), eps=100))),
+    "rules_of_many_values": (20, lambda n: files_of(model_of(), ruled(
+        [{"become": v, "values": [*range(n)], "cost": 1e-3} for v in range(2)] + [{"add": 1, "cost": 1e-9}]))),
+    "many_attacked": (4, lambda n: files_of(model_of(), {}, n_rows=n // 100, header={"attacked": [1] * n})),
+    "many_classes": (30, lambda n: files_of(model_of(classes=range(n)), {})),
+    "many_blanks": (12, lambda n: files_of(
+        model_of(n_features=n, blanks=[[f, 8, 9] for f in range(n)], **NONE_MISSING), {"missing": 1})),
+    "many_required": (8, lambda n: files_of(
+        model_of(n_features=n, required=[*range(n)], **NONE_MISSING), {"missing": 1})),
+    "many_groups": (24, lambda n: files_of(
+        model_of(leaf=[-1, 0, 0], n_features=n), {"columns": [{"one_hot": [f]} for f in range(n)]}, row=[1] * n)),
+    "many_named_columns": (20, lambda n: files_of(
+        model_of(n_features=n), {"columns": [{"numbers": [f], "up": 2} for f in range(n)]})),
+    "many_listed_categories": (20, lambda n: files_of(
+        model_of(n_features=n, subsets=[[0]], categories=[[f, ["a", "b"], None] for f in range(n)], **ONE_SET),
+        {"columns": [{"categories": [*range(n)], "cost": 1}]})),
+    "objects_beside": (6, objects),
+    "a_wide_letter": (1, lambda n: files_of(model_of(), {}, header={"about": "\U0001f333" + "a" * n})),
+    "a_row_of_many_keys": (16, lambda n: files_of(model_of(), {}, label={str(v): v for v in range(n)})),
+    "many_rows": (120, lambda n: files_of(model_of(), {}, n_rows=n)),
+}  # fmt: skip
+KINDS = {name: lambda n_bytes, size=size, build=build: build(n_bytes // size) for name, (size, build) in SIZES.items()}
 
 
 def main():

@@ -21,27 +21,10 @@ from judging import Judge, run
 
 import oracle
 import tampering
-from aside_referee import dress
-from cases import random_case, real_case, rule_case
 from certiforest import audit
-from naive_prover import leads, meeting_case, moves, plain_proof, proof_by_cells, swept_proof, written
+from naive_prover import leads, moves, proof_by_cells, written
+from tampering import good_proof
 
-NOT_NUMBERS = [
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1e400",
-    "true",
-    '"1"',
-    "１２",
-    "٣",
-    "01",
-    "+1",
-    "9" * 5000,
-    "{}",
-    "0x1",
-    "1_0",
-]
 UNREAD = {"about", "label", "method", "feature_names", "training", "categories"}  # of which nothing is concluded
 
 
@@ -56,11 +39,6 @@ NO_CASE = (LawfulError, audit.Refusal, TypeError, ValueError, LookupError, Overf
 def insist(condition):
     if not condition:
         raise LawfulError
-
-
-def proofs(case, own, rng):
-    kinds = [plain_proof(case, own), proof_by_cells(case, own)]
-    return rng.choice(kinds if case.codes is not None else [*kinds, swept_proof(case, own, rng)])
 
 
 def row_of(c, *stable):
@@ -82,7 +60,7 @@ def a_prediction_of_another_type(c, rng):
 def stable_though_broken(c, rng):
     row, own = row_of(c, 0)
     del row["witness"]
-    row |= {"stable": 1, "proof": proofs(c.case, own, rng)}
+    row |= {"stable": 1, "proof": good_proof(c.case, own, rng)}
 
 
 def stable_by_tables_that_are_off(c, rng):
@@ -165,7 +143,7 @@ def a_radius_that_is_too_large(c, rng):
     row["radius"] = rng.choice([larger, larger, "inf"])
     row["radius_upper"] = rng.choice(["inf", row["radius"]])
     below = 1e308 if row["radius"] == "inf" else larger - 1 if c.case.norm == 0 else math.nextafter(larger, 0)
-    row["radius_proof"] = proofs(replace(c.case, eps=below), own, rng)
+    row["radius_proof"] = good_proof(replace(c.case, eps=below), own, rng)
     if row["radius_upper"] == "inf":
         row.pop("radius_witness")
 
@@ -207,22 +185,9 @@ def a_larger_margin(c, rng):
     c.header["margin"] = rng.choice([float(-lead), float(-lead) * 2 + 1e-300])
 
 
-def another_attacker(c, rng):
-    tampering.alter_header(c, rng)
-
-
-def another_model(c, rng):
-    tampering.alter_model(c, rng)
-    c.is_named = True
-
-
 def other_columns_of_a_model(c, rng):
     insist(c.case.codes is not None)
     tampering.alter_aside(c, rng)
-
-
-def another_row(c, rng):
-    tampering.alter_row(c, rng)
 
 
 STATED = [
@@ -230,43 +195,33 @@ STATED = [
     stable_by_an_unfair_price, stable_with_a_part_left_out, stable_without_a_rival, broken_though_stable,
     a_witness_that_costs_too_much, a_witness_that_breaks_nothing, a_witness_that_cannot_be, a_radius_that_is_too_large,
     an_upper_bound_that_is_too_small, bounds_that_cross, no_witness_of_a_radius, a_larger_budget, a_larger_margin,
-    another_attacker, another_model, other_columns_of_a_model, another_row,
+    tampering.alter_header, tampering.alter_model, other_columns_of_a_model, tampering.alter_row,
 ]  # fmt: skip
 
 
 # ---- What is malformed -----------------------------------------------------------------------------------------------
 
 
-def numbers_in(part, path=()):
+def numbers_in(part):
     entries = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
     for key, value in entries:
         if key not in UNREAD and not (key in ("low", "high") and isinstance(value, dict)):  # it may be out of reach
             if type(value) in (int, float):
                 yield part, key
-            yield from numbers_in(value, (*path, key))
+            yield from numbers_in(value)
 
 
 def no_number(c, rng):
-    whole = rng.choice([c.document, c.header, c.rows[0], c.end])
-    part, key = rng.choice(list(numbers_in(whole)))
-    part[key] = "@here@"
-    c.is_named = False
-    raw = rng.choice(NOT_NUMBERS)
-    return lambda text: text.replace('"@here@"', raw)
+    part, key = rng.choice(list(numbers_in(rng.choice([c.document, c.header, c.rows[0], c.end]))))
+    part[key] = f"@{rng.randrange(len(tampering.NOT_NUMBERS))}@"
 
 
 def a_key_twice(c, rng):
     def double(text):
-        lines = text.splitlines(keepends=True)
-        place = rng.randrange(len(lines))
-        keys = [m for m in re.finditer(r'"([a-z_]+)": ', lines[place]) if m[1] not in UNREAD]
-        found = rng.choice(keys)
+        found = rng.choice([m for m in re.finditer(r'"([a-z_]+)": ', text) if m[1] not in UNREAD])
         name = rng.choice([found[1], f"\\u{ord(found[1][0]):04x}{found[1][1:]}"])
-        start = found.start()
-        lines[place] = (
-            f'{lines[place][:start]}"{name}": {rng.choice(["0", "null", "[]", "1.0"])}, {lines[place][start:]}'
-        )
-        return "".join(lines)
+        value = rng.choice(["0", "null", "[]", "1.0"])
+        return f'{text[: found.start()]}"{name}": {value}, {text[found.start() :]}'
 
     return double
 
@@ -323,50 +278,22 @@ MALFORMED = [
 # ---- The trial -------------------------------------------------------------------------------------------------------
 
 
-def draw(rng):
-    kind = rng.choice([random_case, real_case, rule_case, meeting_case])
-    case = meeting_case(rng) if kind is meeting_case else kind(rng, combine=rng.choice(["vote", "sum"]))
-    if kind is not rule_case and rng.random() < 0.4:
-        case, _ = dress(rng, case)
-    return tampering.Certificate(case, rng)
-
-
-def is_false(files):
-    """Tell whether the oracle finds something false in the one row of a file."""
-    for labels, margin, line, case in tampering.cases_of(*files):
-        return tampering.find_falsehood(labels, margin, line, case) is not None
-    return False
-
-
 def crafted(rng, kind):
     """Draw certificates until one can be made false in this way."""
     while True:
-        c = draw(rng)
+        c = tampering.draw(rng)
         c.rows, c.end = c.rows[:1], {"end": 1}
         try:
             changed = kind(c, rng)
             files = c.files()
             if kind in STATED:
-                if c.header["attacker"].get("norm") == -1 or not is_false(
-                    files
-                ):  # of that norm nothing is true or false
-                    continue
+                stated = next(tampering.cases_of(*files))
+                if c.header["attacker"].get("norm") == -1 or tampering.find_falsehood(*stated) is None:
+                    continue  # of that norm nothing is true or false
             elif changed is not None:
-                whole = [c.document] if '"@here@"' in files[0].decode() else []
-                model = changed(files[0].decode()) if whole else files[0].decode()
-                files = model.encode(), (files[1].decode() if whole else changed(files[1].decode())).encode()
+                files = files[0], changed(files[1].decode()).encode()
             return files
-        except (
-            LawfulError,
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            OverflowError,
-            AttributeError,
-            RuntimeError,
-            audit.Refusal,
-        ):
+        except NO_CASE:
             continue  # it does not apply, or the oracle cannot make sense of it either
 
 
