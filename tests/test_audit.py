@@ -436,7 +436,7 @@ def test_attackers_that_could_mean_two_things_or_nothing_are_refused(header, wor
     assert words in refused(dict(header))
 
 
-X = STUMPS.x
+X, SETS = STUMPS.x, {"threshold": [None, 0, 0] * 3, "subset": [0, -1, -1] * 3, "subsets": [[0.0]]}
 
 
 @pytest.mark.parametrize(
@@ -456,12 +456,20 @@ X = STUMPS.x
         ({"required": [7]}, {}, X, "columns that there are"),
         ({"missing_left": None}, {}, [None, 0.375], "no value to be missing"),
         ({}, {"columns": [{"one_hot": [0, 1]}]}, [None, 1.0], "no value to be missing"),
+        (SETS, {"columns": [{"numbers": [0], "low": 1}]}, X, "inside the domain"),
     ],
 )
 def test_rows_that_the_model_does_not_take_are_refused(model, header, x, words):
     document = document_of(STUMPS)
     document |= {"version": 2, "missing_left": [0] * len(document["feature"])} | model
     assert words in refused(dict(header), document, stated(STUMPS, stable=-1, row=x))
+
+
+def test_a_number_that_the_model_has_in_sets_stays():
+    document = document_of(STUMPS) | {"version": 2, "missing_left": [0] * 9} | SETS
+    header = header_of(STUMPS, document, radius=False)
+    header["attacker"]["columns"] = [{"numbers": [0, 1], "integer": True}]
+    assert is_confirmed(document, header, stated(STUMPS, plain_proof(STUMPS, 0), row=[0.0, 1.0]))
 
 
 def test_a_set_that_many_splits_share_is_held_once():

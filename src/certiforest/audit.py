@@ -260,7 +260,6 @@ def is_low(split: tuple[int, Any, bool, Any, Any], x: float) -> bool:
 # What the header may say about a feature, and what holds if it does not. Rules are a list: [] if the feature stays.
 USUAL: dict[str, Any] = {"low": -LARGEST, "high": LARGEST, "integer": False, "rules": None}
 USUAL |= dict.fromkeys(("down", "up", "cost", "scale"), 1.0)
-HELD = USUAL | {"rules": []}
 
 
 class Attacker:
@@ -286,7 +285,7 @@ class Attacker:
             self._add(kind, columns, column)
         is_sound = all(0 <= f < model.n_features for f in named) and len(set(named)) == len(named)
         expect(is_sound, "columns that there are, each once, in the attacker")
-        self.columns |= dict.fromkeys(model.in_sets.difference(named), HELD)
+        self.columns |= dict.fromkeys(model.in_sets.difference(named), USUAL | {"rules": []})
 
     def _add(self, kind: str, columns: list[int], said: dict[str, Any]) -> None:
         model, rules, column = self.model, said.get("rules"), USUAL | said
@@ -304,8 +303,9 @@ class Attacker:
             self.place_in |= {f: (group, place) for f, place in zip(columns, places, strict=True)}
             self.columns[group], self.values[group] = column, {*places}
             return
+        held = column | {"rules": []}
         for f in columns:
-            self.columns[f] = HELD if kind == "frozen" or (kind == "numbers" and f in model.in_sets) else column
+            self.columns[f] = held if kind == "frozen" or (kind == "numbers" and f in model.in_sets) else column
             if kind == "categories":
                 self.values[f] = self._categories(f)
 
@@ -371,8 +371,8 @@ class Reach(dict[int, Region]):
         else:  # what is missing is above all cuts, and may become anything
             ways = [reversed([*cuts[:place], column["high"]] if x == inf else cuts[:place])]
             ways.append(nextafter(v, inf) for v in cuts[place:])
-        if column["integer"]:  # the last whole number below, the first one above
-            ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
+            if column["integer"]:  # the last whole number below, the first one above
+                ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
         blank = [inf] * (attacker.missing is not None)
         return self.take(f, [*(filter(partial(attacker.allows, f), way) for way in ways), blank])
 
