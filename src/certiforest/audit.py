@@ -462,7 +462,8 @@ class Reach(dict[int, Region]):
         self.charge(1 + len(region) // 16)
         if not self.spent <= 1 << DIGITS < self.spent + self.slack * len(self.held):
             return self.spent <= 1 << DIGITS
-        exact, one = self.exactly({f: self[f] for f in self.held})
+        near = {f: [z for z in self[f] if self.costs[f][z] == cost] for f, cost in self.held.items()}
+        exact, one = self.exactly(near)
         return sum(min(part.values()) for part in exact.values()) <= one
 
     def walk(self, node: Any, look: Callable[[Any], Any]) -> Iterator[Any]:
