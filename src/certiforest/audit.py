@@ -257,11 +257,6 @@ def is_low(split: tuple[int, Any, bool, Any, Any], x: float) -> bool:
     return is_missing_low if x == inf else x in test if type(test) is frozenset else x <= test
 
 
-# What the header may say about a feature, and what holds if it does not. Rules are a list: [] if the feature stays.
-USUAL: dict[str, Any] = {"low": -LARGEST, "high": LARGEST, "integer": False, "rules": None}
-USUAL |= dict.fromkeys(("down", "up", "cost", "scale"), 1.0)
-
-
 class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
@@ -272,42 +267,39 @@ class Attacker:
         self.norm: Any = inf if norm == "inf" else norm
         self.missing: float | None = said["missing"] if model.takes_missing else None  # what a blank costs
         self.required = {*model.required}  # what is never missing, where anything may be
-        self.columns: dict[int, dict[str, Any]] = {}  # by feature; others are as usual
+        self.columns: dict[int, dict[str, Any]] = {}  # what is said of a feature, if anything; no rules: it stays
         self.values: dict[int, set[float]] = {}  # of features that are one of some values, each as far as the others
         self.groups: list[list[int]] = []
         self.place_in: dict[int, tuple[int, float]] = {}  # column of a group -> the group, and its value there
         self.words, named = set[str]() if self.missing is None else {"missing"}, list[int]()
         for entry in said["columns"]:
             column = {word: value for word, value in entry.items() if value is not None}
+            (kind, columns), rules = next(iter(column.items())), column.get("rules")
             self.words |= column.keys()
-            kind, columns = next(iter(column.items()))
             named += columns
-            self._add(kind, columns, column)
+            is_plain = kind not in ("one_hot", "ruled") and not column.get("integer")
+            is_sound = is_plain or model.blanks.keys().isdisjoint(columns)
+            expect(is_sound, "no numbers that count as missing where columns are integer, one-hot or ruled")
+            expect(rules is None or self.norm == 1, "norm 1 where there are rules")
+            is_sound = kind != "categories" or model.in_cuts.isdisjoint(columns)
+            expect(is_sound, "categories of columns that the model takes for categories")
+            if kind == "one_hot":
+                group, places = model.n_features + len(self.groups), [*map(float, range(len(columns)))]
+                is_sound = rules is None or ("scale" not in column and {r.get("become") for r in rules} <= {*places})
+                expect(is_sound, "one scale for one-hot columns, or rules that lead to places of columns")
+                self.groups.append(columns)
+                self.required |= {group, *columns}
+                self.place_in |= {f: (group, place) for f, place in zip(columns, places, strict=True)}
+                self.columns[group], self.values[group] = column, {*places}
+                continue
+            held = column | {"rules": []}
+            for f in columns:
+                self.columns[f] = held if kind == "frozen" or (kind == "numbers" and f in model.in_sets) else column
+                if kind == "categories":
+                    self.values[f] = self._categories(f)
         is_sound = all(0 <= f < model.n_features for f in named) and len(set(named)) == len(named)
         expect(is_sound, "columns that there are, each once, in the attacker")
-        self.columns |= dict.fromkeys(model.in_sets.difference(named), USUAL | {"rules": []})
-
-    def _add(self, kind: str, columns: list[int], said: dict[str, Any]) -> None:
-        model, rules, column = self.model, said.get("rules"), USUAL | said
-        is_sound = model.blanks.keys().isdisjoint(columns) or not (kind in ("one_hot", "ruled") or column["integer"])
-        expect(is_sound, "no numbers that count as missing where columns are integer, one-hot or ruled")
-        expect(rules is None or self.norm == 1, "norm 1 where there are rules")
-        is_sound = kind != "categories" or model.in_cuts.isdisjoint(columns)
-        expect(is_sound, "categories of columns that the model takes for categories")
-        if kind == "one_hot":
-            group, places = model.n_features + len(self.groups), [float(place) for place in range(len(columns))]
-            is_sound = rules is None or ("scale" not in said and {rule.get("become") for rule in rules} <= {*places})
-            expect(is_sound, "one scale for one-hot columns, or rules that lead to places of columns")
-            self.groups.append(columns)
-            self.required |= {group, *columns}
-            self.place_in |= {f: (group, place) for f, place in zip(columns, places, strict=True)}
-            self.columns[group], self.values[group] = column, {*places}
-            return
-        held = column | {"rules": []}
-        for f in columns:
-            self.columns[f] = held if kind == "frozen" or (kind == "numbers" and f in model.in_sets) else column
-            if kind == "categories":
-                self.values[f] = self._categories(f)
+        self.columns |= {f: {"rules": []} for f in model.in_sets.difference(named)}
 
     def _categories(self, f: int) -> set[float]:
         """Return the values of a category that can be told apart, and one in no set if they are not listed.
@@ -316,13 +308,15 @@ class Attacker:
         """
         known, (_, last) = self.model.codes.get(f, set()), self.model.blanks.get(f, NOWHERE)
         after = {max(v // 1 + 1, nextafter(v, inf)) for v in (*known, -1.0, last)}  # beyond 2**53, + 1 is lost
-        others = sorted(z for z in (after | {float(ceil(self.columns[f]["low"]))}) - known if self.allows(f, z))
+        after.add(float(ceil(self.columns[f].get("low", -LARGEST))))
+        others = sorted(z for z in after - known if self.allows(f, z))
         return known if f in self.model.listed else known | {*others[-1:]}
 
     def allows(self, f: int, x: float) -> bool:
         """Tell whether a number may be here: in the domain, whole if it must be, and none that counts as missing."""
-        column, (first, last) = self.columns.get(f, USUAL), self.model.blanks.get(f, NOWHERE)
-        return column["low"] <= x <= column["high"] and not (first <= x <= last or (column["integer"] and x % 1))
+        column, (first, last) = self.columns.get(f, {}), self.model.blanks.get(f, NOWHERE)
+        is_inside = column.get("low", -LARGEST) <= x <= column.get("high", LARGEST)
+        return is_inside and not (first <= x <= last or (column.get("integer") and x % 1))
 
     def values_of(self, row: list[float | None], name: str) -> list[float]:
         """Return the values of a row's features, groups last, inf for what is missing; refuse a row that cannot be."""
@@ -363,15 +357,15 @@ class Reach(dict[int, Region]):
         self.held, self.spent = dict[int, int](), 0  # least costs of held features, and their sum
 
     def __missing__(self, f: int) -> Region:
-        attacker, x, column = self.attacker, self.row.values[f], self.attacker.columns.get(f, USUAL)
+        attacker, x, column = self.attacker, self.row.values[f], self.attacker.columns.get(f, {})
         cuts, place = self.model.cuts.get(f, []), bisect_left(self.model.cuts.get(f, []), x)
         ways: list[Iterable[float]]  # values that matter, from cheap to dear
-        if column["rules"] is not None or f in attacker.values:
-            ways = [attacker.values[f] if column["rules"] is None else self._by_rules(f, column["rules"])[0]]
+        if "rules" in column or f in attacker.values:
+            ways = [self._by_rules(f, column["rules"])[0] if "rules" in column else attacker.values[f]]
         else:  # what is missing is above all cuts, and may become anything
-            ways = [reversed([*cuts[:place], column["high"]] if x == inf else cuts[:place])]
+            ways = [reversed([*cuts[:place], column.get("high", LARGEST)] if x == inf else cuts[:place])]
             ways.append(nextafter(v, inf) for v in cuts[place:])
-            if column["integer"]:  # the last whole number below, the first one above
+            if column.get("integer"):  # the last whole number below, the first one above
                 ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
         blank = [inf] * (attacker.missing is not None)
         return self.take(f, [*(filter(partial(attacker.allows, f), way) for way in ways), blank])
@@ -394,22 +388,22 @@ class Reach(dict[int, Region]):
 
         Whatever is changed, and how, the price is a length divided by a scale; 1 / 0 is what nobody can pay.
         """
-        attacker, x, column = self.attacker, self.row.values[f], self.attacker.columns.get(f, USUAL)
-        known, scale = attacker.values.get(f), column["scale"]
+        attacker, x, column = self.attacker, self.row.values[f], self.attacker.columns.get(f, {})
+        known, scale = attacker.values.get(f), column.get("scale", 1.0)
         is_value = known is None or z == inf or z in known or (f not in self.model.listed and z % 1 == 0)
         if z == x:
             return 0, 1
-        if column["rules"] is not None:
+        if "rules" in column:
             prices, d = self._by_rules(f, column["rules"])
             n, d = (prices[z], d) if z in prices else (1, 0)
         elif not is_value or (inf in (x, z) and (attacker.missing is None or f in attacker.required)):
             n, d = 1, 0
         elif known is not None or inf in (x, z):
-            cost: Any = attacker.missing if inf in (x, z) else column["cost"]
+            cost: Any = attacker.missing if inf in (x, z) else column.get("cost", 1.0)
             n, d = cost.as_integer_ratio()
         else:
             (a, b), (c, d) = x.as_integer_ratio(), z.as_integer_ratio()
-            n, d, scale = abs(a * d - c * b), b * d, column["up" if x < z else "down"]
+            n, d, scale = abs(a * d - c * b), b * d, column.get("up" if x < z else "down", 1.0)
         s, t = scale.as_integer_ratio()
         n, d = n * t, d * s
         if attacker.norm == 0:  # whatever it costs, it is one change
@@ -617,7 +611,8 @@ class Row:
     def charge(self, steps: int, bits: int = 0, more: int = 0) -> None:
         """Count steps, and give up on a row that takes too many; of a product, 2**20 bits times bits are one."""
         self.steps += steps * (1 + (bits * more >> 20))
-        expect(self.steps <= MOST_STEPS, f"a proof of up to {MOST_STEPS} steps, got a longer one")
+        if self.steps > MOST_STEPS:
+            raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
     def break_(self, eps: float, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
