@@ -40,7 +40,7 @@ LIBRARIES = {
 }
 # The auditor can be carried to a machine where nothing is installed.
 AUDITOR = {
-    "__future__", "bisect", "collections", "fractions", "hashlib", "heapq", "json", "math", "operator", "sys", "typing",
+    "__future__", "bisect", "collections", "fractions", "hashlib", "json", "math", "operator", "sys", "typing",
 }  # fmt: skip
 
 

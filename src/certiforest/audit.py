@@ -29,7 +29,6 @@ from bisect import bisect_left, bisect_right
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import partial
 from math import ceil, inf, isfinite, lcm, nextafter
 from operator import add, lt
 from typing import Any, BinaryIO, NewType
@@ -367,8 +366,8 @@ class Reach(dict[int, Region]):
             ways.append(nextafter(v, inf) for v in cuts[place:])
             if column.get("integer"):  # the last whole number below, the first one above
                 ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
-        blank = [inf] * (attacker.missing is not None)
-        return self.take(f, [*(filter(partial(attacker.allows, f), way) for way in ways), blank])
+        allowed = [(z for z in way if attacker.allows(f, z)) for way in ways]
+        return self.take(f, [*allowed, [inf] * (attacker.missing is not None)])
 
     def take(self, f: int, ways: Iterable[Iterable[float]]) -> Region:
         """Let a feature take values that it may have, of each way up to the first that nobody can pay for."""
@@ -517,7 +516,8 @@ class Proof(Reach):
         return f
 
     def _cells(self, f: int) -> Iterator[int]:
-        return map(partial(bisect_left, self.cuts.get(f, ())), self[f])
+        cuts = self.cuts.get(f, ())
+        return (bisect_left(cuts, z) for z in self[f])
 
     def _split_of_proof(self, part: Any) -> Any:
         if type(part) is not dict or "split" not in part:
@@ -722,7 +722,7 @@ def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
     model = Model(parse(model_file.read(), "the model"))
     longest = LONGEST_LINE + 200 * model.n_features
     found = Audit(parse(certificate.readline(longest), "the first line of the certificate"), model)
-    for n_rows, line in enumerate(iter(partial(certificate.readline, longest), b"")):
+    for n_rows, line in enumerate(iter(lambda: certificate.readline(longest), b"")):
         expect(len(line) < longest, f"lines below {longest} bytes")
         name = f"row {n_rows} (line {n_rows + 2})"
         entries = parse(line, name)
