@@ -230,11 +230,10 @@ class Model:
             self.cuts.setdefault(f, set()).update([nextafter(low, -inf), high])
         self.cuts = {f: sorted(cuts) for f, cuts in self.cuts.items()}
         lists = [read(entry[:2], (int, [object]), "categories of the model") for entry in said["categories"]]
-        self.listed = {f for f, values in lists if values}
         expect(len({f for f, _ in lists}) == len(lists), "categories of each column once in the model")
-        for f, values in lists:
-            listed = values if values and type(values[0]) is float else [*range(len(values))]
-            self.codes |= {f: set(read(listed, [float], "categories of the model"))} if values else {}
+        listed = {f: v if type(v[0]) is float else [*range(len(v))] for f, v in lists if v}
+        self.codes |= {f: set(read(v, [float], "categories of the model")) for f, v in listed.items()}
+        self.listed = {*listed}
 
     def totals(self, values: list[float], charge: Callable[[int], None]) -> list[int]:
         """Return the votes, or the sums in units, of all classes."""
@@ -266,7 +265,7 @@ class Attacker:
         self.norm: Any = inf if norm == "inf" else norm
         self.missing: float | None = said["missing"] if model.takes_missing else None  # what a blank costs
         self.required = {*model.required}  # what is never missing, where anything may be
-        self.columns: dict[int, dict[str, Any]] = {}  # what is said of a feature, if anything; no rules: it stays
+        self.columns: dict[int, dict[str, Any]] = {}  # what is said of features; with rules [], they stay
         self.values: dict[int, set[float]] = {}  # of features that are one of some values, each as far as the others
         self.groups: list[list[int]] = []
         self.place_in: dict[int, tuple[int, float]] = {}  # column of a group -> the group, and its value there
