@@ -272,19 +272,14 @@ def swap_rows(c: Certificate, rng: random.Random) -> None:
 
 def alter_model(c: Certificate, rng: random.Random) -> None:
     document = c.document
-    nodes = range(len(document["feature"]))
-    node = rng.choice(nodes)
-    kind = rng.randrange(6)
-    if kind == 0:
-        document["threshold"][node] = _near(document["threshold"][node], rng)
-    elif kind == 1:
-        document["leaf"][node] = rng.choice([*document["leaf"], -2, 99])
-    elif kind == 2:
-        document["feature"][node] = rng.choice([*document["feature"], -2, 99])
-    elif kind == 3:
+    node, kind = rng.randrange(len(document["feature"])), rng.choice(["threshold", "leaf", "feature", "classes", 4, 5])
+    if kind == "threshold":
+        document[kind][node] = _near(document[kind][node], rng)
+    elif kind in ("leaf", "feature"):
+        document[kind][node] = rng.choice([*document[kind], -2, 99])
+    elif kind == "classes":
         rng.shuffle(document["classes"])
-        if rng.random() < 0.5:
-            c.header["classes"] = document["classes"]
+        c.header["classes"] = rng.choice([document["classes"], c.header["classes"]])
     elif kind == 4 and "scores" in document:
         row = rng.choice([*document["scores"], document["base"]])
         place = rng.randrange(len(row))
@@ -293,6 +288,13 @@ def alter_model(c: Certificate, rng: random.Random) -> None:
         for column in ("feature", "threshold", "leaf"):
             document[column].pop(node)
     c.is_named = rng.random() < 0.8
+
+
+def columns_of_kinds(columns: list, eps: float) -> list[dict]:
+    """Return what the header may say of columns, one kind after the other."""
+    rules = {"ruled": columns, "rules": [{"add": 0.5, "cost": 1}]}
+    told = [{"numbers": columns}, {"frozen": columns}, {"categories": columns, "cost": eps}, {"one_hot": columns}]
+    return [*told, rules, rules | {"rules": []}, {"one_hot": columns, "scale": 0}]
 
 
 def alter_header(c: Certificate, rng: random.Random) -> None:
@@ -305,25 +307,19 @@ def alter_header(c: Certificate, rng: random.Random) -> None:
     elif kind == 3:
         attacker["missing"] = rng.choice([None, 1.0, eps, math.nextafter(eps, INF), 0, -1, True, "inf", 1e308, 5e-324])
     elif kind == 4:
-        c.header["margin"] = rng.choice([0, 0.25, 1e-3, -1.0, 1e308, 5e-324])
-        c.header["radius"] = rng.choice([True, False])
+        c.header |= {"margin": rng.choice([0, 0.25, 1e-3, -1.0, 1e308, 5e-324]), "radius": rng.random() < 0.5}
     elif kind == 5:
-        key = rng.choice([*c.header, "newer"])
-        c.header[key] = rng.choice([0, 2, "0" * 64, None])
+        c.header[rng.choice([*c.header, "newer"])] = rng.choice([0, 2, "0" * 64, None])
     elif kind == 6 or not said:  # say more, of columns that are spoken of, or no more
-        if rng.random() < 0.5 and said:
-            said.pop(rng.randrange(len(said)))
         columns = rng.choice([[0], [n - 1], [0, 0], [n], [-1], [], list(range(n)), [0.0], [True], 0])
-        more = [{"numbers": columns}, {"frozen": columns}, {"categories": columns, "cost": 1.0}, {"one_hot": columns}]
-        more += [{"ruled": columns, "rules": [{"add": 0.5, "cost": 1}]}, {"down": 1.0}, {}, {"newer": columns}]
-        attacker["columns"] = [*said, rng.choice(more)]
+        more = [*columns_of_kinds(columns, 1.0), {"down": 1.0}, {}, {"newer": columns}]
+        attacker["columns"] = [*rng.sample(said, max(len(said) - rng.randrange(2), 0)), rng.choice(more)]
     elif kind == 7:
         said.pop(rng.randrange(len(said)))
     elif kind == 8:  # the same columns are something else
         place = rng.randrange(len(said))
         columns = next((said[place][word] for word in KINDS if word in said[place]), [0])
-        other = [{"frozen": columns}, {"numbers": columns}, {"categories": columns, "cost": eps}, {"one_hot": columns}]
-        said[place] = rng.choice([*other, {"ruled": columns, "rules": []}, {"one_hot": columns, "scale": 0}])
+        said[place] = rng.choice(columns_of_kinds(columns, eps))
     else:
         alter_columns(rng.choice(said), n, c.case, rng)
 
@@ -334,16 +330,13 @@ def alter_columns(said: dict, n: int, case: Case, rng: random.Random) -> None:
     if key in KINDS:
         said[key] = rng.choice([[0], [n - 1], [n], [-1], [0, 0], list(range(n)), said[key][::-1], said[key][:-1]])
     elif key in ("low", "high"):
-        ends = [v + rng.choice([-5, -0.125, 0, 0.125, 5]) for v in case.x] + [None, "inf", 1e308]
-        said[key] = rng.choice(ends)
-    elif key == "integer":
-        said[key] = rng.choice([True, False, None, 1])
+        said[key] = rng.choice([*(v + rng.choice([-5, -0.125, 0, 0.125, 5]) for v in case.x), None, "inf", 1e308])
     elif key == "rules" and said["rules"]:
         rule = rng.choice(said["rules"])
         word = rng.choice(list(rule))
         rule[word] = rng.choice([0, 0.5, -0.5, 1, 2.0, -1, None, [], [0], [0, 1, 2], "inf", True])
     else:
-        said[key] = rng.choice(sizes)
+        said[key] = rng.choice([True, False, None, 1] if key == "integer" else sizes)
     if rng.random() < 0.1:
         words = ["down", "up", "low", "high", "integer", "scale", "cost", "rules", "newer"]
         said[rng.choice(words)] = rng.choice(sizes)
