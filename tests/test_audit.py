@@ -464,19 +464,6 @@ def test_a_number_that_the_model_has_in_sets_stays():
     assert is_confirmed(document, header, stated(STUMPS, plain_proof(STUMPS, 0), row=[0.0, 1.0]))
 
 
-def test_a_set_that_many_splits_share_is_held_once():
-    n = 3000
-    document = document_of(replace(STUMPS, trees=[0]))
-    document |= {
-        "version": 2, "feature": [0, -1, -1] * n, "leaf": [-1, 0, 1] * n, "threshold": [None, 0, 0] * n,
-        "subset": [0, -1, -1] * n, "subsets": [[float(v) for v in range(n)]],
-    }  # fmt: skip
-    tracemalloc.start()
-    audit.Model(document)
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    tracemalloc.stop()
-
-
 def test_rules_do_not_take_all_memory(monkeypatch):
     monkeypatch.setattr(audit, "MOST_WAYS", 5_000)
     rules = [{"add": 1.0 + i / 1024, "cost": 1e-9} for i in range(2000)]
@@ -531,15 +518,8 @@ def test_memory_does_not_grow_with_rows():
 
 
 def test_it_reads_what_the_library_saves(tmp_path):
-    ensemble = stumps(
-        (0, 0.5),
-        (1, 0.5),
-        n_features=2,
-        classes=["ham", "spam"],
-        scores=[[-0.25], [0.75]],
-        base=[0.1],
-        feature_names=["a", "b"],
-    )
+    options = {"classes": ["ham", "spam"], "scores": [[-0.25], [0.75]], "base": [0.1], "feature_names": ["a", "b"]}
+    ensemble = stumps((0, 0.5), (1, 0.5), n_features=2, **options)
     ensemble.save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     header = {

@@ -137,6 +137,8 @@ SIZES = {
     "many_small_sets": (4, lambda n: files_of(model_of(subsets=[[v % 10] for v in range(n)], **ONE_SET), {})),
     "many_small_sets_in_use": (40, lambda n: files_of(
         stumps([0] * n, leaves=(0, 0), sets=range(n), subsets=[[v % 10] for v in range(n)]), {})),
+    "a_set_that_splits_share": (30, lambda n: files_of(
+        stumps([0] * n, sets=[0] * n, subsets=[[*range(n)]]), {})),
     "a_set_that_features_share": (40, lambda n: files_of(
         stumps(range(n), leaves=(0, 0), sets=[0] * n, subsets=[[*range(n)]], n_features=n),
         {"columns": [{"categories": [*range(n)], "cost": 1}]})),
