@@ -38,7 +38,7 @@ LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 200 more for eve
 MOST_STEPS = 10**8  # for all that is said about a row, each about a microsecond: a minute or two
 MOST_WAYS = 2 * 10**5  # by rules, to values of all features of a row
 MOST_CODES = 10**5  # in sets of values, counted for each feature that has them; and one for every 8 bytes of the model
-DIGITS = 128  # costs are in 2**-DIGITS of the budget, rounded down, unless that leaves a question open
+DIGITS = 128  # costs are 2**-DIGITS of the budget, rounded down, unless that leaves a question open
 NOWHERE = inf, inf  # the numbers that count as missing where none do
 
 # What `read` takes for a form: [form] is a list of any length, (form, form) one of this length, {key: form} an object,
@@ -350,7 +350,8 @@ class Reach(dict[int, Region]):
         self.model, self.attacker, self.row, self.charge = row.model, row.attacker, row, row.charge
         norm, self.eps = self.attacker.norm, eps.as_integer_ratio()
         self.has_budget, self.power = norm < inf, norm if 0 < norm < inf else 1
-        self.slack, self.costs = self.power + 1, dict[int, dict[float, int]]()  # costs by feature and value
+        self.one = (self.eps[0] if norm == 0 else 1) << DIGITS  # the budget; a change of norm 0 is a whole share of it
+        self.slack, self.costs = self.power + 1 if norm else 0, dict[int, dict[float, int]]()  # by feature and value
         self.ruled: dict[int, tuple[dict[float, int], int]] = {}  # the least prices by rules, and their denominator
         self.held, self.spent = dict[int, int](), 0  # least costs of held features, and their sum
 
@@ -376,7 +377,7 @@ class Reach(dict[int, Region]):
                 n, d = self.share(f, z)
                 if n > d:
                     break
-                costs[z] = ((n << DIGITS) // d) ** self.power >> DIGITS * (self.power - 1) if self.has_budget else 0
+                costs[z] = (n * self.one // d) ** self.power >> DIGITS * (self.power - 1) if self.has_budget else 0
         self.charge(len(costs) * (1 + self.power // 8))
         self[f] = tuple(sorted(costs))
         return self[f]
@@ -452,8 +453,8 @@ class Reach(dict[int, Region]):
             self.held[f] = min(map(costs.__getitem__, region))
             self.spent += self.held[f]
         self.charge(1 + len(region) // 16)
-        if not self.spent <= 1 << DIGITS < self.spent + self.slack * len(self.held):
-            return self.spent <= 1 << DIGITS
+        if not self.spent <= self.one < self.spent + self.slack * len(self.held):
+            return self.spent <= self.one
         near = {f: [z for z in self[f] if self.costs[f][z] == cost] for f, cost in self.held.items()}
         exact, one = self.exactly(near)
         return sum(min(part.values()) for part in exact.values()) <= one
@@ -590,7 +591,7 @@ class Proof(Reach):
             most = (max(one * q * m - p * costs[f][z] for z, m in part.items()) for f, part in gains.items())
             return one * (p + q * total) + sum(most)
 
-        found = bound(self.costs, 1 << DIGITS)
+        found = bound(self.costs, self.one)
         if 0 <= found < p * self.slack * len(gains):
             exact, one = self.exactly(gains)
             self.charge(sum(map(len, gains.values())), bits, one.bit_length())
