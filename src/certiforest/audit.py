@@ -350,7 +350,9 @@ class Reach(dict[int, Region]):
         self.model, self.attacker, self.row, self.charge = row.model, row.attacker, row, row.charge
         norm, self.eps = self.attacker.norm, eps.as_integer_ratio()
         self.has_budget, self.power = norm < inf, norm if 0 < norm < inf else 1
-        self.one = (self.eps[0] if norm == 0 else 1) << DIGITS  # the budget; a change of norm 0 is a whole share of it
+        self.one = (
+            1 if norm else max(1, self.eps[0])
+        ) << DIGITS  # the budget; a change of norm 0 is a whole share of it
         self.slack, self.costs = self.power + 1 if norm else 0, dict[int, dict[float, int]]()  # by feature and value
         self.ruled: dict[int, tuple[dict[float, int], int]] = {}  # the least prices by rules, and their denominator
         self.held, self.spent = dict[int, int](), 0  # least costs of held features, and their sum
