@@ -343,16 +343,15 @@ class Reach(dict[int, Region]):
     Thresholds cut numbers into pieces on which no tree changes, and of each piece the number nearest to the row's will
     do: nobody gets more, or gets it for less, with another one. A region is all that a feature can take alone, found
     when asked for, until the feature is held to some of that. Features pay from one budget: p-th powers for norm p.
-    There is no such budget for L-inf. A cost is less than ``slack`` below the truth.
+    There is no such budget for L-inf. ``one`` is the budget, and a cost less than ``slack`` below the truth: of norm 0,
+    where every change is the same part of the budget, it is the truth.
     """
 
     def __init__(self, row: Row, eps: float) -> None:
         self.model, self.attacker, self.row, self.charge = row.model, row.attacker, row, row.charge
         norm, self.eps = self.attacker.norm, eps.as_integer_ratio()
         self.has_budget, self.power = norm < inf, norm if 0 < norm < inf else 1
-        self.one = (
-            1 if norm else max(1, self.eps[0])
-        ) << DIGITS  # the budget; a change of norm 0 is a whole share of it
+        self.one = (1 if norm else max(1, self.eps[0])) << DIGITS
         self.slack, self.costs = self.power + 1 if norm else 0, dict[int, dict[float, int]]()  # by feature and value
         self.ruled: dict[int, tuple[dict[float, int], int]] = {}  # the least prices by rules, and their denominator
         self.held, self.spent = dict[int, int](), 0  # least costs of held features, and their sum
