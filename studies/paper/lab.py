@@ -95,7 +95,7 @@ class Lab:
             found = certify(ensemble, X_test, y_test, Attacker(norm, setting.eps)).unless_interrupted()
             norms[norm] = {
                 "robust": list(found.robust_accuracy_bounds),
-                "unknown": found.tally.stability["unknown"],
+                "unknown": found.row_counts.stability["unknown"],
                 "seconds": round(time.perf_counter() - start_certify, 4),
             }
         return {

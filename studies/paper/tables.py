@@ -140,7 +140,7 @@ def _measure(model: str, rows: str, eps: float) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 4),
         "peak_memory_gb": _peak_memory(),
-        "undecided": found.tally.stability["unknown"],
+        "undecided": found.row_counts.stability["unknown"],
     }
 
 
