@@ -9,9 +9,40 @@ import numpy as np
 import pytest
 
 from cases import attacker_of, ensemble_of, random_case, real_case
-from certiforest import Attacker, RowError, Scaling, TreeEnsemble, certify, compare, explain
+from certiforest import Attacker, Domain, RowError, Scaling, TreeEnsemble, certify, compare, explain
 from certiforest.comparison import bracket_radii, mcnemar
 from small_models import stumps
+
+
+def test_a_sufficient_reason_is_columns_whose_values_alone_fix_the_decision():
+    rng = random.Random("reasons")
+    n_explained = 0
+    for _ in range(25):
+        case = random_case(rng)
+        if case.missing or case.blanks:
+            continue
+        ensemble = ensemble_of(case)
+        n = ensemble.n_features
+        cuts = [sorted({-2.0, 3.0, *ensemble.threshold[ensemble.feature == f].tolist()}) for f in range(n)]
+        values = [[low, *(math.nextafter(v, math.inf) for v in row[1:-1]), *row[1:]] for row in cuts for low in row[:1]]
+        domain = Domain([row[0] for row in cuts], [row[-1] for row in cuts])
+        x = np.clip(case.x, domain.low, domain.high)
+        every = [np.array(z) for z in itertools.product(*values)]
+        (own,) = ensemble.predict(x[None])
+        e = explain(ensemble, x, domain)
+        assert (e.freeze is None) == (ensemble.predict(np.array(every)) == own).all()
+        if e.freeze is not None:
+            n_explained += 1
+
+            def fixes(columns, x=x, every=every, ensemble=ensemble, own=own):
+                rows = np.array(every)
+                rows[:, list(columns)] = x[list(columns)]
+                return (ensemble.predict(rows) == own).all()
+
+            assert fixes(e.freeze)
+            assert not any(fixes(set(e.freeze) - {f}) for f in e.freeze)
+    assert n_explained > 5
+
 
 VOTERS = stumps(
     (0, 0.5), (1, 0.5), (2, 0.5), n_features=3, classes=["ham", "spam"], feature_names=["length", "links", "caps"]

@@ -29,6 +29,8 @@ from certiforest.report.findings import digest, feature_names_of
 from certiforest.report.sections import Page
 from certiforest.report.shown import Shown
 from certiforest.report.witnesses import differ, list_changes, trim
+from certiforest.statements.domain import Domain
+from certiforest.statements.space import Space
 from certiforest.verdicts import STABLE, UNSTABLE
 from certiforest.words import finite_or_none
 
@@ -49,7 +51,8 @@ class Explanation(Shown):
         A row within reach that is predicted otherwise, without changes that it does not need; None if there is none.
     freeze : tuple of int, or None
         Features that, could they not be changed, would make an unstable row stable; None if that was not found out. A
-        group of columns is named by its first.
+        group of columns is named by its first. In a domain: a sufficient reason, as their values alone fix what is
+        predicted. Without any one of them the others were not found to do so.
     freeze_is_smallest : bool
         Whether no smaller set of features does so.
     facts : dict
@@ -71,7 +74,7 @@ class Explanation(Shown):
 def explain(
     model: Any,
     x: Any,
-    attacker: Attacker,
+    attacker: Attacker | Domain,
     *,
     time_limit: float = 1.0,
     feature_names: Sequence[str] | None = None,
@@ -87,7 +90,8 @@ def explain(
     model : TreeEnsemble, fitted model or path
         Anything that `as_ensemble` takes.
     x : array-like of shape (n_features,) or (1, n_features), or a data frame of one row
-    attacker : Attacker
+    attacker : Attacker or Domain
+        A domain: one who may go anywhere in it, plausible or not; of columns with listed numbers, to any between them.
     time_limit : float, default=1.0
         Seconds for each of the questions that are asked, as in `certify`.
     feature_names : sequence of str, optional
@@ -111,6 +115,8 @@ def explain(
     """
     ensemble = as_ensemble(model)
     x = _one_row(x, ensemble)
+    if isinstance(attacker, Domain):
+        attacker = Space([ensemble], attacker).attacker
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)
@@ -237,19 +243,28 @@ def _smallest_freeze(questions: _Questions, changed: frozenset[int]) -> tuple[tu
     """Return features that, frozen, make the row stable, and whether no smaller set does.
 
     Every attack changes some feature that is to be frozen. So a smallest set that meets all attacks known so far is
-    frozen, and either the row is stable, or there is one more attack to meet.
+    frozen, and either the row is stable, or there is one more attack to meet. Where that takes too long, all features
+    are, and those are left out without which the row is as stable.
     """
     attacks, end = [changed], time.monotonic() + MOST_SECONDS
     while time.monotonic() < end:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
+        if found.stable[0] == STABLE and is_smallest:
+            return tuple(sorted(chosen)), True
         if found.stable[0] == STABLE:
-            return tuple(sorted(chosen)), is_smallest
+            break
         attack = questions.attack_in(found)
         if attack is None:
+            chosen = frozenset(questions.columns)
             break
         attacks.append(questions.changed(attack))
-    return None, False
+    else:
+        chosen = frozenset(questions.columns)
+    for variable in sorted(chosen):
+        if questions.ask(chosen - {variable}).stable[0] == STABLE:
+            chosen -= {variable}
+    return (tuple(sorted(chosen)), False) if questions.ask(chosen).stable[0] == STABLE else (None, False)
 
 
 def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:

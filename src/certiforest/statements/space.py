@@ -85,8 +85,10 @@ class Space:
 
     Attributes
     ----------
+    attacker : Attacker
+        Who may go anywhere.
     verifier : Verifier
-        The ensemble, and the moves of an attacker who may go anywhere.
+        The ensemble, and that attacker's moves.
     problem : RowProblem
         Cells and leaves.
     low, high : ndarray of int64, shape (n_variables,)
@@ -133,7 +135,8 @@ class Space:
             missing=1.0 if may_miss.any() and ensemble.missing_left is not None else None,
         )  # fmt: skip
         try:
-            self.verifier = Verifier(ensemble, attacker.resolve(n))
+            self.attacker = attacker.resolve(n)
+            self.verifier = Verifier(ensemble, self.attacker)
         except AttackerError as error:
             raise DomainError(f"The domain does not fit the model. {error}") from None
         start = np.array([math.nan if number is None else number for number in numbers])
