@@ -291,6 +291,15 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
     assert reads == list(range(7))
 
 
+def test_blocks_whose_parts_are_there_are_not_read_again(run, model, frame, tmp_path, monkeypatch, small_blocks):
+    arguments = words(model, write(frame, tmp_path / "rows.csv"), "--out", tmp_path / "found")
+    assert run(*arguments)[0] == 0
+    reads, read_rows = [], csv_files._read
+    monkeypatch.setattr(csv_files, "_read", lambda *rest, **options: reads.append(rest) or read_rows(*rest, **options))
+    assert run(*arguments)[0] == 0
+    assert len(reads) == 1, "the first, which says what the attacker's columns are"
+
+
 def test_many_files(run, refuse, model, frame, tmp_path, small_blocks):
     one = write(frame, tmp_path / "rows.parquet")
     for number, start in enumerate(range(0, N_ROWS, 20)):

@@ -157,7 +157,7 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, d
 def _find_table(info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: bool) -> Table:
     """Return the rows of a dataset: from inside scikit-learn, a file of the directory, or OpenML."""
     if info.name in SHIPPED:
-        return SHIPPED[info.name]()
+        return _load_shipped(info.name)
     directory = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
     if directory is not None:
         folder = Path(directory)
@@ -189,31 +189,27 @@ def _read_file(info: DatasetInfo, path: Path) -> Table:
         raise DatasetError(f"The file of dataset {info.name} cannot be read. {error}") from None
 
 
-def _shipped_file(name: str) -> Path:
-    """Return the path of a file inside scikit-learn, which is not imported for that: it takes a second."""
+MEASURES = "radius,texture,perimeter,area,smoothness,compactness,concavity,concave points,symmetry,fractal dimension"
+#: Files inside scikit-learn, how many lines they start with that are no rows, and the names of their features.
+SHIPPED = {
+    "digits": ("digits.csv.gz", 0, tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))),
+    "breast_cancer": (
+        "breast_cancer.csv",
+        1,
+        tuple(how.format(measure) for how in ("mean {}", "{} error", "worst {}") for measure in MEASURES.split(",")),
+    ),
+}
+
+
+def _load_shipped(name: str) -> Table:
+    """Read a file inside scikit-learn, which is not imported for that: it takes a second."""
+    file, n_before, names = SHIPPED[name]
     package = find_spec("sklearn")
-    path = None if package is None or package.origin is None else Path(package.origin).parent / "datasets/data" / name
+    path = None if package is None or package.origin is None else Path(package.origin).parent / "datasets/data" / file
     if path is None or not path.is_file():
-        raise DatasetError(f"Expected {name} inside scikit-learn, got none; another version of it may help.")
-    return path
-
-
-def _load_digits() -> Table:
-    with gzip.open(_shipped_file("digits.csv.gz"), "rt") as file:
-        rows = np.loadtxt(file, delimiter=",")
-    names = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
-    return Table(rows[:, :-1], rows[:, -1].astype(np.int64), names, "digits")
-
-
-def _load_breast_cancer() -> Table:
-    rows = np.loadtxt(_shipped_file("breast_cancer.csv"), delimiter=",", skiprows=1)
-    measures = ["radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points"]
-    measures += ["symmetry", "fractal dimension"]
-    names = [how.format(measure) for how in ("mean {}", "{} error", "worst {}") for measure in measures]
-    return Table(rows[:, :-1], rows[:, -1].astype(np.int64), tuple(names), "breast_cancer")
-
-
-SHIPPED = {"digits": _load_digits, "breast_cancer": _load_breast_cancer}
+        raise DatasetError(f"Expected {file} inside scikit-learn, got none; another version of it may help.")
+    rows = np.loadtxt(path, delimiter=",", skiprows=n_before)
+    return Table(rows[:, :-1], rows[:, -1].astype(np.int64), names, name)
 
 
 def _idx_file(folder: Path, name: str) -> Path | None:
