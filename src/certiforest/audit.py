@@ -81,15 +81,15 @@ SPLIT = {"split": (int, float), "low": object, "high": object}
 class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program that raises it
     """What a file says is no good; ``kind`` is what that makes of a row."""
 
-    kind = "not proved"
+    def __init__(self, text: str, kind: str = "not proved") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 def expect(condition: object, expected: str, kind: str = "not proved") -> None:
     """Refuse what a file says unless the condition holds."""
     if not condition:
-        refusal = Refusal(f"Expected {expected}.")
-        refusal.kind = kind
-        raise refusal
+        raise Refusal(f"Expected {expected}.", kind)
 
 
 def text_of(label: object) -> str:
@@ -615,7 +615,7 @@ class Row:
         if self.steps > MOST_STEPS:
             raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
-    def break_(self, eps: float, witness: list[float | None] | None) -> None:
+    def check_witness(self, eps: float, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
         other, reach = self.attacker.values_of(witness or [], "a witness"), Reach(self, eps)
         moved = [f for f, z in enumerate(other) if z != self.values[f] and f not in self.attacker.place_in]
@@ -641,7 +641,7 @@ def check_verdict(row: Row) -> None:
     if stable == 1:
         Proof(row, row.attacker.eps).check(proof)
     if stable == 0:
-        row.break_(row.attacker.eps, witness)
+        row.check_witness(row.attacker.eps, witness)
         others = [total for c, total in enumerate(row.totals) if c != row.own]
         is_ahead = not row.margin or row.totals[row.own] - max(others) > row.margin
         expect(is_ahead, "an unstable row to be beyond the margin itself")
@@ -657,16 +657,14 @@ def check_radius(row: Row) -> None:
     if below > (row.attacker.eps if row.said["stable"] == 1 else 0):  # else the verdict says so already
         Proof(row, below).check(row.said["radius_proof"])
     if upper < inf:
-        row.break_(upper, row.said["radius_witness"])
+        row.check_witness(upper, row.said["radius_witness"])
 
 
 def check_spared(row: Row) -> None:
     """Refuse to hear more of a row that is not attacked than that it is stable."""
-    is_plain = all(row.said.get(key) in (None, "inf") for key in ("proof", "witness", "radius_upper"))
-    expect(
-        is_plain and row.said["stable"] == 1,
-        "a row that is not attacked to be stable, without proof, witness and radius",
-    )
+    more = [row.said.get(key) for key in ("proof", "witness", "radius_upper")]
+    is_spared = row.said["stable"] == 1 and all(value in (None, "inf") for value in more)
+    expect(is_spared, "a row that is not attacked to be stable, without proof, witness and radius")
 
 
 WITNESS = Maybe([Maybe(float)])
@@ -706,10 +704,9 @@ class Audit:
         values = self.attacker.values_of(said["row"], name)
         try:
             row = Row(self, values, said)
-            check_prediction(row)
             truth = said["prediction"] if said["label"] is None else said["label"]
             is_attacked = self.attacked is None or text_of(truth) in self.attacked
-            for check in self.checks if is_attacked else [check_spared]:
+            for check in self.checks if is_attacked else [check_prediction, check_spared]:
                 check(row)
             self.counts[("unstable", "stable", "open")[said["stable"]] if is_attacked else "not attacked"] += 1
         except Refusal as refusal:
