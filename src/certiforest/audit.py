@@ -463,29 +463,27 @@ class Reach(dict[int, Region]):
     def walk(self, node: Any, look: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield the ends that splits lead to from a node on, with features held meanwhile to what leads there.
 
-        ``look`` returns an end, or a split: a feature, the values that go low and those that go high, and where to.
-        Whoever comes back gives a feature what was taken away, so that splits below each other hold no value twice.
+        ``look`` returns an end, or a split: a feature, the values that go low and those that go high, and where to. The
+        feature is held to the first, then to the others, and given back the first, which are kept meanwhile.
         """
-        waiting, goes_on = list[tuple[Any, int, Region]](), True  # where to go, and what to hold a feature to
-        while True:
-            steps = 1
-            while goes_on and type(found := look(node)) is tuple and not (found[1] and found[2]):
-                node, steps = found[3 if found[1] else 4], steps + 1
-            self.charge(steps)
-            if goes_on and type(found) is tuple:
-                f, low, high, node, other = found
-                waiting.append((other, f, high))
-                goes_on = self.hold(f, low)
-                continue
-            if goes_on:
-                yield found
-            if not waiting:
-                return
-            node, f, region = waiting.pop()
-            here, goes_on = self[f], node is not BACK
-            if goes_on:
-                waiting.append((BACK, f, here))
-            goes_on = self.hold(f, region if goes_on else tuple(sorted(here + region))) and goes_on
+        # Where to go on, which feature to hold to what there, and whether that is what goes high.
+        waiting: list[tuple[Any, int, Region, bool]] = [(node, -1, (), False)]
+        while waiting:
+            node, f, region, is_high = waiting.pop()
+            if is_high:
+                waiting.append((BACK, f, self[f], False))
+            if node is BACK:
+                self.hold(f, tuple(sorted(self[f] + region)))
+            elif f < 0 or self.hold(f, region):
+                steps = 1
+                while type(found := look(node)) is tuple and not (found[1] and found[2]):
+                    node, steps = found[3 if found[1] else 4], steps + 1
+                self.charge(steps)
+                if type(found) is tuple:
+                    f, low, high, node, other = found
+                    waiting += [(other, f, high, True), (node, f, low, False)]
+                else:
+                    yield found
 
 
 class Proof(Reach):
