@@ -66,7 +66,6 @@ def test_imports_go_down_only(monkeypatch):
 # Within a room: methods that load what they need when they are called, types, and the package of all commands.
 ROUND = {
     ("ensemble.tree_ensemble", "ensemble.model_file"),
-    ("ensemble.tree_ensemble", "ensemble.trees_for_rows"),
     ("cli", "cli.app"),
 }
 

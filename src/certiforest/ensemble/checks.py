@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble.categories import UNSEEN, Codes, are_numbers
-from certiforest.ensemble.category_hashes import HASHES
+from certiforest.ensemble.categories import HASHES, UNSEEN, Codes, are_numbers
 from certiforest.ensemble.nodes import ModelError, floats_of
 from certiforest.ensemble.numbers import is_whole, owned
 from certiforest.ensemble.scaling import Scaling

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.ensemble.categories import Codes
-from certiforest.ensemble.category_hashes import HASHES
+from certiforest.ensemble.categories import HASHES, Codes
 from certiforest.ensemble.numbers import InexactError, exact_floats
 from certiforest.words import listed, shown
 
@@ -49,6 +48,9 @@ class Rows:
         Whether NaN, and what data frames have in its place, stands for a value that is missing; else it is refused.
     blanks : ndarray of float64, shape (2, n_features), optional
         The smallest and the largest number that counts as missing, too, of each feature.
+    categorical, categories, unseen, required : optional
+        As for `certiforest.TreeEnsemble`. Columns of data frames that are no numbers are compared with the categories;
+        all others hold what sets hold.
     """
 
     def __init__(
@@ -59,6 +61,10 @@ class Rows:
         *,
         takes_missing: bool = False,
         blanks: NDArray[np.float64] | None = None,
+        categorical: Sequence[int] = (),
+        categories: Mapping[int, Sequence[Any]] | None = None,
+        unseen: Mapping[int, str] | None = None,
+        required: Sequence[int] = (),
     ) -> None:
         if hasattr(X, "toarray"):
             raise RowError("Expected dense rows, got a sparse matrix; call X.toarray() first.")
@@ -68,7 +74,7 @@ class Rows:
                     f"Expected rows in memory, got a {type(X).__name__}; call X.{call}() first, or give rows that"
                     " memory does not hold to Certifier.stream."
                 )
-        names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if hasattr(X, "columns") else None
+        names = _names_of(X) if hasattr(X, "columns") else None
         if names is None and not hasattr(X, "dtype"):
             try:
                 X = exact_floats(X)
@@ -86,42 +92,21 @@ class Rows:
             )
         if names is not None and feature_names is not None:
             _compare_names(names, feature_names)
-        self._X = X
-        self._is_frame = names is not None
-        self._coded: dict[int, Codes] = {}  # columns of a data frame that hold categories: numbers by value
-        self._closed: dict[int, NDArray] = {}  # numbers that there are, of categories that take no others
-        self._hashed: list[int] = []
-        self._required: list[int] = []
-        self._whole: NDArray[np.int64] = np.empty(0, np.int64)
-        self._long: list[list[int]] | None = None
-        self.n_features = n_features
-        self._takes_missing, self._blanks = takes_missing, blanks
-
-    def with_categories(
-        self,
-        categorical: NDArray,
-        categories: Mapping[int, Sequence[Any]],
-        unseen: Mapping[int, str],
-        required: Sequence[int],
-    ) -> Rows:
-        """Return the rows, knowing which columns are categories, of which values, and which must not be missing.
-
-        Columns of data frames that are no numbers are compared with these values; all others hold what sets hold.
-        """
-        codes = {f: Codes(values, unseen.get(f)) for f, values in categories.items()}
-        self._whole = np.array([f for f in categorical.tolist() if f not in codes or not codes[f].holds_numbers], int)
+        self._X, self._is_frame, self.n_features = X, names is not None, n_features
+        self._takes_missing, self._blanks, self._required = takes_missing, blanks, [*required]
+        unseen = unseen or {}
+        codes = {f: Codes(values, unseen.get(f)) for f, values in (categories or {}).items()}
+        self._whole = np.array([f for f in categorical if f not in codes or not codes[f].holds_numbers], np.int64)
         self._closed = {f: np.array([*codes[f].values()]) for f, word in unseen.items() if word == "refused"}
         self._hashed = [f for f, word in unseen.items() if word == "hashed"]
-        self._required = [*required]
+        self._coded: dict[int, Codes] = {}  # columns of a data frame that hold categories
         if self._is_frame:
-            kinds = [str(kind).lower() for kind in _types_of(self._X)]
+            kinds = [str(kind).lower() for kind in _types_of(X)]
             coded = [f for f in codes if not NUMBERS.fullmatch(kinds[f]) or (f in self._hashed and "int" in kinds[f])]
             self._coded = {f: codes[f] for f in coded}
-            self._others = [f for f in range(self.n_features) if f not in self._coded]
-            head = self._X.iloc[:0] if hasattr(self._X, "iloc") else self._X[:0]
-            numbers = _columns(head, self._others) if self._coded else head
-            self._long = _check_types(numbers, _names_of(numbers), all_long=self._takes_missing)
-        return self
+            self._others = [f for f in range(n_features) if f not in self._coded]
+            head = X.iloc[:0] if hasattr(X, "iloc") else X[:0]
+            self._long = _check_types(_columns(head, self._others) if self._coded else head, all_long=takes_missing)
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
@@ -203,8 +188,6 @@ class Rows:
 
     def _read_frame(self, rows: Any) -> NDArray[np.float64]:
         """Return a slice of a data frame whose columns are numbers."""
-        if self._long is None:
-            self._long = _check_types(rows, _names_of(rows), all_long=self._takes_missing)
         if hasattr(rows, "to_numpy"):
             for columns in self._long:  # before they are put together with floats, or with NaN for what is missing
                 part = _columns(rows, columns)
@@ -307,7 +290,7 @@ def _column(frame: Any, f: int) -> list:
     return frame[:, f].to_list() if hasattr(frame, "to_numpy") else frame.column(f).to_pylist()
 
 
-def _check_types(X: Any, names: list, *, all_long: bool) -> list[list[int]]:
+def _check_types(X: Any, *, all_long: bool) -> list[list[int]]:
     """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others as well."""
     types = _types_of(X)
     spelled = {kind: str(kind).lower() for kind in set(types)}
@@ -316,12 +299,10 @@ def _check_types(X: Any, names: list, *, all_long: bool) -> list[list[int]]:
         columns[spelled[kind]].append(f)
     for kind, places in columns.items():
         if not NUMBERS.fullmatch(kind) and kind != "object":
-            raise RowError(f"Expected numbers, got the column {shown(names[places[0]])} of type {kind[:40]}. {ADVICE}")
-    return (
-        [columns[kind] for kind in columns if LONG_WHOLE_NUMBERS.fullmatch(kind)]
-        if all_long or len(columns) > 1
-        else []
-    )
+            name = _names_of(X)[places[0]]
+            raise RowError(f"Expected numbers, got the column {shown(name)} of type {kind[:40]}. {ADVICE}")
+    is_mixed = all_long or len(columns) > 1
+    return [places for kind, places in columns.items() if is_mixed and LONG_WHOLE_NUMBERS.fullmatch(kind)]
 
 
 def _unseen(value: Any, row: int, f: int) -> RowError:

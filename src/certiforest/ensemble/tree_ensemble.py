@@ -5,8 +5,6 @@ Its semantics (``docs/verdicts.md``): all numbers are float64; a split sends a r
 and every split of a model that takes such rows says where it goes. Trees vote, each for the class of the leaf where the
 row ends, and the class with most votes wins; or their scores add up, exactly, and the largest sum wins (a single sum:
 above zero or not). The lowest class index wins ties.
-
-The file is long because it is one class, a third of it what users read about it.
 """
 
 from __future__ import annotations
@@ -22,31 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from certiforest.ensemble import model_file, score_kernels
+from certiforest.ensemble import checks, model_file, score_kernels
 from certiforest.ensemble import tree_kernels as kernels
-from certiforest.ensemble.categories import are_numbers
-from certiforest.ensemble.checks import (
-    check_blanks,
-    check_categories,
-    check_classes,
-    check_feature_names,
-    check_n_features,
-    check_required,
-    check_scaling,
-    check_scores,
-    check_subsets,
-    check_training,
-    check_unseen,
-    check_values,
-)
+from certiforest.ensemble.categories import numbers_of
 from certiforest.ensemble.documents import read_json, sound
-from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, cut_to_box, move_below, preorder
-from certiforest.ensemble.numbers import Immutable, are_equal
+from certiforest.ensemble.flat_trees import FlatTrees
+from certiforest.ensemble.nodes import ModelError, Nodes, check_nodes, move_below, preorder
+from certiforest.ensemble.numbers import are_equal
 from certiforest.ensemble.rows import Rows
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.scores import prepare_scores
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.ensemble.trees_for_rows import trees_of
 from certiforest.files import write_atomically
 
 NODES = ("feature", "threshold", "leaf", "missing_left", "subset")
@@ -56,7 +40,7 @@ PARAMETERS = (
 )  # fmt: skip
 
 
-class TreeEnsemble(Immutable):
+class TreeEnsemble(FlatTrees):
     """Trees that vote, or whose scores add up, as flat read-only arrays in preorder.
 
     Parameters
@@ -127,28 +111,14 @@ class TreeEnsemble(Immutable):
     array([-0.75,  0.25])
     """
 
-    feature: NDArray
-    threshold: NDArray[np.float64]
-    leaf: NDArray
-    right: NDArray
-    tree_start: NDArray
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    trees: kernels.Trees
-    n_features: int
     classes: NDArray
     feature_names: tuple[str, ...] | None
     scaling: Scaling | None
     scores: NDArray[np.float64] | None
     base: NDArray[np.float64] | None
     training: Mapping[str, Any] | None
-    missing_left: NDArray[np.bool_] | None
-    subset: NDArray | None
-    subsets: tuple[NDArray[np.float64], ...] | None
     categories: dict[int, tuple[Any, ...]] | None
     unseen: dict[int, str]
-    required: tuple[int, ...]
-    blanks: dict[int, tuple[float, float]] | None
 
     def __init__(
         self,
@@ -171,22 +141,22 @@ class TreeEnsemble(Immutable):
         required: Sequence[int] = (),
         blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
-        n_features = check_n_features(n_features)
-        labels = check_classes(classes)
-        table, start = check_scores(scores, base, len(labels))
+        n_features = checks.check_n_features(n_features)
+        labels = checks.check_classes(classes)
+        table, start = checks.check_scores(scores, base, len(labels))
         self._set(
             n_features=n_features,
             classes=labels,
-            feature_names=check_feature_names(feature_names, n_features),
-            scaling=check_scaling(scaling, n_features),
+            feature_names=checks.check_feature_names(feature_names, n_features),
+            scaling=checks.check_scaling(scaling, n_features),
             scores=table,
             base=start,
-            training=check_training(training),
-            subsets=check_subsets(subsets),
-            categories=check_categories(categories, n_features),
-            unseen=check_unseen(unseen, categories),
-            required=check_required(required, n_features) if missing_left is not None else (),
-            blanks=check_blanks(blanks, n_features),
+            training=checks.check_training(training),
+            subsets=checks.check_subsets(subsets),
+            categories=checks.check_categories(categories, n_features),
+            unseen=checks.check_unseen(unseen, categories),
+            required=checks.check_required(required, n_features) if missing_left is not None else (),
+            blanks=checks.check_blanks(blanks, n_features),
         )
         if blanks is not None and missing_left is None:
             raise ModelError("Expected missing_left wherever numbers count as missing, got blanks only.")
@@ -195,45 +165,18 @@ class TreeEnsemble(Immutable):
         n_values = len(labels) if table is None else len(table)
         columns = feature, threshold, leaf, missing_left, subset
         nodes = check_nodes(columns, n_features, n_values, len(self.subsets or ()))
-        check_values(nodes, self.subsets or (), self.categories or {}, self.unseen)
+        checks.check_values(nodes, self.subsets or (), self.categories or {}, self.unseen)
         if self.blanks is not None:
             nodes = move_below(nodes, self.blank_bounds)
         self._trim(nodes, -np.inf, LARGEST, may_miss=missing_left is not None)
         if table is not None and not 8 * self.largest_sum < np.inf:
             raise ModelError("Expected scores whose sums are finite numbers, got larger ones.")
 
-    def _trim(
-        self, nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
-    ) -> None:
-        columns: dict[str, Any] = cut_to_box(nodes, low, high, may_miss=may_miss)
-        if may_miss is False:
-            columns |= {"missing_left": None, "required": ()}
-        if self.subsets is None:
-            columns["subset"] = None
-        self._set(**columns)
-        self._set(trees=trees_of(self))
-
-    @cached_property
-    def kept(self) -> dict[str, Any]:
-        """What others make from the ensemble and want again; it neither travels to other processes nor is copied."""
-        return {}
-
-    @cached_property
-    def blank_bounds(self) -> NDArray[np.float64]:
-        """The smallest and the largest number that counts as missing, (2, n_features); NaN where there is none."""
-        bounds = np.full((2, self.n_features), np.nan)
-        for feature, pair in (self.blanks or {}).items():
-            bounds[:, feature] = pair
-        return bounds
-
     @classmethod
     def from_trees(cls, trees: Iterable[Nodes], **parameters: Any) -> TreeEnsemble:
         """Build an ensemble from trees whose children are given by index; the other parameters are those of the class.
 
-        Raises
-        ------
-        ModelError
-            If children form a cycle, are shared, missing or out of range, or if any node is malformed.
+        `ModelError` is raised if children form a cycle, are shared, missing or out of range, or a node is malformed.
         """
         columns = [preorder(index, Nodes(*tree)) for index, tree in enumerate(trees)]
         if not columns:
@@ -244,59 +187,6 @@ class TreeEnsemble(Immutable):
             nodes["subset"] = None
         return cls(**nodes, **parameters)
 
-    def within(self, low: NDArray, high: NDArray) -> TreeEnsemble:
-        """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches.
-
-        Parameters
-        ----------
-        low, high : ndarray of float64, shape (n_features,)
-            Smallest and largest value of each feature.
-        """
-        low, high = np.maximum(low, -LARGEST), np.minimum(high, LARGEST)
-        with np.errstate(over="ignore"):
-            if self.blanks is not None:  # it ends where numbers begin that count as missing
-                first, last = self.blank_bounds
-                start = np.where((first <= low) & (low <= last) & (last < high), np.nextafter(last, np.inf), low)
-                high = np.where((first <= high) & (high <= last) & (low < first), np.nextafter(first, -np.inf), high)
-                low = start
-            return self._with_nodes(self.nodes, np.nextafter(low, -np.inf), high)
-
-    @property
-    def nodes(self) -> kernels.NodeColumns:
-        """All columns of the nodes, also those that were not given."""
-        missing_left = np.zeros(self.n_nodes, bool) if self.missing_left is None else self.missing_left
-        subset = np.full(self.n_nodes, -1, np.int32) if self.subset is None else self.subset
-        return kernels.NodeColumns(self.feature, self.threshold, self.leaf, missing_left, subset)
-
-    def on_whole_numbers(self, which: NDArray[np.bool_]) -> TreeEnsemble:
-        """Return the ensemble that does the same on rows that are whole in some columns, its thresholds there whole."""
-        threshold = np.where(which[self.feature] & (self.feature >= 0), np.floor(self.threshold), self.threshold)
-        return self._with_nodes(self.nodes._replace(threshold=threshold), -np.inf, LARGEST)
-
-    @cached_property
-    def without_idle_splits(self) -> TreeEnsemble:
-        """The ensemble that says the same and has no split below which all leaves agree."""
-        agreed = np.empty(self.n_nodes, np.int32)
-        worth = np.arange(float(self.n_classes))[:, None] if self.scores is None else self.scores
-        kernels.mark_agreement(self.feature, self.right, self.leaf, worth, agreed)
-        split = np.flatnonzero(self.feature >= 0)
-        parent = np.full(self.n_nodes, -1)
-        parent[split + 1] = parent[self.right[split]] = split
-        keep = (parent < 0) | (agreed[parent] < 0)
-        nodes = self.nodes._replace(feature=np.where(agreed < 0, self.feature, -1), leaf=agreed)
-        return self._with_nodes(kernels.NodeColumns(*(column[keep] for column in nodes)), -np.inf, LARGEST)
-
-    @cached_property
-    def of_numbers(self) -> TreeEnsemble:
-        """The ensemble that says the same of rows in which nothing is missing, and has no place for others."""
-        if self.blanks is not None:
-            raise ModelError("Expected a model of numbers, got one in which some numbers count as missing.")
-        return self._with_nodes(self.nodes, -np.inf, LARGEST, may_miss=False)
-
-    def never_missing(self, features: NDArray[np.bool_]) -> TreeEnsemble:
-        """Return the ensemble that says the same of rows in which these features, a mask, are not missing."""
-        return self._with_nodes(self.nodes, -np.inf, LARGEST, may_miss=~features)
-
     def with_columns(
         self,
         feature_names: Sequence[str] | None = None,
@@ -306,9 +196,9 @@ class TreeEnsemble(Immutable):
         """Return the same trees, knowing the names of their features, how rows were scaled, and which were learned."""
         other = copy(self)
         other._set(
-            feature_names=check_feature_names(feature_names, self.n_features),
-            scaling=check_scaling(scaling, self.n_features),
-            training=check_training(training),
+            feature_names=checks.check_feature_names(feature_names, self.n_features),
+            scaling=checks.check_scaling(scaling, self.n_features),
+            training=checks.check_training(training),
         )
         return other
 
@@ -324,35 +214,20 @@ class TreeEnsemble(Immutable):
         """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
         return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is made from the rest: it neither travels to other processes nor is copied."""
-        made = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
-        return {name: value for name, value in vars(self).items() if name not in made and name != "trees"}
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others make from the ensemble and want again; it neither travels to other processes nor is copied."""
+        return {}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-        self._set(**state)
-        self._set(trees=trees_of(self))
-
-    def _with_nodes(
-        self, nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_] = True
-    ) -> TreeEnsemble:
-        other = object.__new__(type(self))
-        other._set(**{name: getattr(self, name) for name in PARAMETERS if name not in NODES})
-        other._trim(nodes, low, high, may_miss=False if self.missing_left is None else may_miss)
-        return other
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-        return len(self.tree_start) - 1
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of reachable nodes in all trees, leaves included."""
-        return len(self.feature)
+    @cached_property
+    def without_idle_splits(self) -> TreeEnsemble:
+        """The ensemble that says the same and has no split below which all leaves agree."""
+        agreed = np.empty(self.n_nodes, np.int32)
+        worth = np.arange(float(self.n_classes))[:, None] if self.scores is None else self.scores
+        kernels.mark_agreement(self.feature, self.right, self.leaf, worth, agreed)
+        keep = (self.parent < 0) | (agreed[self.parent] < 0)
+        nodes = self.nodes._replace(feature=np.where(agreed < 0, self.feature, -1), leaf=agreed)
+        return self._with_nodes(kernels.NodeColumns(*(column[keep] for column in nodes)))
 
     @property
     def n_classes(self) -> int:
@@ -364,59 +239,27 @@ class TreeEnsemble(Immutable):
         """How trees combine: "vote" or "sum"."""
         return "vote" if self.scores is None else "sum"
 
-    @cached_property
-    def node_depth(self) -> NDArray[np.int64]:
-        """Number of splits above each node, shape (n_nodes,)."""
-        depth = np.zeros(self.n_nodes, np.int64)
-        kernels.mark_depth(self.feature, self.right, depth)
-        depth.flags.writeable = False
-        return depth
-
-    @property
-    def tree_of_node(self) -> NDArray[np.int64]:
-        """Tree index of each node, shape (n_nodes,)."""
-        return np.repeat(np.arange(self.n_trees), np.diff(self.tree_start))
-
-    @cached_property
-    def number_splits(self) -> NDArray[np.int64]:
-        """The nodes that compare numbers with a threshold, sorted by feature, then threshold, then node."""
-        node = np.flatnonzero((self.feature >= 0) & ~np.isnan(self.threshold))
-        feature = self.feature[node].astype(np.min_scalar_type(self.n_features))  # short ones are sorted sooner
-        return node[np.lexsort((self.threshold[node], feature))]
-
-    @cached_property
-    def categorical(self) -> NDArray[np.int32]:
-        """The features that are tested for sets of values, in order."""
-        return np.unique(self.feature[[] if self.subset is None else self.subset >= 0])
-
     def category_values(self, feature: int) -> NDArray[np.float64]:
         """Return the values of a category that can be told apart: those listed, or else those in sets, in order."""
         known = (self.categories or {}).get(feature)
-        if known:
-            return np.array(known if are_numbers(known) else range(len(known)), np.float64)
-        subset = np.full(self.n_nodes, -1) if self.subset is None else self.subset
-        sets = np.unique(subset[(self.feature == feature) & (subset >= 0)]).tolist()
-        return np.unique(np.concatenate([np.empty(0), *((self.subsets or ())[s] for s in sets)]))
+        return numbers_of(known) if known else self.values_in_sets(feature)
 
     def rows(self, X: Any) -> Rows:
         """Return rows as they enter: checked, in blocks, NaN among them only if there is a place for it."""
-        blanks = None if self.blanks is None else self.blank_bounds
-        takes_missing = self.missing_left is not None
-        return Rows(X, self.n_features, self.feature_names, takes_missing=takes_missing, blanks=blanks).with_categories(
-            self.categorical, self.categories or {}, self.unseen, self.required
+        return Rows(
+            X,
+            self.n_features,
+            self.feature_names,
+            takes_missing=self.missing_left is not None,
+            blanks=None if self.blanks is None else self.blank_bounds,
+            categorical=self.categorical.tolist(),
+            categories=self.categories,
+            unseen=self.unseen,
+            required=self.required,
         )
 
     def votes(self, X: Any) -> NDArray[np.int64]:
-        """Count the votes of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of int64, shape (n, n_classes)
-        """
+        """Count the votes of each class for rows (n, n_features), shape (n, n_classes)."""
         if self.combine != "vote":
             raise ModelError("Expected an ensemble whose trees vote, got one of scores; use decision_function instead.")
         rows = self.rows(X)
@@ -429,15 +272,8 @@ class TreeEnsemble(Immutable):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Add up the scores of each row in float64, base first, in the order of the trees.
 
-        `predict` follows the exact sums, from which these differ by less than ``rounding_bound(np.float64)``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,) for one output, else (n, n_outputs)
+        `predict` follows the exact sums, from which these differ by less than ``rounding_bound(np.float64)``. Their
+        shape is (n,) for one output, else (n, n_outputs).
         """
         scores, base = self.summands()
         rows = self.rows(X)
@@ -466,14 +302,6 @@ class TreeEnsemble(Immutable):
         score_kernels.find_winners(self._trees_for(X), X, self.prepared_scores, *scratch, index)
         return index
 
-    def _trees_for(self, X: NDArray[np.float64]) -> kernels.Trees:
-        """Return the trees without what rows of numbers have no need of."""
-        trees = self.trees
-        with np.errstate(over="ignore", invalid="ignore"):
-            if trees.aside is None or len(self.categorical) or np.isnan(X.sum()):
-                return trees
-        return trees._replace(aside=None)
-
     def predict(self, X: Any) -> NDArray:
         """Return the predicted label of each row, shape (n,).
 
@@ -486,18 +314,9 @@ class TreeEnsemble(Immutable):
         """Bound how far what decides can be from exact in a deployment that adds the scores up in ``dtype``.
 
         What decides is the sum of a single output, or the difference of two classes' sums. The scores may be rounded
-        to ``dtype`` first and added in any order. Rows whose exact value is within the bound of zero may be predicted
-        otherwise there; ``certify(..., margin=bound)`` leaves such rows UNKNOWN.
-
-        Parameters
-        ----------
-        dtype : data-type, default=np.float32
-            A floating-point type.
-
-        Returns
-        -------
-        float
-            inf if sums can leave the range of ``dtype``.
+        to ``dtype``, a floating-point type, first and added in any order. Rows whose exact value is within the bound of
+        zero may be predicted otherwise there; ``certify(..., margin=bound)`` leaves such rows UNKNOWN. The bound is inf
+        if sums can leave the range of ``dtype``.
         """
         scores, _ = self.summands()
         kind = np.finfo(dtype)
@@ -522,21 +341,6 @@ class TreeEnsemble(Immutable):
         _, size = self.ranges_of_trees(np.abs(scores).max(axis=1, keepdims=True))
         with np.errstate(over="ignore"):
             return float(size.sum() + np.abs(base).max())
-
-    def ranges_of_trees(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the lowest and highest values of the leaves of each tree, shape (2, n_trees, n_columns).
-
-        ``value`` (n_values, n_columns) are those that leaves are rows of.
-        """
-        row, start = self._leaf_rows
-        columns = (column[row] for column in np.ascontiguousarray(value.T))  # all at once would be much
-        return np.stack([[end.reduceat(of_leaf, start) for end in (np.minimum, np.maximum)] for of_leaf in columns], 2)
-
-    @cached_property
-    def _leaf_rows(self) -> tuple[NDArray, NDArray]:
-        """The values that leaves have, and where those of each tree begin."""
-        is_leaf = self.feature < 0
-        return self.leaf[is_leaf], np.append(0, np.cumsum(is_leaf))[self.tree_start[:-1]]
 
     @cached_property
     def prepared_scores(self) -> score_kernels.Scores:
@@ -564,13 +368,7 @@ class TreeEnsemble(Immutable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TreeEnsemble:
-        """Read an ensemble that `save` wrote. The file is data to be checked, never code.
-
-        Raises
-        ------
-        ModelError
-            If the file is not a whole and sound model of a format version this library knows.
-        """
+        """Read an ensemble that `save` wrote, or raise `ModelError`. The file is data to be checked, never code."""
         return cls.from_text(Path(path).read_bytes(), source=str(path))
 
     @classmethod

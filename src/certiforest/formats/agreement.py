@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.ensemble.categories import Codes
-from certiforest.ensemble.category_hashes import hash_of
+from certiforest.ensemble.categories import hash_of, numbers_of
 from certiforest.ensemble.tree_kernels import LARGEST
 
 N_ROWS = 4_096
@@ -93,28 +92,21 @@ def _random_rows(ensemble: TreeEnsemble, n_rows: int, rng: np.random.Generator) 
 
 def _values(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
     """Return the values of a category, those that it is compared with at least, and one that is none of them."""
-    values = Codes((ensemble.categories or {}).get(feature, ()), unseen := ensemble.unseen.get(feature)).values()
-    found = [np.array([*values]), np.zeros(int(not values))]
-    if ensemble.subset is not None and ensemble.subsets is not None:
-        used = np.unique(ensemble.subset[(ensemble.feature == feature) & (ensemble.subset >= 0)])
-        found += [ensemble.subsets[s] for s in used]
+    in_sets, unseen = ensemble.values_in_sets(feature), ensemble.unseen.get(feature)
     if unseen == "hashed":
-        return np.concatenate([*found[2:], [hash_of("unseen"), hash_of("not seen")]])
-    known = np.unique(np.concatenate(found))
+        return np.append(in_sets, [hash_of("unseen"), hash_of("not seen")])
+    listed = numbers_of((ensemble.categories or {}).get(feature, ()))
+    known = np.union1d(in_sets, listed if len(listed) else 0.0)
     return known if unseen == "refused" else np.append(known, known[-1] + 1)
 
 
 def _guide(ensemble: TreeEnsemble, rows: NDArray[np.float64], chosen: NDArray, split: NDArray) -> None:
     """Move the chosen rows as little as it takes to reach their splits; categories stay as they are."""
-    parent = np.full(ensemble.n_nodes, -1)
-    inner = np.flatnonzero(ensemble.feature >= 0)
-    parent[inner + 1] = parent[ensemble.right[inner]] = inner
-    missing_left = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
-    is_set = np.zeros(ensemble.n_nodes, bool) if ensemble.subset is None else ensemble.subset >= 0
+    missing_left, is_set = ensemble.nodes.missing_left, ensemble.nodes.subset >= 0
     node = split.copy()
     # Boxes are not empty, so each bound may be met on its own: the ones met before stay met.
     while len(node):
-        above = parent[node]
+        above = ensemble.parent[node]
         inside = above >= 0
         chosen, node, above = chosen[inside], node[inside], above[inside]
         f, v = ensemble.feature[above], ensemble.threshold[above]

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.category_hashes import HASHES, text_of
+from certiforest.ensemble.categories import HASHES, text_of
 from certiforest.ensemble.documents import entries, entry, has, integer, integers, numbers, read_json, sound, string
+from certiforest.ensemble.scores import ScoreTable
 from certiforest.formats.float32_rows import deployed_thresholds, singles
 from certiforest.formats.opened import LOGISTIC_SLACK, Function, Opened, check_fitted, log_odds
-from certiforest.formats.score_table import ScoreTable
 from certiforest.words import shown
 
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
 from certiforest.ensemble.documents import read_json, sound
 from certiforest.ensemble.numbers import NUMBER
+from certiforest.ensemble.scores import ScoreTable
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, check_fitted, log_odds, of_one_kind
-from certiforest.formats.score_table import ScoreTable
 from certiforest.words import shown
 
 LIGHTGBM_HEADER = b"tree"
@@ -127,20 +127,22 @@ class _Parser:
         sections = self._read_sections(header)
         if n_outputs < 1 or not sections or len(sections) % n_outputs:
             raise ModelError(f"Expected {n_outputs} trees in each round, got {len(sections)} trees in all.")
-        table = ScoreTable(n_outputs)
+        table, zero_is_missing = ScoreTable(n_outputs), dict[int, bool]()
+        trees = [_read_tree(i, section, i % n_outputs, table, zero_is_missing) for i, section in enumerate(sections)]
         ensemble = TreeEnsemble.from_trees(
-            [_read_tree(i, section, names, i % n_outputs, table) for i, section in enumerate(sections)],
+            trees,
             n_features=n_features,
             classes=np.arange(max(2, n_outputs)) if classes is None else classes,
-            feature_names=None if _are_made_up(names) else names,
+            feature_names=None if names == [f"Column_{i}" for i in range(n_features)] else names,
             scores=table.table(),
             subsets=table.subsets or None,
-            **(self._read_categories(names, header) if table.subsets else {}),
-            blanks=_blanks(sections),
+            **(self._read_categories(header) if table.subsets else {}),
+            blanks={f: (-ZERO, ZERO) for f, counts in zero_is_missing.items() if counts} or None,
         )
         # In mode "rf" probabilities come from means instead of sums, which changes no decision.
         divisor = len(sections) // n_outputs if "average_output" in header else 1
-        largest = sigmoid * _largest_sum(ensemble, n_outputs) / divisor
+        best = ensemble.ranges_of_trees(ensemble.summands()[0].max(axis=1, keepdims=True))[1]
+        largest = sigmoid * best.reshape(-1, n_outputs).sum(axis=0).max() / divisor
         if objective == "multiclassova" and largest > LARGEST_SIGMOID_SUM:
             raise ModelError(
                 "Expected smaller scores from the objective multiclassova, whose probabilities are rounded to one where"
@@ -162,7 +164,7 @@ class _Parser:
             is_regressor=is_regressor,
         )
 
-    def _read_categories(self, names: list[str], header: dict[str, str]) -> dict[str, Any]:
+    def _read_categories(self, header: dict[str, str]) -> dict[str, Any]:
         """Return the values that codes stand for, which LightGBM keeps of data frames, as JSON after the parameters.
 
         Others are missing to it, as which they are in no set.
@@ -214,23 +216,10 @@ class _Parser:
         return sections
 
 
-def _blanks(sections: list[dict[str, str]]) -> dict[int, tuple[float, float]] | None:
-    """Return the features of which zero counts as missing, in all their splits or in none."""
-    kinds: dict[int, set[bool]] = {}
-    for section in sections:
-        n_splits = _integer(section, "num_leaves") - 1
-        columns = (
-            (_integers(section, name, n_splits) for name in ("split_feature", "decision_type")) if n_splits else ()
-        )
-        for feature, decision in zip(*columns, strict=True) if n_splits else ():
-            if not decision & IS_CATEGORICAL:
-                kinds.setdefault(int(feature), set()).add(bool((decision & IS_MISSING) == ZERO_IS_MISSING))
-    if any(len(kind) > 1 for kind in kinds.values()):
-        raise ModelError("Expected zero to count as missing in all splits of a feature or in none, got both.")
-    return {feature: (-ZERO, ZERO) for feature, kind in kinds.items() if True in kind} or None
-
-
-def _read_tree(index: int, section: dict[str, str], names: list[str], output: int, table: ScoreTable) -> Nodes:
+def _read_tree(
+    index: int, section: dict[str, str], output: int, table: ScoreTable, zero_is_missing: dict[int, bool]
+) -> Nodes:
+    """Read a tree. Features of which zero counts as missing, in all their splits or in none, are noted."""
     n_leaves = _integer(section, "num_leaves")
     n_splits = n_leaves - 1
     if n_leaves < 1:
@@ -245,6 +234,10 @@ def _read_tree(index: int, section: dict[str, str], names: list[str], output: in
         _integers(section, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
     is_set = (decision & IS_CATEGORICAL) != 0
+    counts = (decision & IS_MISSING) == ZERO_IS_MISSING
+    for f, kind in zip(feature[~is_set].tolist(), counts[~is_set].tolist(), strict=True):
+        if zero_is_missing.setdefault(f, kind) != kind:
+            raise ModelError("Expected zero to count as missing in all splits of a feature or in none, got both.")
     given = _numbers(section, "threshold", n_splits)
     subset = _read_sets(index, section, np.where(is_set, given, -1), table.subsets)
     if ((decision < 0) | (decision >= IS_MISSING)).any():
@@ -299,17 +292,6 @@ def _read_sets(
 def _deployed(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the thresholds that act on rows as they are, where LightGBM has ``x = 0`` for all ``|x| <= ZERO``."""
     return np.where(np.abs(threshold) <= ZERO, np.where(threshold >= 0, ZERO, BELOW_ZERO), threshold)
-
-
-def _largest_sum(ensemble: TreeEnsemble, n_outputs: int) -> float:
-    """Return the largest sum that any output can reach, where each tree adds to one of them by turns."""
-    best = ensemble.scores.max(axis=1)[ensemble.leaf]  # type: ignore[union-attr]  # it has scores
-    best[ensemble.feature >= 0] = 0.0
-    return float(np.maximum.reduceat(best, ensemble.tree_start[:-1]).reshape(-1, n_outputs).sum(axis=0).max())
-
-
-def _are_made_up(names: list[str]) -> bool:
-    return names == [f"Column_{i}" for i in range(len(names))]
 
 
 def _integer(section: dict[str, str], name: str) -> int:

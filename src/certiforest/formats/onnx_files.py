@@ -133,7 +133,7 @@ def _write_tree(
 ) -> dict[str, NDArray]:
     """Return the splits and leaves of one tree, numbered from zero, with what its leaves add to one output."""
     feature, threshold = ensemble.feature[start:end], ensemble.threshold[start:end]
-    missing_left = np.zeros(end - start, bool) if ensemble.missing_left is None else ensemble.missing_left[start:end]
+    missing_left = ensemble.nodes.missing_left[start:end]
     is_leaf = feature < 0
     split = np.flatnonzero(~is_leaf)
     place = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1

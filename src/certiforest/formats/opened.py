@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -160,3 +160,38 @@ def _with_quorum(ensemble: TreeEnsemble, threshold: float) -> TreeEnsemble:
     # It wins iff 2 * votes > n + extra: extra votes for the first class, or, below zero, for the second.
     extra = 2 * quorum - 1 - n
     return ensemble.with_leaves([int(extra < 0)] * abs(extra))
+
+
+def asker(
+    categories: Mapping[int, Sequence[Any]], names: NDArray | None, missing: Mapping[int, Any] | None = None
+) -> Callable[[NDArray[np.float64]], Any]:
+    """Return what makes such rows.
+
+    Parameters
+    ----------
+    categories : mapping of int to sequence
+        By feature, the values of codes, as `TreeEnsemble` has them. Codes beyond stand for a text that is none of them.
+    names : ndarray, shape (n_features,), or None
+        Names of columns, if there are any.
+    missing : mapping of int to object, optional
+        What the model takes for missing text, by feature; NaN if nothing is said.
+    """
+    texts = {f: [*values] for f, values in categories.items() if len(values) and isinstance(values[0], str)}
+    words = {
+        f: np.array([*values, max(values) + "'", (missing or {}).get(f, np.nan)], object) for f, values in texts.items()
+    }
+
+    def ask(rows: NDArray[np.float64]) -> Any:
+        if names is None and not words:
+            return rows
+        columns: list[Any] = [*rows.T]
+        for f, word in words.items():
+            place = np.where(np.isnan(rows[:, f]), len(word) - 1, np.minimum(rows[:, f], len(word) - 2))
+            columns[f] = word[place.astype(np.int64)]
+        if names is None:
+            return np.column_stack([np.asarray(column, object) for column in columns])
+        import pandas
+
+        return pandas.DataFrame(dict(enumerate(columns))).set_axis(names, axis=1)
+
+    return ask

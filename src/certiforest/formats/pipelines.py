@@ -1,26 +1,165 @@
 """Pipelines: steps that treat each column for itself, folded into the splits of the model behind them.
 
-Every threshold becomes the largest float64 that the steps, with all their own rounding, take to the left of it. It is
-found by bisection over floats, so that nothing has to be known about a step but that it never turns the order of
-numbers. A column that an encoder takes is a category: every value that encoders know, one that they do not know, and
-none at all go through the steps, and a split becomes one that sends left the values that went left.
+Scalers and imputers keep the order of numbers. Every threshold becomes the largest float64 that the steps, with all
+their own rounding, take to the left of it. It is found by bisection over floats, so that nothing has to be known about
+a step but that it never turns the order of numbers.
+
+A column that an encoder takes is a category: every value that encoders know, one that they do not know, and none at all
+go through the steps, and a split becomes one that sends left the values that went left.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.categories import are_numbers
+from certiforest.ensemble.categories import are_numbers, numbers_of
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.steps import Steps
+from certiforest.formats.opened import asker
+from certiforest.words import shown
 
 FARTHEST = 2.0**600  # numbers that steps are asked about; thresholds of libraries are far smaller
 MOST_CELLS = 2**25  # that the values of one category take as a dense matrix: 256 MB
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+ENCODERS = (OneHotEncoder, OrdinalEncoder)
+
+
+class Column(NamedTuple):
+    """A column that steps made: of which column of a row, whether its values are still those, and whether encoded."""
+
+    source: int
+    is_raw: bool = True
+    is_encoded: bool = False
+
+
+class Steps:
+    """What the steps of a fitted pipeline do to columns.
+
+    Parameters
+    ----------
+    step : Pipeline
+    names : ndarray or None
+        Names of the columns of rows.
+    n_features : int
+    absent : float
+        What the model behind the steps takes for the entries that a sparse matrix does not have.
+
+    Attributes
+    ----------
+    made : list of Column
+        The columns that the model behind them takes.
+    values : dict of int to tuple
+        By column of a row that is encoded, all values that encoders know: text, or floats.
+    ask : callable
+        Makes of rows, with codes for text, what the steps take.
+    """
+
+    def __init__(self, step: Pipeline, names: NDArray | None, n_features: int, absent: float) -> None:
+        self.n_features, self.names, self._step, self._absent = n_features, names, step, absent
+        self.loses_zeros = False  # until a sparse matrix is seen in which the model takes zeros for something else
+        self.values: dict[int, tuple[Any, ...]] = {}
+        self._missing: dict[int, Any] = {}  # what encoders and imputers take for missing text
+        self.made = self._through(step, [Column(f) for f in range(n_features)])
+        self.ask = asker(self.values, names, self._missing)
+
+    def transform(self, rows: NDArray[np.float64], *, absent: float | None = None) -> NDArray[np.float64]:
+        """Return what the model behind the steps takes, dense; ``absent`` as for the class."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about unseen values
+            made = self._step.transform(self.ask(rows)) if len(self._step.steps) else rows
+        if not hasattr(made, "tocoo"):
+            return np.asarray(made, np.float64)
+        entries = made.tocoo()
+        self.loses_zeros = self.loses_zeros or self._absent != 0
+        dense = np.full(made.shape, self._absent if absent is None else absent)
+        dense[entries.row, entries.col] = entries.data
+        return dense
+
+    def _through(self, step: Any, columns: list[Column]) -> list[Column]:
+        """Return the columns that a step makes of some."""
+        name = type(step).__name__
+        if step in (None, "passthrough"):
+            return columns
+        if isinstance(step, Pipeline):
+            for _, inner in step.steps:
+                columns = self._through(inner, columns)
+            return columns
+        if isinstance(step, ColumnTransformer):
+            made = []
+            for part, inner, _ in step.transformers_:
+                if inner != "drop":
+                    made += self._through(inner, [columns[c] for c in step._transformer_to_input_indices[part]])
+            return made
+        if isinstance(step, FunctionTransformer) and step.func is None:
+            return columns
+        if isinstance(step, SCALERS) and (getattr(step, "scale_", None) is None or (np.asarray(step.scale_) > 0).all()):
+            return [column._replace(is_raw=False) for column in columns]
+        if isinstance(step, SimpleImputer) and _fills_missing(step):
+            for column in columns:
+                self._note_missing(column, step.missing_values)
+            return columns
+        if isinstance(step, ENCODERS) and all(column.is_raw for column in columns):
+            for column, values in zip(columns, step.categories_, strict=True):
+                self._note_values(column, values.tolist())
+            n_made = step._n_features_outs if isinstance(step, OneHotEncoder) else [1] * len(columns)
+            pairs = zip(columns, n_made, strict=True)
+            return [Column(column.source, is_raw=False, is_encoded=True) for column, n in pairs for _ in range(n)]
+        raise ModelError(
+            "Expected steps that treat each column for itself and keep its order (StandardScaler, MinMaxScaler,"
+            " MaxAbsScaler, RobustScaler, SimpleImputer of NaN without an indicator, OneHotEncoder or OrdinalEncoder of"
+            f" columns that nothing else has changed, ColumnTransformer of these), got {name}; certify the model at the"
+            " end on transformed rows instead: as_ensemble(pipeline[-1])."
+        )
+
+    def _note_values(self, column: Column, values: list) -> None:
+        """Keep the values that an encoder knows of a column."""
+        known = [v for v in values if v is not None and v == v]
+        for v in values:
+            if v is None or v != v:
+                self._note_missing(column, v)
+        is_text = all(isinstance(v, str) for v in known)
+        if not is_text and not all(isinstance(v, (bool, int, float)) and float(v) == v for v in known):
+            raise ModelError(
+                f"Expected categories that are all text or all numbers, got {shown(known)} in column {column.source}."
+            )
+        known = known if is_text else [float(v) + 0.0 for v in known]
+        before = self.values.get(column.source, ())
+        if before and known and are_numbers(before) == is_text:
+            raise ModelError(f"Expected text or numbers in column {column.source}, got encoders that know both.")
+        self.values[column.source] = tuple(dict.fromkeys([*before, *known]))
+
+    def _note_missing(self, column: Column, value: Any) -> None:
+        """Keep what stands for missing text in a column."""
+        known = self._missing.setdefault(column.source, value)
+        if (known is None) != (value is None):
+            raise ModelError(
+                f"Expected None or NaN to stand for missing text in column {column.source}, got steps that tell the two"
+                " apart; fit with one of them."
+            )
+
+
+def _fills_missing(step: SimpleImputer) -> bool:
+    """Tell whether an imputer does nothing but fill NaN or None, by one value in every column."""
+    value = step.missing_values
+    is_missing = value is None or (isinstance(value, float) and value != value)
+    return is_missing and not step.add_indicator and all(v is not None and v == v for v in step.statistics_.tolist())
 
 
 class _Category(NamedTuple):
@@ -85,20 +224,15 @@ def _known_numbers(ensemble: TreeEnsemble, steps: Steps) -> dict[int, NDArray[np
 
     A column that is both a number and a category is refused.
     """
-    known = {
-        f: np.array(values if are_numbers(values) else range(len(values)), np.float64)
-        for f, values in steps.values.items()
-    }
+    known = {f: numbers_of(values) for f, values in steps.values.items()}
     if not all(map(len, known.values())):
         raise ModelError("Expected encoders of columns that have values, got one of missing values only.")
     of_sets: dict[int, set[float]] = {}
     for made in _tested(ensemble):
         column, is_set = steps.made[made], made in ensemble.categorical
         if is_set and column.is_raw:
-            own = set((ensemble.categories or {}).get(made, ()))
-            for node in np.flatnonzero((ensemble.feature == made) & (ensemble.subset >= 0)):  # type: ignore[operator]
-                own.update(ensemble.subsets[ensemble.subset[node]].tolist())  # type: ignore[index]
-            of_sets.setdefault(column.source, {0.0}).update(own)
+            listed = (ensemble.categories or {}).get(made, ())
+            of_sets.setdefault(column.source, {0.0}).update(listed, ensemble.values_in_sets(made).tolist())
         elif is_set and not column.is_encoded:
             raise ModelError(f"Expected categories as the model takes them, got column {column.source} scaled.")
     for made in _tested(ensemble):
@@ -156,7 +290,7 @@ def _fold_numbers(
     made, v = ensemble.feature[node], ensemble.threshold[node]
     threshold = ensemble.threshold.copy()
     threshold[node] = _last_below(steps, row, made, v)
-    missing_left = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left.copy()
+    missing_left = ensemble.nodes.missing_left.copy()
     if filled is not None:
         value = filled[np.maximum(ensemble.feature, 0)]
         by_value = (ensemble.feature >= 0) & (value <= ensemble.threshold)
@@ -222,16 +356,14 @@ def _fold_categories(
     subset, sets = np.full(ensemble.n_nodes, -1), dict[tuple[float, ...], int]()
     sides = np.arange(1, ensemble.n_nodes + 1), ensemble.right.astype(np.int64)
     left, right = (np.where(ensemble.feature >= 0, side, -1) for side in sides)
-    kept = np.zeros(ensemble.n_nodes, bool) if ensemble.missing_left is None else ensemble.missing_left
     feature = np.where(ensemble.feature >= 0, source[np.maximum(ensemble.feature, 0)], -1)
     for node in np.flatnonzero(np.isin(feature, list(categories))):
         category = categories[int(feature[node])]
         x = category.made[:, ensemble.feature[node]]
-        if ensemble.subset is not None and ensemble.subsets is not None and ensemble.subset[node] >= 0:
-            is_left = np.isin(x, ensemble.subsets[ensemble.subset[node]])
-        else:
-            is_left = x <= ensemble.threshold[node]
-        is_left = np.where(np.isnan(x), kept[node], is_left)
+        is_left = x <= ensemble.threshold[node]
+        if ensemble.subsets is not None and ensemble.nodes.subset[node] >= 0:
+            is_left = np.isin(x, ensemble.subsets[ensemble.nodes.subset[node]])
+        is_left = np.where(np.isnan(x), ensemble.nodes.missing_left[node], is_left)
         swaps = is_left[-2]  # whatever is not in the set goes right, as unseen values do
         values = tuple(category.known[is_left[:-2] != swaps].tolist())
         subset[node] = sets.setdefault(values, len(sets))
@@ -251,19 +383,14 @@ def last_left(
     goes_left: Callable[[NDArray[np.float64]], NDArray[np.bool_]], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the largest floats that go left, from ``low``, which does, up to ``high``, by bisection over floats."""
-    least, most = _numbered(low), _numbered(high)
+    least, most = (_in_order((end + 0.0).view(np.int64)) for end in (low, high))
     while (least < most).any():
         middle = (least | most) - ((least ^ most) >> 1)  # their mean, rounded up, without overflow
-        is_left = goes_left(_unnumbered(middle))
+        is_left = goes_left(_in_order(middle).view(np.float64))
         least, most = np.where(is_left, middle, least), np.where(is_left, most, middle - 1)
-    return _unnumbered(least)
+    return _in_order(least).view(np.float64)
 
 
-def _numbered(value: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return whole numbers in the order of floats, neighbours for neighbours."""
-    bits = (value + 0.0).view(np.int64)
+def _in_order(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return whole numbers in the order of the floats that they are bits of, neighbours for neighbours, and back."""
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
-
-
-def _unnumbered(number: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(number < 0, np.int64(-(2**63)) - number, number).view(np.float64)

@@ -29,11 +29,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
+from certiforest.ensemble.scores import ScoreTable
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.asked_rows import asker
 from certiforest.formats.float32_rows import deployed_thresholds
-from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
-from certiforest.formats.score_table import ScoreTable
+from certiforest.formats.opened import LOGISTIC_SLACK, Opened, asker, log_odds, unfitted
 
 TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor)
@@ -99,49 +98,45 @@ def open_sklearn(model: Any, voting: str | None, *, needs_probability: bool) -> 
         return _open_histogram_boosting(model, name)
     if model.n_outputs_ != 1:
         raise ModelError(f"Expected a model with one output, got a {name} with {model.n_outputs_}.")
-    if voting != "hard" and (needs_probability or isinstance(model, FORESTS + REGRESSORS)):
-        return _open_averaging(model, name)
-    return _open_voting(model, name)
+    asks_mean = needs_probability or isinstance(model, FORESTS)
+    is_mean = isinstance(model, REGRESSORS) or (voting != "hard" and asks_mean)
+    return _open_trees(model, name, is_vote=not is_mean)
 
 
-def _open_voting(model: Any, name: str) -> Opened:
-    trees = _trees_of(model)
-    kind = {"may_miss": takes_missing(model.predict, np.full(model.n_features_in_, np.nan))}
-    ensemble = TreeEnsemble.from_trees(
-        [_translate_tree(tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1), **kind) for tree in trees],
-        **_columns(model),
-        classes=model.classes_,
-    )
+def _open_trees(model: Any, name: str, *, is_vote: bool) -> Opened:
+    """Translate a tree or forest by the majority of its trees, or the mean of what leaves hold.
+
+    That is probabilities, or a regressor's values.
+    """
+    trees, is_regressor = _trees_of(model), isinstance(model, REGRESSORS)
+    may_miss = takes_missing(model.predict, np.full(model.n_features_in_, np.nan))
+    classes = np.array([0, 1]) if is_regressor else model.classes_
+    table, nodes = ScoreTable(1 if is_regressor else len(classes)), []
+    for tree in (tree.tree_ for tree in trees):
+        value = tree.value[:, :, 0] if is_regressor else tree.value[:, 0, :]
+        leaf = value.argmax(axis=1) if is_vote else table.add(value, is_leaf=_is_leaf(tree))
+        nodes.append(_translate_tree(tree, leaf, may_miss=may_miss))
+    scores = None if is_vote else table.table()
+    ensemble = TreeEnsemble.from_trees(nodes, **_columns(model), classes=classes, scores=scores)
+
+    def mean(rows: NDArray) -> NDArray:
+        return model.predict(rows) if is_regressor else model.predict_proba(rows)
 
     def shares(rows: NDArray) -> NDArray:
-        votes = np.zeros((len(rows), len(model.classes_)), np.int64)
+        votes = np.zeros((len(rows), len(classes)), np.int64)
         for tree in trees:
             votes[np.arange(len(rows)), tree.predict_proba(rows).argmax(axis=1)] += 1
         return votes / len(trees)
 
+    if is_vote:
+        return Opened(
+            ensemble,
+            name,
+            predict=lambda rows: classes[shares(rows).argmax(axis=1)],
+            score=lambda rows: shares(rows)[:, 1],
+        )
     return Opened(
         ensemble,
-        name,
-        predict=lambda rows: model.classes_[shares(rows).argmax(axis=1)],
-        score=lambda rows: shares(rows)[:, 1],
-    )
-
-
-def _open_averaging(model: Any, name: str) -> Opened:
-    """Translate a tree or forest by the mean of what its leaves hold: probabilities, or a regressor's values."""
-    trees = _trees_of(model)
-    is_regressor = isinstance(model, REGRESSORS)
-    table = ScoreTable(1 if is_regressor else len(model.classes_))
-    values = [tree.tree_.value[:, :, 0] if is_regressor else tree.tree_.value[:, 0, :] for tree in trees]
-    kind = {"may_miss": takes_missing(model.predict, np.full(model.n_features_in_, np.nan))}
-    nodes = [
-        _translate_tree(tree.tree_, table.add(value, is_leaf=_is_leaf(tree.tree_)), **kind)
-        for tree, value in zip(trees, values, strict=True)
-    ]
-    classes = [0, 1] if is_regressor else model.classes_
-    mean = model.predict if is_regressor else model.predict_proba
-    return Opened(
-        TreeEnsemble.from_trees(nodes, **_columns(model), classes=classes, scores=table.table()),
         name,
         predict=model.predict,
         raw=lambda rows: mean(rows) * len(trees),
@@ -255,14 +250,13 @@ def _translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -
             "Expected thresholds only, got categorical splits, which are not supported;"
             " fit with one-hot encoded categories instead."
         )
-    is_split = ~_is_leaf(tree)
     return Nodes(
         left=tree.children_left,
         right=tree.children_right,
-        feature=np.where(is_split, tree.feature, -1),
-        threshold=deployed_thresholds(np.where(is_split, tree.threshold, 0.0)),
+        feature=tree.feature,
+        threshold=deployed_thresholds(tree.threshold),
         leaf=np.full(tree.node_count, -1) if leaf is None else leaf,
-        missing_left=is_split & (nodes["missing_go_to_left"] != 0) if may_miss else None,
+        missing_left=nodes["missing_go_to_left"] != 0 if may_miss else None,
     )
 
 
@@ -289,7 +283,7 @@ def _translate_histogram_tree(
     return Nodes(
         left=np.where(swaps, right, left),
         right=np.where(swaps, left, right),
-        feature=np.where(is_leaf, -1, feature),
+        feature=feature,
         # Infinity parts missing values from all others: no number goes right.
         threshold=np.where(is_set, np.nan, np.where(np.isposinf(threshold), LARGEST, threshold)),
         leaf=np.full(len(nodes), -1),

@@ -27,12 +27,10 @@ from sklearn.tree import DecisionTreeClassifier
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.formats.asked_rows import asker
 from certiforest.formats.library_code import is_of
-from certiforest.formats.opened import Opened
-from certiforest.formats.pipelines import fold, last_left
+from certiforest.formats.opened import Opened, asker
+from certiforest.formats.pipelines import Steps, fold, last_left
 from certiforest.formats.sklearn_models import refuse_unfitted, takes_missing
-from certiforest.formats.steps import Steps
 
 SEARCH = GridSearchCV.__mro__[1]  # what all searches are
 THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,12 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import ModelError, Nodes, TreeEnsemble
-from certiforest.ensemble.documents import entries, entry, has, integer, integers, read_json, sound, string, strings
+from certiforest.ensemble.documents import (
+    entries,
+    entry,
+    has,
+    integer,
+    integers,
+    read_json,
+    read_ubjson,
+    sound,
+    string,
+    strings,
+)
 from certiforest.ensemble.numbers import NUMBER, is_number
+from certiforest.ensemble.scores import ScoreTable
 from certiforest.formats.float32_rows import deployed_strict_thresholds, parse_single, rounds_to, singles
 from certiforest.formats.opened import Opened, check_fitted, log_odds, of_one_kind
-from certiforest.formats.score_table import ScoreTable
-from certiforest.formats.ubjson import read_ubjson
 from certiforest.words import listed, shown
 
 UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has a quotation mark
@@ -64,24 +75,17 @@ def open_xgboost(model: Any, content: bytes) -> Opened:
         blanks = dict.fromkeys(range(opened.ensemble.n_features), rounds_to(missing))
         opened = opened._replace(ensemble=opened.ensemble.replace(blanks=blanks))
 
-    def value(rows: NDArray) -> NDArray:
-        if is_booster:
-            return np.asarray(model.inplace_predict(rows, validate_features=False))
-        ask = model.predict if is_regressor else model.predict_proba
-        return ask(rows, validate_features=False)
+    ask = model.inplace_predict if is_booster else model.predict
+    value = partial(ask if is_booster or is_regressor else model.predict_proba, validate_features=False)
+    raw = partial(ask, validate_features=False, **{"predict_type": "margin"} if is_booster else {"output_margin": True})
 
     def predict(rows: NDArray) -> NDArray:
         if not is_booster:
-            return model.predict(rows, validate_features=False)
+            return ask(rows, validate_features=False)
         found = value(rows)
         if found.ndim == 2:
             return found.argmax(axis=1)
         return (found if n_classes > 2 else found > 0.5).astype(np.int64)  # multi:softmax gives labels
-
-    def raw(rows: NDArray) -> NDArray:
-        if is_booster:
-            return model.inplace_predict(rows, predict_type="margin", validate_features=False)
-        return model.predict(rows, output_margin=True, validate_features=False)
 
     def score(rows: NDArray) -> NDArray:
         found = value(rows)
@@ -288,7 +292,7 @@ def _translate_tree(
     return Nodes(
         left=np.where(is_set, *sides[::-1]),  # XGBoost sends its sets right
         right=np.where(is_set, *sides),
-        feature=np.where(is_leaf, -1, feature[kept]),
+        feature=feature[kept],
         threshold=np.where(is_set, np.nan, threshold),
         leaf=leaf,
         missing_left=np.where(is_leaf, 0, missing_left[kept] ^ is_set),

@@ -17,9 +17,9 @@ from certiforest.attack.prices import Budgets
 from certiforest.attack.reach_kernels import Allowance, find_fraction
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.flat_trees import settled
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.tree_kernels import LARGEST, Trees, find_leaf
-from certiforest.ensemble.trees_for_rows import settled
 from certiforest.problem.cells_kernels import Ranks
 from certiforest.problem.gains import Gains
 from certiforest.words import shown
@@ -149,7 +149,7 @@ class Verifier:
     ) -> Iterator[tuple[slice, Trees, NDArray[np.float64]]]:
         """Yield runs of rows for which the same splits are settled, trees for them, and the rows as these take them.
 
-        Without moves, whatever can be changed at some cost counts as turned; see `trees_for_rows.settled`.
+        Without moves, whatever can be changed at some cost counts as turned; see `flat_trees.settled`.
         """
         rows, free = X, None
         if self.moves.has_jumps:
