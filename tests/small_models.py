@@ -1,9 +1,9 @@
-"""Small models that many tests ask about: stumps that vote, and quick classifiers of other libraries."""
+"""Small models that many tests ask about, and what others say of them: stumps, classifiers of other libraries."""
 
 import numpy as np
 import pytest
 
-from certiforest import TreeEnsemble
+from certiforest import TreeEnsemble, audit
 
 
 def stumps(*splits, **options):
@@ -16,6 +16,24 @@ def stumps(*splits, **options):
 
 # Mail is spam where it is long, very long, or has many links, for two of the three.
 VOTERS = stumps((0, 0.5), (1, 0.5), (0, 0.8), classes=["ham", "spam"], feature_names=["length", "links"])
+
+
+def differs(ensemble, model, rows, dtype=np.float32, slack=2.0**-20):
+    """Tell which rows a model labels otherwise than its translation although no rounding decides that."""
+    other = ensemble.predict(rows) != np.ravel(model.predict(rows))
+    if ensemble.combine == "sum":
+        sums = ensemble.decision_function(rows)
+        lead = np.abs(sums) if sums.ndim == 1 else np.diff(np.sort(sums, axis=1)[:, -2:]).ravel()
+        other &= lead > ensemble.rounding_bound(dtype) + slack
+    return other
+
+
+def audited(ensemble, c, tmp_path):
+    """Save an ensemble as ``m.json`` and certificates as ``c.jsonl``; return what the auditor finds."""
+    ensemble.save(tmp_path / "m.json")
+    c.save(tmp_path / "c.jsonl")
+    with (tmp_path / "m.json").open("rb") as model, (tmp_path / "c.jsonl").open("rb") as certificate:
+        return audit.audit(model, certificate)
 
 
 def xgb(kind="Classifier", **options):

@@ -10,7 +10,7 @@ from cases import ensemble_of
 from certiforest import Attacker, certify
 from certiforest.proof import search
 from oracle import Case
-from test_certificates import audited
+from small_models import audited
 
 
 def grow(rng, depth, n_features, n_classes):

@@ -10,20 +10,14 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from certiforest import ModelError, TreeEnsemble, as_ensemble
 from certiforest.cli import main
-from certiforest.formats import score_table
+from certiforest.ensemble import scores
 from certiforest.formats.agreement import check_agreement, threshold_rows
 from certiforest.formats.float32_rows import parse_single
 from certiforest.formats.lightgbm_models import ZERO
 from certiforest.formats.xgboost_models import PROBABILITY_SLACK, parse_xgboost
-from small_models import catboost, lgb, xgb
+from small_models import catboost, differs, lgb, xgb
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
-
-
-def lead(ensemble, rows):
-    """By how much the largest sum is ahead of the next."""
-    sums = ensemble.decision_function(rows)
-    return np.abs(sums) if sums.ndim == 1 else np.diff(np.sort(sums, axis=1)[:, -2:]).ravel()
 
 
 XGBOOST = {
@@ -65,9 +59,8 @@ def test_xgboost_predicts_the_same(case, tmp_path):
     model = xgb(**options).fit(*data)
     ensemble = as_ensemble(model)
     rows = np.vstack([threshold_rows(ensemble, 3_000, seed=7), data[0]])
-    differs = ensemble.predict(rows) != model.predict(rows)
-    assert (lead(ensemble, rows)[differs] <= ensemble.rounding_bound(np.float32) + PROBABILITY_SLACK).all()
-    assert differs.mean() < 0.01
+    assert not differs(ensemble, model, rows, slack=PROBABILITY_SLACK).any()
+    assert (ensemble.predict(rows) != model.predict(rows)).mean() < 0.01
     assert as_ensemble(model.get_booster()) == ensemble
     for name in ("model.json", "model.ubj"):
         model.save_model(tmp_path / name)
@@ -271,8 +264,8 @@ def test_sizes_are_not_believed(monkeypatch):
         parse_xgboost(b"{i\x01a" + b"[" * 10_000)
     with pytest.raises(ModelError, match="too deep"):
         parse_xgboost(b' {"a":' + b"[" * 100_000)
-    monkeypatch.setattr(score_table, "LARGEST_TABLE", 20)
-    table = score_table.ScoreTable(10)
+    monkeypatch.setattr(scores, "LARGEST_TABLE", 20)
+    table = scores.ScoreTable(10)
     assert table.add([0.5, 0.5], 3).tolist() == [0, 0]
     with pytest.raises(ModelError, match="at most 20 scores of leaves, got more"):
         table.add([0.25, 0.75], 3)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
-from certiforest.ensemble.category_hashes import HASHES, hash_of, text_of
+from certiforest.ensemble.categories import HASHES, hash_of, text_of
 from certiforest.ensemble.rows import RowError
 from certiforest.formats.agreement import threshold_rows
 from small_models import catboost, lgb, xgb

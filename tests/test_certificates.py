@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 
 from cases import attacker_of, ensemble_of, random_case
-from certiforest import Attacker, CertificateError, Certificates, audit, certify
+from certiforest import Attacker, CertificateError, Certificates, certify
 from certiforest.cli import main
-from small_models import stumps
+from small_models import audited, stumps
 
 STUMP = stumps((0, 0.5), classes=["ham", "spam"])
-
-
-def audited(ensemble, c, tmp_path):
-    ensemble.save(tmp_path / "m.json")
-    c.save(tmp_path / "c.jsonl")
-    with (tmp_path / "m.json").open("rb") as model, (tmp_path / "c.jsonl").open("rb") as certificate:
-        return audit.audit(model, certificate)
 
 
 @pytest.mark.parametrize("combine", ["vote", "sum"])

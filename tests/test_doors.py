@@ -21,7 +21,7 @@ from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, 
 from certiforest.ensemble import model_file
 from certiforest.formats import doors
 from hostile.model_files import read_pairs, sources, to_ubjson
-from small_models import catboost, lgb, stumps, xgb
+from small_models import catboost, lgb, xgb
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
 
@@ -49,14 +49,14 @@ def changed(kind, index, path, value):
 
 
 LEARNER, BOOSTER = ("learner",), ("learner", "gradient_booster", "model")
-TREE = (*BOOSTER, "trees", 0)
+PARAMETERS, TREE = ("learner", "learner_model_param"), (*BOOSTER, "trees", 0)
 XGBOOST = {
     "no learner": (0, LEARNER, [], "Expected an entry 'objective', got none"),
-    "no parameters": (0, ("learner", "learner_model_param"), [], "'num_class', got none"),
-    "text for parameters": (0, ("learner", "learner_model_param"), "x", "'num_class', got none"),
+    "no parameters": (0, PARAMETERS, [], "'num_class', got none"),
+    "text for parameters": (0, PARAMETERS, "x", "'num_class', got none"),
     "no tree parameters": (0, (*TREE, "tree_param"), 3, "got none"),
-    "classes of a logistic": (0, ("learner", "learner_model_param", "num_class"), "5", "num_class to be 0.*got 5"),
-    "classes of a softmax": (1, ("learner", "learner_model_param", "num_class"), "4", "num_class to be 3.*got 4"),
+    "classes of a logistic": (0, (*PARAMETERS, "num_class"), "5", "num_class to be 0.*got 5"),
+    "classes of a softmax": (1, (*PARAMETERS, "num_class"), "4", "num_class to be 3.*got 4"),
     "number of trees": (0, (*BOOSTER, "gbtree_model_param", "num_trees"), "7", "Expected 7 trees.*got 2"),
     "rounds": (0, (*BOOSTER, "iteration_indptr"), [0, 1], "from 0 to all 2 trees"),
     "order of trees": (0, (*TREE, "id"), 1, "tree 0 to have the id 0, got 1"),
@@ -66,54 +66,42 @@ XGBOOST = {
     "a category": (0, (*TREE, "categories_nodes"), [0], "categorical split"),
     "a type of splits that there is not": (0, (*TREE, "split_type"), lambda t: [3, *t[1:]], "categories.*got 3"),
     "a boolean as child": (0, (*TREE, "left_children"), lambda c: [True, *c[1:]], "whole numbers"),
-    "an underscore in a number": (
-        0,
-        ("learner", "learner_model_param", "base_score"),
-        "0.5_0",
-        "numbers as base_score",
-    ),
-    "half a list as base": (0, ("learner", "learner_model_param", "base_score"), "[0.5", "numbers as base_score"),
-    "a base of another type": (0, ("learner", "learner_model_param", "base_score"), 0.5, "a string at 'learner_model"),
+    "an underscore in a number": (0, (*PARAMETERS, "base_score"), "0.5_0", "numbers as base_score"),
+    "half a list as base": (0, (*PARAMETERS, "base_score"), "[0.5", "numbers as base_score"),
+    "a base of another type": (0, (*PARAMETERS, "base_score"), 0.5, "a string at 'learner_model"),
     "a number of 400 digits": (0, (*TREE, "split_conditions"), lambda v: [10**400, *v[1:]], "a number of 1329 bits"),
 }
-
-
-@pytest.mark.parametrize("case", XGBOOST)
-def test_xgboost_files_that_contradict_themselves(case, tmp_path):
-    index, path, value, message = XGBOOST[case]
-    assert re.search(message, refusal(changed("XGBoost JSON", index, path, value), tmp_path))
-
-
 FLOATS = ("features_info", "float_features")
 CATBOOST = {
     "features_info a list": (0, ("features_info",), [], "flat_feature_index of its own, got none"),
     "a number in trees": (0, ("oblivious_trees",), [3], "'splits', got none"),
     "border": (0, ("oblivious_trees", 0, "splits", 0, "border"), lambda v: v + 1, "its split_index .* got others"),
     "split_index": (0, ("oblivious_trees", 0, "splits", 0, "split_index"), lambda i: 1 - i, "its split_index"),
-    "features_info borders": (0, (*FLOATS,), lambda f: [*f[:-1], f[-1] | {"borders": [0.0]}], "its split_index"),
+    "features_info borders": (0, FLOATS, lambda f: [*f[:-1], f[-1] | {"borders": [0.0]}], "its split_index"),
     "borders out of order": (
         2,
-        (*FLOATS,),
+        FLOATS,
         lambda f: [one | {"borders": one["borders"][::-1]} for one in f],
-        "borders of each feature to be finite and to rise",
+        "borders .* to be finite and to rise",
     ),
     "nested border": (3, ("trees", 0, "split", "border"), lambda v: v + 1, "its split_index"),
     "order of features": (0, (*FLOATS, 0, "feature_index"), 1, "numbered in order"),
     "type of labels": (0, ("model_info", "class_params", "class_label_type"), "String", "of the class_label_type"),
     "number of classes": (0, ("model_info", "class_params", "classes_count"), 7, "classes_count to be 0 or 2"),
     "true as scale": (0, ("scale_and_bias", 0), True, "not scaled"),
+    "an object for a name": (0, ("model_info", "class_params", "class_label_type"), {}, "Expected a string at"),
+    "an object for a loss": (0, ("model_info", "params", "loss_function", "type"), {}, "Expected a string at"),
     "two kinds of trees": (0, ("trees",), [], "neither or both"),
 }
 
 
-@pytest.mark.parametrize("case", CATBOOST)
-def test_catboost_files_that_contradict_themselves(case, tmp_path):
-    index, path, value, message = CATBOOST[case]
-    if path == ("trees",):
-        content = json.dumps(json.loads(changed("CatBoost", index, ("scale_and_bias",), lambda v: v)) | {"trees": []})
-    else:
-        content = changed("CatBoost", index, path, value)
-    assert re.search(message, refusal(content, tmp_path))
+KINDS = {"XGBoost JSON": XGBOOST, "CatBoost": CATBOOST}
+
+
+@pytest.mark.parametrize(("kind", "case"), [(kind, case) for kind, cases in KINDS.items() for case in cases])
+def test_files_that_contradict_themselves(kind, case, tmp_path):
+    *change, message = KINDS[kind][case]
+    assert re.search(message, refusal(changed(kind, *change), tmp_path))
 
 
 LIGHTGBM = {
@@ -126,11 +114,7 @@ LIGHTGBM = {
     "a line of spaces": ("shrinkage=1\n", "shrinkage=1\n \n", "form name=value, got ' '"),
     "a tree that begins elsewhere": ("Tree=1\n", "", "Expected tree 1 or 'end of trees'"),
     "an underscore in a number": ("num_class=3", "num_class=0_3", "whole numbers as num_class"),
-    "an unknown way to treat what is missing": (
-        "decision_type=2",
-        "decision_type=12",
-        "decision_type between 0 and 11",
-    ),
+    "an unknown way to treat gaps": ("decision_type=2", "decision_type=12", "decision_type between 0 and 11"),
 }
 
 
@@ -167,11 +151,6 @@ def test_ubjson_with_an_array_for_a_name(path, value, tmp_path):
     assert "Expected a string at" in refusal(text, tmp_path)
 
 
-def test_catboost_with_an_object_for_a_name(tmp_path):
-    for path in (("class_params", "class_label_type"), ("params", "loss_function", "type")):
-        assert "Expected a string at" in refusal(changed("CatBoost", 0, ("model_info", *path), {}), tmp_path)
-
-
 @pytest.mark.parametrize("number", ["9" * 400, "1e400", "-1e999"])
 def test_catboost_with_a_number_that_is_no_float(number, tmp_path):
     """The library ends its reading there and predicts by the trees before, also where the number means nothing."""
@@ -193,28 +172,6 @@ def test_ubjson_with_more_after_its_end(tmp_path):
     (tmp_path / "model").write_bytes(content)
     as_ensemble(tmp_path / "model")
     assert "Expected the end at byte" in refusal(content + b"\0", tmp_path)
-
-
-OWN = {
-    "a threshold of 400 digits": ({"threshold": [10**400, 0, 0]}, "a number of 1329 bits, beyond"),
-    "a long whole number as threshold": ({"threshold": [2**53 + 1, 0, 0]}, "9007199254740993, beyond"),
-    "a class at a split": ({"leaf": [1, 0, 1]}, '"leaf" to be -1 at splits'),
-    "a threshold at a leaf": ({"threshold": [0.5, 1.0, 0]}, '"threshold" 0 at leaves'),
-    "scores of trees that vote": ({"scores": [[1.0]]}, 'no "scores" and no "base"'),
-    "classes of two types": ({"classes": [0, 1.5]}, "of one type"),
-    "true for a class": ({"classes": [0, True]}, "of one type"),
-    "a label that would lose its end": ({"classes": ["a\0", "b"]}, "keep their values"),
-    "a label of 400 digits": ({"classes": [0, 10**400]}, "class labels"),
-}
-
-
-@pytest.mark.parametrize("case", OWN)
-def test_own_files_that_contradict_themselves(case, tmp_path):
-    stump = stumps((0, 0.5))
-    stump.save(tmp_path / "model")
-    change, message = OWN[case]
-    content = json.dumps(json.loads((tmp_path / "model").read_text()) | change)
-    assert message in refusal(content, tmp_path)
 
 
 def test_indices_of_64_bits_without_sign_are_not_taken_for_leaves():
@@ -274,7 +231,7 @@ def test_a_small_file_may_not_claim_200_million_features(tmp_path):
 
 
 def test_a_small_file_may_not_claim_a_billion_classes(tmp_path):
-    document = json.loads(changed("XGBoost JSON", 5, ("learner", "learner_model_param", "num_class"), str(10**9)))
+    document = json.loads(changed("XGBoost JSON", 5, (*PARAMETERS, "num_class"), str(10**9)))
     document["learner"]["objective"]["softmax_multiclass_param"]["num_class"] = str(10**9)
     for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
         tree["tree_param"]["size_leaf_vector"] = str(10**9)
@@ -282,12 +239,6 @@ def test_a_small_file_may_not_claim_a_billion_classes(tmp_path):
     assert "scores for each leaf of tree 0" in refusal(json.dumps(document), tmp_path)
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
-
-
-def test_numbers_in_text_are_written_as_libraries_write_them(tmp_path):
-    silva = "classifier-decision-tree 1 2\n0 1\nSPLIT 0 {}\nLEAF 1 0\nLEAF 0 1\n"
-    for word in ("1_0", "infinity", "nan", "0x1", "1e999"):
-        assert "finite numbers in line 3" in refusal(silva.format(word), tmp_path)
 
 
 @pytest.mark.parametrize("size", [2, model_file.PIECE])

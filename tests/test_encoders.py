@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.rows import RowError
 from certiforest.formats import pipelines
-from small_models import lgb, xgb
+from small_models import differs, lgb, xgb
 
 pd = pytest.importorskip("pandas")
 WORDS = np.array(["oak", "ash", "elm", "fir", "yew", "box"])
@@ -111,14 +111,6 @@ def unseen(frame, seed=3):
     return frame
 
 
-def differ(ensemble, model, frame):
-    """Rows that are predicted otherwise although rounding does not decide."""
-    ours, theirs = ensemble.predict(frame), model.predict(frame)
-    sums = ensemble.decision_function(frame)
-    gap = np.abs(sums if sums.ndim == 1 else sums[:, 0] - sums[:, 1])
-    return (ours != theirs) & (gap > ensemble.rounding_bound(np.float32) + 2.0**-20)
-
-
 @pytest.mark.parametrize("kind", EXACT)
 def test_encoders_are_folded_exactly(kind, tmp_path):
     frame, y = table()
@@ -127,7 +119,7 @@ def test_encoders_are_folded_exactly(kind, tmp_path):
     assert as_ensemble(model) is ensemble
     assert 1 in ensemble.categorical
     for rows in (frame, table(seed=1)[0], unseen(frame)):
-        assert not differ(ensemble, model, rows).any()
+        assert not differs(ensemble, model, rows).any()
     ensemble.save(tmp_path / "m.json")
     assert TreeEnsemble.load(tmp_path / "m.json") == ensemble
     found = certify(ensemble, unseen(frame)[:150], None, Attacker(np.inf, 0.4), witness=True, time_limit=5)
@@ -207,7 +199,7 @@ def test_sparse_zeros_are_missing_to_xgboost():
     model = make_pipeline(columns(ONE_HOT["ignored"](), sparse_threshold=1.0), xgb()).fit(frame, y)
     ensemble = as_ensemble(model)
     assert ensemble.blanks is not None
-    assert not differ(ensemble, model, frame).any()
+    assert not differs(ensemble, model, frame).any()
     steps = columns(ONE_HOT["ignored"](), number=SimpleImputer(strategy="median"), sparse_threshold=1.0)
     with pytest.raises(ModelError, match="sparse_threshold=0"):
         as_ensemble(make_pipeline(steps, xgb()).fit(frame, y))

@@ -4,14 +4,16 @@ import json
 import math
 import random
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
 import oracle
 from cases import _value, ensemble_of, random_case
-from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble
+from certiforest import ModelError, Nodes, TreeEnsemble, as_ensemble, save_silva
 from certiforest.ensemble.rows import RowError
+from small_models import stumps
 
 SPLIT = dict(n_features=1, classes=[0, 1])
 
@@ -23,6 +25,10 @@ def random_ensemble(rng):
 def scored():
     options = dict(n_features=2, classes=["a", "b"], scores=[[0.5], [-0.25]], base=[0.125])
     return TreeEnsemble([0, -1, 1, -1, -1], [0.5, 0, 0.25, 0, 0], [-1, 0, -1, 1, 0], **options)
+
+
+one_stump = partial(stumps, (0, 0.5))
+stump_of_missing = partial(stumps, (0, 0.5), missing_left=[True, False, False])
 
 
 def small():
@@ -64,7 +70,7 @@ def test_predictions_and_votes_agree_with_a_plain_walk():
 
 
 def test_rows_of_equal_scores_agree():
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], scores=[[0.0], [-0.0]])
+    e = stumps((0, 0.5), scores=[[0.0], [-0.0]])
     assert e.without_idle_splits.n_nodes == 1
 
 
@@ -181,7 +187,7 @@ def test_save_and_load(tmp_path):
 
 @pytest.mark.parametrize("classes", [["x", "y"], [3, 7], [0.5, 1.5], [False, True]])
 def test_labels_keep_their_type(tmp_path, classes):
-    e = TreeEnsemble([0, -1, -1], [0.1, 0, 0], [-1, 0, 1], n_features=1, classes=classes, feature_names=["size"])
+    e = stumps((0, 0.1), classes=classes, feature_names=["size"])
     e.save(tmp_path / "m")
     back = TreeEnsemble.load(tmp_path / "m")
     assert back == e
@@ -200,9 +206,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+# What is refused in files of some ensembles, if some entries are changed.
+ALTERED = {
+    small: [
         ({"version": 3}, "format version 1 to 2, got 3.*pip install --upgrade"),
         ({"version": 2}, "in files of version 2 only"),
         ({"missing_left": [0] * 5}, "in files of version 2 only"),
@@ -223,20 +229,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         ({"feature_names": [1, 2]}, "list of strings"),
         ({"classes": [[0], [1]]}, "list of class labels"),
     ],
-)
-def test_altered_files_are_refused(tmp_path, change, message):
-    path = tmp_path / "model.json"
-    small().save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ModelError, match=message) as caught:
-        TreeEnsemble.load(path)
-    assert "model.json" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+    scored: [
         ({"scores": None}, "a list at 'scores', got None"),
         ({"scores": [0.5, -0.25]}, "a list at 'scores', got 0.5"),
         ({"scores": [[0.5], [None]]}, "got None among"),
@@ -250,13 +243,45 @@ def test_altered_files_are_refused(tmp_path, change, message):
         ({"base": ["0"]}, "got '0' among"),
         ({"combine": "vote"}, 'no "scores" and no "base" where trees vote'),
     ],
+    one_stump: [
+        ({"threshold": [10**400, 0, 0]}, "a number of 1329 bits, beyond"),
+        ({"threshold": [2**53 + 1, 0, 0]}, "9007199254740993, beyond"),
+        ({"leaf": [1, 0, 1]}, '"leaf" to be -1 at splits'),
+        ({"threshold": [0.5, 1.0, 0]}, '"threshold" 0 at leaves'),
+        ({"scores": [[1.0]]}, 'no "scores" and no "base"'),
+        ({"classes": [0, 1.5]}, "of one type"),
+        ({"classes": [0, True]}, "of one type"),
+        ({"classes": ["a\0", "b"]}, "keep their values"),
+        ({"classes": [0, 10**400]}, "class labels"),
+    ],
+    stump_of_missing: [
+        ({"missing_left": [2, 0, 0]}, "to hold 0 and 1"),
+        ({"missing_left": [0, 0]}, "of one length"),
+        ({"missing_left": [0, 1, 0]}, "0 at leaves"),
+        ({"missing_left": [True, False, False]}, "whole numbers"),
+        ({"threshold": [None, 0, 0], "missing_left": [0, 0, 0]}, "finite thresholds"),
+        ({"threshold": [0.5, None, 0]}, "0 at leaves"),
+        ({"subset": [0, -1, -1]}, "subset and subsets together"),
+        ({"subset": [0, -1, -1], "subsets": [[1, 2]]}, "thresholds or with sets"),
+        ({"subset": [1, -1, -1], "subsets": [[1, 2]], "threshold": [None, 0, 0]}, "subset to be between 0 and 0"),
+        ({"subset": [0, -1, -1], "subsets": [[1, 1]], "threshold": [None, 0, 0]}, "each once"),
+        ({"subset": [0, -1, -1], "subsets": [["a"]], "threshold": [None, 0, 0]}, "list of numbers"),
+        ({"version": 1}, "in files of version 2 only"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "message"), [(make, *case) for make, cases in ALTERED.items() for case in cases]
 )
-def test_altered_scores_are_refused(tmp_path, change, message):
+def test_altered_files_are_refused(make, change, message, tmp_path):
     path = tmp_path / "model.json"
-    scored().save(path)
+    make().save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ModelError, match=message):
-        TreeEnsemble.load(path)
+    with pytest.raises(ModelError, match=message) as caught:
+        as_ensemble(path)
+    assert "model.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", "[" * 100_000, '{"format": NaN}', "\x00\xff", '{"a":1e999}'])
@@ -273,7 +298,7 @@ def test_fuzzed_files_never_do_worse_than_being_refused(tmp_path):
     path = tmp_path / "model"
     texts = []
     for name, save, combine in [
-        ("json", TreeEnsemble.save, "vote"), ("scores", TreeEnsemble.save, "sum"), ("silva", _save_silva, "vote"),
+        ("json", TreeEnsemble.save, "vote"), ("scores", TreeEnsemble.save, "sum"), ("silva", save_silva, "vote"),
     ]:  # fmt: skip
         e = ensemble_of(random_case(rng, combine=combine))
         save(e, tmp_path / name)
@@ -307,12 +332,6 @@ def test_fuzzed_files_never_do_worse_than_being_refused(tmp_path):
     assert peak < 20 * 2**20
 
 
-def _save_silva(ensemble, path):
-    from certiforest import save_silva
-
-    save_silva(ensemble, path)
-
-
 def test_a_file_may_claim_many_features_without_taking_memory(tmp_path):
     path = tmp_path / "model.json"
     small().save(path)
@@ -330,22 +349,9 @@ def test_a_file_may_claim_many_features_without_taking_memory(tmp_path):
 
 def test_frames_are_read_by_place():
     pd = pytest.importorskip("pandas")
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], feature_names=["a b"])
+    e = stumps((0, 0.5), feature_names=["a b"])
     frame = pd.DataFrame({"a b": [0.0, 1.0, 0.0, 1.0]}, index=[-1.0, 0.0, 1.0, 2.0])
     assert e.predict(frame).tolist() == [0, 1, 0, 1]
     assert e.predict(frame.rename(columns={"a b": "a_b"})).tolist() == [0, 1, 0, 1]
     with pytest.raises(RowError, match="Expected column 0 to be 'a b', got 'c'"):
         e.predict(frame.rename(columns={"a b": "c"}))
-
-
-@pytest.mark.parametrize(
-    ("rows", "sentence"),
-    [
-        (np.ma.masked_array([[0.0], [1.0]], mask=[[False], [True]]), "masked array"),
-        (np.array([[0.0 + 1j]]), "Expected numbers"),
-    ],
-)
-def test_rows_that_would_lose_something_are_refused(rows, sentence):
-    e = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
-    with pytest.raises(RowError, match=sentence):
-        e.predict(rows)

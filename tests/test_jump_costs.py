@@ -1,6 +1,5 @@
 """Attackers that are told what it costs to change a category, to blank and to fill: on trained models, end to end."""
 
-import io
 import json
 import sys
 
@@ -19,7 +18,7 @@ from certiforest import (
     spread,
 )
 from certiforest.attack.parameters import AttackerError
-from small_models import stumps
+from small_models import audited, stumps
 from test_categories import MODELS, WORDS, table
 
 LARGEST = sys.float_info.max
@@ -59,11 +58,7 @@ def test_witnesses_flip_the_library_and_stable_rows_withstand_samples(kind, atta
     assert (c.radius[broken] <= attacker.eps).all()
     assert (c.radius[~broken] > attacker.eps).all()
     assert c.radius_is_exact.all()
-    ensemble.save(tmp_path / "model.json")
-    c.save(tmp_path / "rows.jsonl")
-    found = audit.audit(
-        io.BytesIO((tmp_path / "model.json").read_bytes()), io.BytesIO((tmp_path / "rows.jsonl").read_bytes())
-    )
+    found = audited(ensemble, c, tmp_path)
     assert found.doubts == []
     assert found.counts["stable"] == (~broken).sum()
     rng = np.random.default_rng(1)

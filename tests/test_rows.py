@@ -56,6 +56,7 @@ def test_columns_that_are_no_numbers_are_refused(make, column, sentence):
         ([[10**5000, 1.5]], "got a number of 16610 bits, beyond 2"),
         (np.array([[1, 2]], "M8[s]"), "got dates"),
         (np.array([[1, 2]], "m8[s]"), "got durations"),
+        (np.array([[0.0 + 1j, 1.0]]), "Expected numbers, got complex numbers"),
         ([[DAY, DAY]], "datetime"),
         ([["1", "2"]], "got text"),
         (np.array([["1", "2"]], object), r"got '1' \(str\) in row 0"),

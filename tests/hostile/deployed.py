@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does, 
 import cases
 import oracle
 from certiforest import ModelError, as_ensemble, certify
-from certiforest.ensemble.category_hashes import hash_of, text_of
+from certiforest.ensemble.categories import hash_of, text_of
 from hostile.judging import Judge, run
 from referee import judge_radius
 
