@@ -19,14 +19,8 @@ def block_rows(n_features: int | None) -> int:
 def blocks_of(source: Any, target: str | None, n_features: int) -> Iterator[tuple[Any, Any]]:
     """Yield rows and labels, block by block; labels are None where there are none.
 
-    Parameters
-    ----------
-    source : object
-        An array or memory map, a frame, a polars LazyFrame, an Arrow dataset, reader or Parquet file, or an iterable of
-        blocks, each of them rows or a pair of rows and labels.
-    target : str or None
-        The column of frames that holds the labels.
-    n_features : int
+    They come from an array or memory map, a frame, a polars LazyFrame, an Arrow dataset, reader or Parquet file, or an
+    iterable of blocks, each of them rows or a pair of rows and labels. Frames hold labels in the column ``target``.
     """
     for block in _cut(source, block_rows(n_features)):
         X, y = block if isinstance(block, tuple) and len(block) == 2 else (block, None)

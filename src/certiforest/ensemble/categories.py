@@ -27,19 +27,9 @@ UNSEEN = ("refused", "other", "hashed")
 
 
 class Codes(dict):
-    """The number of each value of a category. What is not among the values is found as a library treats it.
+    """The number of each value of a category. What is not among the values is treated as ``unseen`` says.
 
-    Parameters
-    ----------
-    values : sequence
-        The values, all of one type.
-    unseen : str, optional
-        One of `UNSEEN`.
-
-    Raises
-    ------
-    KeyError
-        From ``codes[value]``, if the value is refused.
+    It is one of `UNSEEN` or None; ``codes[value]`` raises `KeyError` if the value is refused.
     """
 
     def __init__(self, values: Sequence[Any], unseen: str | None) -> None:

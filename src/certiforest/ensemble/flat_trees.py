@@ -172,13 +172,7 @@ class FlatTrees(Immutable):
         return trees._replace(aside=None)
 
     def within(self, low: NDArray, high: NDArray) -> Self:
-        """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches.
-
-        Parameters
-        ----------
-        low, high : ndarray of float64, shape (n_features,)
-            Smallest and largest value of each feature.
-        """
+        """Return the ensemble that does the same on rows with ``low <= x <= high`` and has no other branches."""
         low, high = np.maximum(low, -LARGEST), np.minimum(high, LARGEST)
         with np.errstate(over="ignore"):
             if self.blanks is not None:  # it ends where numbers begin that count as missing
@@ -228,20 +222,9 @@ def settled(
 ) -> Iterator[tuple[slice, Trees]]:
     """Yield runs of rows that miss the same values and have the same categories, and trees made for them.
 
-    Parameters
-    ----------
-    ensemble : FlatTrees
-    trees : Trees
-        Its own.
-    X : ndarray of float64, shape (n, n_features)
-    free : pair of ndarray of bool, shape (n_features,) each, optional
-        Where an attacker can change the category, and where it can blank or fill. With any of the latter, every
-        row has trees of its own.
-
-    Yields
-    ------
-    slice, Trees
-        No split of which depends on a value that is missing or a category: see `Trees`.
+    No split of these, which are made of the ensemble's ``trees``, depends on a value that is missing or a category: see
+    `Trees`. ``free`` tells, by feature, where an attacker can change the category, and where it can blank or fill. With
+    any of the latter, every row has trees of its own.
     """
     is_missing = np.isnan(X) if trees.aside is not None else None
     if is_missing is None or not (is_missing.any() or len(ensemble.categorical) or free is not None):

@@ -170,14 +170,9 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
 def cut_to_box(
     nodes: kernels.NodeColumns, low: ArrayLike, high: ArrayLike, *, may_miss: bool | NDArray[np.bool_]
 ) -> dict[str, NDArray]:
-    """Keep the nodes, given in preorder, that rows in the box ``(low, high]`` reach, and link them.
+    """Return the nodes, given in preorder, that rows in the box ``(low, high]`` reach: columns, linked and read-only.
 
     ``may_miss`` tells whether values may be missing, of all features or of each.
-
-    Returns
-    -------
-    dict
-        The columns of nodes as `TreeEnsemble` names them, read-only.
     """
     feature = nodes.feature
     right, tree_start = link(feature)

@@ -80,10 +80,7 @@ def are_equal(a: Any, b: Any) -> bool:
 def exact_floats(values: Any) -> NDArray[np.float64]:
     """Return numbers of any kind as float64 of the same value; an array that is float64 already is not copied.
 
-    Raises
-    ------
-    InexactError
-        If there is text, dates, numbers that float64 would round, ...
+    Text, dates, numbers that float64 would round, ... raise an `InexactError`.
     """
     if np.ma.is_masked(values):
         raise InexactError("a masked array with values missing")

@@ -205,15 +205,7 @@ class Rows:
 
 
 def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
-    """Return true labels as the classes of a model that they are equal to, shape (n_rows,).
-
-    Parameters
-    ----------
-    y : array-like, shape (n_rows,)
-        Numbers, text or booleans; every one equal to a class.
-    n_rows : int
-    classes : ndarray, shape (n_classes,)
-    """
+    """Return true labels (numbers, text or booleans) as the classes of a model that they are equal to, (n_rows,)."""
     if np.ma.is_masked(y):
         raise RowError("Expected a label for every row, got a masked array with labels missing.")
     array = None if isinstance(y, (list, tuple)) else np.asarray(y)

@@ -12,13 +12,7 @@ LARGEST_TABLE = 2**27  # scores: a gigabyte
 
 
 class ScoreTable:
-    """Rows of scores that leaves point to; equal rows are kept once, of which forests have many.
-
-    Parameters
-    ----------
-    n_outputs : int
-        Length of a row.
-    """
+    """Rows of ``n_outputs`` scores that leaves point to; equal rows are kept once, of which forests have many."""
 
     def __init__(self, n_outputs: int) -> None:
         self.n_outputs = n_outputs
@@ -28,15 +22,9 @@ class ScoreTable:
     def add(
         self, scores: ArrayLike, output: int | None = None, is_leaf: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """Return the row of the table for each of the given scores.
+        """Return the row of the table for each of the given scores, (n, n_outputs), or (n,) for the one ``output``.
 
-        Parameters
-        ----------
-        scores : array-like of float, shape (n, n_outputs), or (n,) where ``output`` is given
-        output : int, optional
-            The only output that the scores are for; they add nothing to the others.
-        is_leaf : ndarray of bool, shape (n,), optional
-            Which of the scores count. The others have no row; -1 stands for them.
+        ``is_leaf`` tells which of them count; -1 stands for the row of the others.
         """
         if is_leaf is not None:
             place = np.full(len(is_leaf), -1, np.int64)
@@ -65,17 +53,9 @@ class ScoreTable:
 def prepare_scores(
     scores: NDArray[np.float64], base: NDArray[np.float64], n_classes: int, n_nodes: int, total: float
 ) -> Scores:
-    """Return scores as kernels take them.
+    """Return scores (n_scores, n_outputs) and their base (n_outputs,) as kernels take them.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n_scores, n_outputs)
-    base : ndarray of float64, shape (n_outputs,)
-    n_classes : int
-    n_nodes : int
-        Number of nodes of the ensemble: no sum over its leaves has more terms.
-    total : float
-        The largest absolute sum that can occur.
+    No sum over the leaves of an ensemble has more terms than its ``n_nodes``, nor is it larger than ``total``.
     """
     value = np.vstack([scores, base])
     if value.shape[1] < n_classes:
@@ -102,14 +82,7 @@ def _step(value: NDArray[np.float64], whole: NDArray[np.int64]) -> float:
 def digits_of(value: NDArray[np.float64]) -> NDArray[np.int64]:
     """Write finite floats as whole numbers of one unit, in digits of base 2**32, the lowest first.
 
-    Parameters
-    ----------
-    value : ndarray of float64, any shape
-
-    Returns
-    -------
-    ndarray of int64, shape (*value.shape, n_digits)
-        Every digit has the sign of its value; there are as many as the values need.
+    Every digit, (*value.shape, n_digits), has the sign of its value; there are as many as the values need.
     """
     used = value != 0  # where trees speak for one class each, few are
     if not used.any():

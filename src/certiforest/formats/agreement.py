@@ -28,16 +28,7 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArray[np.float64]:
     """Make rows that reach splits of an ensemble and sit on their thresholds, or one float32 or float64 step beside.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    n_rows : int
-    seed : int, default=0
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_features)
-        The first eighth of them is random only.
+    The first eighth of them is random only.
     """
     rng = np.random.default_rng(seed)
     rows = _random_rows(ensemble, n_rows, rng)
@@ -132,29 +123,12 @@ def check_agreement(
     n_rows: int = N_ROWS,
     seed: int = 0,
 ) -> None:
-    """Check that an ensemble does what the model it was translated from does.
+    """Check that an ensemble does what the model does that it was translated from, ``name`` in errors.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        The translation.
-    name : str
-        What the model is called in errors.
-    predict : callable
-        Takes rows and returns the model's labels, shape (n,).
-    raw : callable, optional
-        Takes rows and returns the sums that the model decides by, in the shape of ``ensemble.decision_function``.
-    dtype : data-type, default=np.float64
-        In which the model adds up. Sums must agree within ``ensemble.rounding_bound(dtype)``.
-    slack : float, default=0.0
-        How far from a tie, beyond that bound, the model may take two sums for equal.
-    n_rows, seed : int
-        How many rows, and which.
-
-    Raises
-    ------
-    ModelError
-        With a row on which the two differ, which is also its attribute ``row``.
+    ``predict`` gives the model's labels of rows, ``raw`` the sums that it decides by, in the shape of
+    ``ensemble.decision_function``. It adds up in ``dtype``: sums must agree within ``ensemble.rounding_bound(dtype)``,
+    and it may take two for equal that are ``slack`` further apart. A `ModelError` shows a row on which the two differ,
+    which is also its attribute ``row``.
     """
     size = max(1, LARGEST_BYTES // (8 * ensemble.n_features))
     rows = threshold_rows(ensemble, min(n_rows, size), seed)

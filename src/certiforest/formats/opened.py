@@ -165,16 +165,10 @@ def _with_quorum(ensemble: TreeEnsemble, threshold: float) -> TreeEnsemble:
 def asker(
     categories: Mapping[int, Sequence[Any]], names: NDArray | None, missing: Mapping[int, Any] | None = None
 ) -> Callable[[NDArray[np.float64]], Any]:
-    """Return what makes such rows.
+    """Return what makes rows as a model was fitted to them: a frame if columns have names, text in the place of codes.
 
-    Parameters
-    ----------
-    categories : mapping of int to sequence
-        By feature, the values of codes, as `TreeEnsemble` has them. Codes beyond stand for a text that is none of them.
-    names : ndarray, shape (n_features,), or None
-        Names of columns, if there are any.
-    missing : mapping of int to object, optional
-        What the model takes for missing text, by feature; NaN if nothing is said.
+    ``categories`` has, by feature, the values of codes; codes beyond stand for a text that is none of them. ``missing``
+    says, by feature, what the model takes for missing text: NaN if nothing is said.
     """
     texts = {f: [*values] for f, values in categories.items() if len(values) and isinstance(values[0], str)}
     words = {

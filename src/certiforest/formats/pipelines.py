@@ -50,16 +50,9 @@ class Column(NamedTuple):
 
 
 class Steps:
-    """What the steps of a fitted pipeline do to columns.
+    """What the steps of a fitted pipeline do to the columns of rows, ``names``, if they have any.
 
-    Parameters
-    ----------
-    step : Pipeline
-    names : ndarray or None
-        Names of the columns of rows.
-    n_features : int
-    absent : float
-        What the model behind the steps takes for the entries that a sparse matrix does not have.
+    ``absent`` is what the model behind the steps takes for the entries that a sparse matrix does not have.
 
     Attributes
     ----------
