@@ -19,13 +19,12 @@ from certiforest import (
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
     ModelError,
-    TreeEnsemble,
     as_ensemble,
     certify,
 )
 from certiforest.formats.agreement import threshold_rows
 from certiforest.formats.opened import log_odds
-from small_models import catboost, lgb, xgb
+from small_models import catboost, lgb, stumps, xgb
 
 X, Y = load_breast_cancer(return_X_y=True)
 Y = np.where(np.random.default_rng(0).random(len(Y)) < 0.15, 1 - Y, Y)  # probabilities of all sizes
@@ -101,10 +100,7 @@ def test_thresholds_of_files(tmp_path):
 @pytest.mark.parametrize("n_trees", [1, 4, 5])
 def test_quorums(n_trees):
     """Every number of votes against every threshold around it."""
-    trees = TreeEnsemble(
-        np.tile([0, -1, -1], n_trees), np.repeat(np.arange(n_trees), 3) + 0.5, np.tile([-1, 0, 1], n_trees),
-        n_features=1, classes=["a", "b"],
-    )  # fmt: skip
+    trees = stumps(*((0, tree + 0.5) for tree in range(n_trees)), classes=["a", "b"])
     rows = np.arange(n_trees + 1.0)[:, None]
     assert trees.votes(rows)[:, 1].tolist() == list(range(n_trees + 1))
     for k in range(n_trees + 1):

@@ -17,35 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.formats.catboost_models import (
-    CATBOOST_BINARY,
-    CATBOOST_KEYS,
-    content_of_catboost,
-    open_catboost,
-    parse_catboost,
-)
+from certiforest.formats import catboost_models, lightgbm_models, xgboost_models
 from certiforest.formats.library_code import is_of, refuse_other_code
-from certiforest.formats.lightgbm_models import (
-    LIGHTGBM_HEADER,
-    content_of_lightgbm,
-    open_lightgbm,
-    parse_lightgbm,
-)
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
-from certiforest.formats.xgboost_models import (
-    UBJSON_OBJECT,
-    XGBOOST_KEY,
-    content_of_xgboost,
-    open_xgboost,
-    parse_xgboost,
-)
 
 PLAIN = (bool, int, float, str, np.generic, type(None))
+# How each library's models are opened: what decides all that one predicts, and what is made of that.
 BOOSTED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Opened]]] = {
-    "xgboost": (content_of_xgboost, open_xgboost),
-    "lightgbm": (content_of_lightgbm, open_lightgbm),
-    "catboost": (content_of_catboost, open_catboost),
+    "xgboost": (xgboost_models.content_of_xgboost, xgboost_models.open_xgboost),
+    "lightgbm": (lightgbm_models.content_of_lightgbm, lightgbm_models.open_lightgbm),
+    "catboost": (catboost_models.content_of_catboost, catboost_models.open_catboost),
 }
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
@@ -140,8 +122,7 @@ def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsem
     content = _content_of(model)
     if content is None:
         return _open(model, voting, None).finish(threshold)
-    how = voting, threshold
-    return _translate_once(model, how, content, lambda content: _open(model, voting, threshold, content=content))
+    return _translate_once(model, voting, threshold, content)
 
 
 def _content_of(model: Any) -> Any:
@@ -217,17 +198,16 @@ class _Translation(NamedTuple):
     ensemble: TreeEnsemble
 
 
-How = tuple[str | None, float | None]  # voting and threshold
-_remembered: dict[tuple[int, How], _Translation] = {}
+_remembered: dict[tuple[int, str | None, float | None], _Translation] = {}  # by id of the model, voting and threshold
 
 
-def _translate_once(model: Any, how: How, content: Any, open_model: Callable[[Any], Opened]) -> TreeEnsemble:
+def _translate_once(model: Any, voting: str | None, threshold: float | None, content: Any) -> TreeEnsemble:
     """Return the remembered translation of a model that has not changed since, else a new one."""
-    key, state = (id(model), how), _state_of(model, content)
+    key, state = (id(model), voting, threshold), _state_of(model, content)
     known = _remembered.get(key)
     if known is not None and known.model() is model and known.state == state:
         return known.ensemble
-    ensemble = open_model(content).finish(how[1])
+    ensemble = _open(model, voting, threshold, content=content).finish(threshold)
 
     def forget(reference: weakref.ref) -> None:
         if key in _remembered and _remembered[key].model is reference:
@@ -284,10 +264,10 @@ def _read(path: Path) -> Opened:
             raise ModelError(f"Expected a model file, got {path}, {refusal}.")
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return Opened(parse_silva(content, source=source), "this file of SILVA")
-    if content[:40].split(maxsplit=1)[:1] == [LIGHTGBM_HEADER]:
-        return parse_lightgbm(content, source=source)
-    if UBJSON_OBJECT.match(content) or XGBOOST_KEY.search(content):
-        return parse_xgboost(content, source=source)
-    if content.startswith(CATBOOST_BINARY) or CATBOOST_KEYS.search(content):
-        return parse_catboost(content, source=source)
+    if content[:40].split(maxsplit=1)[:1] == [lightgbm_models.LIGHTGBM_HEADER]:
+        return lightgbm_models.parse_lightgbm(content, source=source)
+    if xgboost_models.UBJSON_OBJECT.match(content) or xgboost_models.XGBOOST_KEY.search(content):
+        return xgboost_models.parse_xgboost(content, source=source)
+    if content.startswith(catboost_models.CATBOOST_BINARY) or catboost_models.CATBOOST_KEYS.search(content):
+        return catboost_models.parse_catboost(content, source=source)
     return Opened(TreeEnsemble.from_text(content, source=source), "a file of certiforest")
