@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certiforest.ensemble.categories import HASHES, UNSEEN, Codes, are_numbers
+from certiforest.ensemble.categories import HASHES, UNSEEN, are_numbers, numbers_of
 from certiforest.ensemble.nodes import ModelError, floats_of
 from certiforest.ensemble.numbers import is_whole, owned
 from certiforest.ensemble.scaling import Scaling
@@ -38,12 +38,12 @@ def check_values(
     """Refuse sets with values that no row may have."""
     tested, subset = nodes.feature, nodes.subset
     for feature in np.unique(tested[subset >= 0]).tolist():
-        codes, word = Codes(categories.get(feature, ()), unseen.get(feature)), unseen.get(feature)
+        values, word = categories.get(feature, ()), unseen.get(feature)
         places = np.unique(subset[(tested == feature) & (subset >= 0)])
         found = np.concatenate([subsets[place] for place in places])
-        is_sound = codes.holds_numbers or (found == np.floor(found)).all()
+        is_sound = are_numbers(values) or (found == np.floor(found)).all()
         if word == "refused":
-            is_sound = bool(np.isin(found, [*codes.values()]).all())
+            is_sound = bool(np.isin(found, numbers_of(values)).all())
         if word == "hashed":
             is_sound = is_sound and bool(((found >= HASHES) & (found < HASHES + 2**32)).all())
         if not is_sound:

@@ -112,8 +112,7 @@ def _best_round(document: Any) -> int | None:
 
 def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> Opened:
     learner = entry(document, "learner")
-    n_classes, n_outputs = _read_outputs(learner)
-    objective = string(learner, "objective", "name")
+    objective, n_classes, n_outputs = _read_outputs(learner)
     n_features = integer(learner, "learner_model_param", "num_feature")
     trees, output, weight, round_ends = _read_booster(entry(learner, "gradient_booster"), n_outputs)
     if n_outputs > max(len(trees), *(_leaf_size(tree) for tree in trees[:1]), 1):
@@ -138,7 +137,7 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         classes=np.arange(n_classes),
         feature_names=names if names else None,
         scores=table.table(),
-        base=_read_base(learner, n_outputs),
+        base=_read_base(learner, objective, n_outputs),
         subsets=table.subsets or None,
         categories=_read_categories(learner) if table.subsets else None,
     )
@@ -172,8 +171,8 @@ def _read_categories(learner: Any) -> dict[int, list] | None:
     return of_one_kind(categories)
 
 
-def _read_outputs(learner: Any) -> tuple[int, int]:
-    """Return the number of classes and of sums."""
+def _read_outputs(learner: Any) -> tuple[str, int, int]:
+    """Return the objective, the number of classes and that of sums."""
     objective = string(learner, "objective", "name")
     parameters = entry(learner, "learner_model_param")
     if has(parameters, "num_target") and integer(parameters, "num_target") != 1:
@@ -193,17 +192,16 @@ def _read_outputs(learner: Any) -> tuple[int, int]:
             f"Expected num_class to be {written[0]}, as the objective {objective} says, got"
             f" {integer(parameters, 'num_class')}."
         )
-    return n_classes, n_outputs
+    return objective, n_classes, n_outputs
 
 
-def _read_base(learner: Any, n_outputs: int) -> NDArray[np.float64]:
+def _read_base(learner: Any, objective: str, n_outputs: int) -> NDArray[np.float64]:
     """Return the base score as a sum; for log-loss it is written as a probability."""
     text = string(learner, "learner_model_param", "base_score")  # before version 3.1 a bare number
     words = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
     if not all(NUMBER.fullmatch(word) for word in words):
         raise ModelError(f"Expected numbers as base_score, got {shown(text)}.")
     written = singles({"base_score": [parse_single(word) for word in words]}, "base_score")
-    objective = string(learner, "objective", "name")
     if objective == "binary:logistic":
         if not ((written > 0) & (written < 1)).all():
             raise ModelError(f"Expected a base_score between 0 and 1, got {shown(text)}.")
