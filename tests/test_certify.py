@@ -162,9 +162,9 @@ def test_unknown_rows_leave_an_interval(forest_and_rows, monkeypatch):
     assert (np.linalg.norm(solved.witness[unstable] - X[unstable], axis=1) <= 0.02 * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("limit", [-1, math.nan, "1", None])
+@pytest.mark.parametrize("limit", [-1, math.nan, "1", None, True])
 def test_bad_time_limits(limit):
-    with pytest.raises(ValueError, match="Expected a time limit in seconds >= 0"):
+    with pytest.raises(ValueError, match=f"Expected a time limit in seconds >= 0, got {limit!r}"):
         certify(STUMP, [[0.1]], [0], Attacker("linf", 0.1), time_limit=limit)
 
 

@@ -13,6 +13,7 @@ from certiforest import Attacker, TreeEnsemble, certify
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import knapsack_kernels as knapsack
+from certiforest.rows.decider import Decider
 from certiforest.rows.knapsack_kernels import Demand, ParetoLeaves
 from certiforest.rows.screen import Screen, VisitOrder
 from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNFINISHED, UNSTABLE, weigh_rival
@@ -40,13 +41,16 @@ def forest(n_trees, n_classes, seed, shares=False, **options):
 def test_a_vote_is_a_score_of_one(n_trees, n_classes, attacker):
     """Tenths are no floats: their sums are rounded, and ties are settled in digits. Votes are counted."""
     votes, X = forest(n_trees, n_classes, n_trees)
-    tenths, _ = forest(n_trees, n_classes, n_trees, scores=0.1 * np.eye(n_classes))
+    others = [forest(n_trees, n_classes, n_trees, scores=0.1 * np.eye(n_classes))[0]]
     assert votes.prepared_scores.step == (2.0 if n_classes == 2 else 1.0)
-    assert tenths.prepared_scores.step == 0.0
-    one, other = (certify(e, X, None, attacker, radius=attacker.norm == math.inf) for e in (votes, tenths))
-    for name in ("prediction", "stable", *(["radius"] if attacker.norm == math.inf else [])):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert n_classes == 1 or 0 < (one.stable == 1).sum() < len(X)
+    assert others[0].prepared_scores.step == 0.0
+    if n_classes == 2:
+        others.append(forest(n_trees, n_classes, n_trees, scores=[[-1.0], [1.0]])[0])
+    expected, *found = (certify(e, X, None, attacker, radius=True) for e in (votes, *others))
+    for c in found:
+        for name in ("prediction", "stable", "radius", "radius_is_exact"):
+            np.testing.assert_array_equal(getattr(c, name), getattr(expected, name))
+    assert n_classes == 1 or 0 < (expected.stable == 1).sum() < len(X)
 
 
 SCORES = [[0.3], [-1.7], [0.2]], [[0.5, 2.0, 1.0], [1.0, 0.0, 3.0], [2.0, 1.0, 0.1]]
@@ -68,6 +72,31 @@ def test_no_verdict_depends_on_the_order_of_visits(n_classes, options, attacker)
         found.append(stable)
     np.testing.assert_array_equal(found, found[:1] * 6)
     assert len(set(found[0].tolist())) > 1
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_threads_and_blocks_do_not_change_anything(attacker, monkeypatch):
+    ensemble, X = forest(15, 3, 9, scores=np.random.default_rng(9).normal(size=(20, 3)))
+    options = {"attacker": attacker, "radius": True, "witness": True, "time_limit": math.inf}
+    whole = certify(ensemble, X, **options)
+    monkeypatch.setattr("certiforest.ensemble.rows.BLOCK_BYTES", 8 * 30 * 7)
+    parts = certify(ensemble, X, n_jobs=2, **options)
+    for name in ("prediction", "stable", "radius", "radius_is_exact", "witness"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    assert 0 < (whole.stable == 1).sum() < len(X)
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS[1:3], ids=str)
+def test_knapsacks_in_floats_and_cells_in_whole_numbers_agree(attacker):
+    ensemble, X = forest(15, 3, 10, scores=np.random.default_rng(10).normal(size=(20, 3)).round(1))
+    verifier = Verifier(ensemble, attacker)
+    prediction, stable = np.empty(len(X), np.int64), np.empty(len(X), np.int8)
+    Screen(verifier).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
+    on_cells = np.array([Decider(verifier).decide(x, Clock(60).start()).stable for x in X])
+    decided = stable >= 0
+    np.testing.assert_array_equal(stable[decided], on_cells[decided])
+    assert decided.mean() > 0.9
+    assert 0 < (stable == 1).sum() < len(X)
 
 
 def test_a_row_ends_where_a_majority_cannot_be_moved():
