@@ -111,9 +111,9 @@ def walk(trees, x, near, stakes, order, row_state):
     reach, favourite, ahead, enough = stakes.reach, stakes.favourite, stakes.ahead, stakes.enough
     tree_start, stride, leaf = trees.tree_start, trees.stride, trees.leaf
     feature, threshold, right = trees.feature, trees.threshold, trees.right
-    pick, is_near_of, ahead_for = row_state.pick, row_state.is_near, row_state.total
-    for c in range(ahead_for.shape[0]):
-        ahead_for[c] = stakes.base_ahead[c]
+    pick, is_near_of, total = row_state.pick, row_state.is_near, row_state.total
+    for c in range(total.shape[0]):
+        total[c] = stakes.base_ahead[c]
     for tree in place:
         node, is_near = np.uint32(tree_start[tree]), False
         while right[node] != node:
@@ -126,22 +126,18 @@ def walk(trees, x, near, stakes, order, row_state):
         pick[tree], is_near_of[tree] = row, is_near
         moved[tree, 0] += 1
         moved[tree, 1] += is_near
-        ahead_for[c] += 0.0 if is_near else ahead[row] + reach[tree]  # the processor need not guess
-        if ahead_for[c] > enough:
+        total[c] += 0.0 if is_near else ahead[row] + reach[tree]  # the processor need not guess
+        if total[c] > enough:
             return c
     return -1
 
 
 @kernel
-def open_row(trees, x, near, stakes, order, row_state):
-    """Return the predicted class of a row, its smallest lead, and the most that trees with a split nearby can take.
+def open_row(stakes, row_state):
+    """Return the predicted class of a row after its `walk`, its smallest lead, and the most that near trees can take.
 
-    The lead is infinite where it is clear from the `walk` that nobody can change the class, else all of the `RowState`
-    is filled in.
+    Rivals and leads are filled in, and no feature is claimed.
     """
-    y = walk(trees, x, near, stakes, order, row_state)
-    if y >= 0:
-        return y, math.inf, 0.0
     pick, is_near, total, rival, lead, owner = row_state
     y = add_up(stakes.scores, pick, total)
     least, most, k = math.inf, 0.0, 0
@@ -150,7 +146,7 @@ def open_row(trees, x, near, stakes, order, row_state):
             rival[k], lead[k] = c, total[y] - total[c]
             least = min(least, lead[k])
             k += 1
-    for tree in range(is_near.shape[0]):
+    for tree in range(pick.shape[0]):
         if is_near[tree]:
             most += stakes.span[tree]
     for f in range(owner.shape[0]):
@@ -178,8 +174,12 @@ def decide_within_box(trees, X, budgets, stakes, order, out_prediction, out_stab
     worst, worth = np.empty((n_rivals, n_trees), np.int64), np.empty(n_rivals)
     for i in range(X.shape[0]):
         x = X[i]
-        y, own_lead, rest = open_row(trees, x, budgets.near, stakes, order, row_state)
-        out_prediction[i], out_stable[i] = y, STABLE
+        winner = walk(trees, x, budgets.near, stakes, order, row_state)
+        out_prediction[i], out_stable[i] = winner, STABLE
+        if winner >= 0:
+            continue
+        y, own_lead, rest = open_row(stakes, row_state)
+        out_prediction[i] = y
         is_stable, meet = own_lead - rest > band, False
         if is_stable:
             continue
@@ -306,8 +306,12 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
     scratch = ParetoLeaves(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
     for i in range(X.shape[0]):
         x = X[i]
-        y, own_lead, rest = open_row(trees, x, budgets.near, stakes, order, row_state)
-        out_prediction[i], out_stable[i] = y, STABLE
+        winner = walk(trees, x, budgets.near, stakes, order, row_state)
+        out_prediction[i], out_stable[i] = winner, STABLE
+        if winner >= 0:
+            continue
+        y, own_lead, rest = open_row(stakes, row_state)
+        out_prediction[i] = y
         is_stable, meet = own_lead - rest > band, False
         if is_stable:
             continue
