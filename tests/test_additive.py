@@ -7,28 +7,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import Attacker, LargeSpreadAdditiveClassifier, Verdict, certify, has_large_spread
 from certiforest.training.additive import balanced_tree, cut_features
 from certiforest.training.additive_kernels import Batch, sum_slopes, worst_cell
 from certiforest.training.estimator import ConstantWarning
-
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "small batches are drawn: two rows are not one of weight two",
-}
-
-
-@parametrize_with_checks(
-    [
-        LargeSpreadAdditiveClassifier(max_cells=8, n_epochs=20, batch_size=16, learning_rate=0.1, eps=0.01),
-        LargeSpreadAdditiveClassifier(max_cells=8, n_epochs=20, batch_size=16, norm=np.inf, eps=0.01),
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
-
 
 small = partial(LargeSpreadAdditiveClassifier, max_cells=8, random_state=0)
 
@@ -126,18 +109,3 @@ def test_many_classes_and_the_same_seed():
     assert clf.predict_proba(X).shape == (150, 3)
     again = small(norm=2, eps=0.1, n_epochs=60, batch_size=16).fit(X, y.astype(str))
     assert again.ensemble_ == clf.ensemble_
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"max_cells": 1}, "Expected max_cells to be an integer >= 2, got 1."),
-        ({"n_epochs": 0}, "Expected n_epochs to be an integer >= 1 or 'auto', got 0."),
-        ({"learning_rate": 2}, "Expected learning_rate to be a number in"),
-        ({"l2_regularization": -1}, "Expected l2_regularization to be a number >= 0"),
-        ({"eps": 0}, "Expected eps to be a number > 0"),
-    ],
-)
-def test_bad_parameters_are_refused(cancer, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        small(**options).fit(*cancer)

@@ -1,52 +1,23 @@
 """LargeSpreadBoostingClassifier: conventions, large spread, and a worst case that is the true one."""
 
 import itertools
-import logging
-import pickle
 from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, minmax_scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.preprocessing import minmax_scale
 
 from certiforest import (
     Attacker,
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
-    TreeEnsemble,
     certify,
-    has_large_spread,
 )
 from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.worst_case import WorstCase, WorstLoss
 from trainers import training_set
-
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "rows are put aside for early stopping, as in HistGradientBoostingClassifier: not the same ones"
-    ),
-}
-
-
-@parametrize_with_checks(
-    [
-        LargeSpreadBoostingClassifier(n_estimators=5, max_depth=3, eps=1e-3),
-        LargeSpreadBoostingClassifier(n_estimators=5, eps=1e-3, loss="log_loss", n_iter_no_change=2, n_refits=1),
-        LargeSpreadBoostingClassifier(n_estimators=5),
-        LargeSpreadBoostingClassifier(n_estimators=5, norm=0, eps=1),
-    ],
-    expected_failed_checks=lambda estimator: {} if estimator.n_iter_no_change is None else EXPECTED_FAILURES,
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -56,28 +27,6 @@ def iris():
 
 
 small = partial(LargeSpreadBoostingClassifier, n_estimators=9, max_depth=3, eps=0.02, random_state=0)
-
-
-attackers = st.builds(
-    Attacker,
-    norm=st.sampled_from([0, 1, 2, np.inf]),
-    eps=st.sampled_from([1, 2]),
-    scale=st.sampled_from([None, 0.01, 0.1]),
-    frozen=st.sampled_from([None, [0], [0, 1]]),
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(attackers, st.integers(2, 4), st.booleans(), st.integers(0, 10))
-def test_every_boosted_ensemble_has_large_spread(attacker, n_classes, is_exponential, seed):
-    rng = np.random.default_rng(seed)
-    X, y = np.round(rng.random((60, 4)) * 8) / 8, np.arange(60) % n_classes
-    clf = LargeSpreadBoostingClassifier(
-        n_estimators=5, max_depth=3, norm=attacker.norm, eps=attacker.eps, scale=attacker.scale, frozen=attacker.frozen,
-        loss="exponential" if is_exponential else "log_loss", random_state=seed,
-    ).fit(X, y)  # fmt: skip
-    assert has_large_spread(clf.ensemble_, attacker)
-    assert clf.ensemble_.n_trees <= 5
 
 
 def worst_margins(ensemble, X, y, eps):
@@ -209,21 +158,13 @@ def test_when_the_attacker_leaves_nothing_the_majority_is_predicted():
     assert clf.feature_importances_.sum() == 0
 
 
-def test_same_seed_same_trees_whatever_the_number_of_jobs(cancer):
-    first, *others = (small(n_jobs=n_jobs).fit(*cancer).ensemble_ for n_jobs in (None, 1, 2))
-    assert all(first == other for other in others)
-    assert first != small(random_state=1).fit(*cancer).ensemble_
-
-
 def test_weights_count_as_repeated_rows(cancer):
     X, y = cancer
     X = np.round(X, 2)  # one bin per value: bins of equal shares of the rows would not be the same
-    assert small().fit(X, y, np.ones(len(y))).ensemble_ == small().fit(X, y).ensemble_
     weight = np.random.default_rng(0).integers(0, 3, len(y))
     weighted = small().fit(X, y, weight)
     repeated = small().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
-    assert small(class_weight="balanced").fit(X, y).ensemble_ != small().fit(X, y).ensemble_
 
 
 def test_the_automatic_rate_follows_the_share_that_a_threshold_closes(cancer):
@@ -236,49 +177,6 @@ def test_importance_is_of_features_that_are_used(cancer):
     assert clf.feature_importances_.sum() == pytest.approx(1)
     used = np.unique(clf.ensemble_.feature[clf.ensemble_.feature >= 0])
     np.testing.assert_array_equal(np.flatnonzero(clf.feature_importances_), used)
-
-
-def test_it_works_with_the_rest_of_scikit_learn(cancer, tmp_path):
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    labels = y.map({0: "malignant", 1: "benign"})
-    assert cross_val_score(make_pipeline(MinMaxScaler(), small()), X, labels, cv=3).mean() > 0.9
-    clf = small(eps=0.5).fit(X, labels)
-    assert list(clf.ensemble_.feature_names) == list(X.columns)
-    again = pickle.loads(pickle.dumps(clone(clf).fit(X, labels)))  # noqa: S301
-    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
-    clf.ensemble_.save(tmp_path / "model.json")
-    assert TreeEnsemble.load(tmp_path / "model.json") == clf.ensemble_
-
-
-def test_progress_is_reported(cancer, caplog):
-    calls = []
-    with caplog.at_level(logging.INFO):
-        small(verbose=1, callback=lambda *call: calls.append(call)).fit(*cancer)
-    assert calls == [(i + 1, 9) for i in range(9)]
-    assert "9 of 9 trees" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_estimators": 0}, "n_estimators to be an integer >= 1, got 0"),
-        ({"learning_rate": 0.0}, r"learning_rate to be a number in \(0, 1\] or 'auto', got 0.0"),
-        ({"learning_rate": "slow"}, r"learning_rate to be a number in \(0, 1\] or 'auto', got 'slow'"),
-        ({"loss": "hinge"}, "loss to be 'log_loss' or 'exponential', got 'hinge'"),
-        ({"max_features": 1.5}, "max_features to be a number"),
-        ({"max_features": "some"}, "max_features to be a number"),
-        ({"max_depth": "deep"}, "max_depth to be an integer >= 1 or 'auto' or None, got 'deep'"),
-        ({"l2_regularization": "much"}, "l2_regularization to be a number >= 0 or 'auto', got 'much'"),
-        ({"thrift": 1}, r"thrift to be a number in \[0, 1\)"),
-        ({"n_refits": -1}, "n_refits to be an integer >= 0"),
-        ({"eps": 0}, "HistGradientBoostingClassifier is the better choice"),
-        ({"norm": 0, "eps": 0.5}, "eps >= 1 with norm 0"),
-        ({"frozen": range(30)}, "all 30 frozen"),
-    ],
-)
-def test_bad_parameters_are_refused(cancer, options, message):
-    with pytest.raises(ValueError, match=message):
-        small(**options).fit(*cancer)
 
 
 def test_automatic_depth_is_larger_where_a_threshold_closes_a_feature(cancer):

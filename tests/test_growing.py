@@ -1,11 +1,7 @@
 """Grown forests: large spread always, worst-case splits, the same for any number of threads."""
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from certiforest import (
     Attacker,
@@ -15,7 +11,6 @@ from certiforest import (
     TreeEnsemble,
     Verdict,
     certify,
-    has_large_spread,
 )
 from certiforest.training import binning
 from certiforest.training.binning import Bins
@@ -37,27 +32,6 @@ def blobs(n_rows=300, n_features=6, n_classes=3, seed=0):
     y = rng.integers(n_classes, size=n_rows)
     centre = rng.random((n_classes, n_features))
     return np.clip(centre[y] + rng.normal(0, 0.15, (n_rows, n_features)), 0, 1), y
-
-
-attackers = st.builds(
-    Attacker,
-    norm=st.sampled_from([0, 1, 2, np.inf]),
-    eps=st.sampled_from([0, 1, 2]),
-    scale=st.sampled_from([None, 0.01, 0.1]),
-    frozen=st.sampled_from([None, [0], [0, 1, 2, 3]]),
-)
-
-
-@pytest.mark.filterwarnings("ignore::certiforest.training.growing.GrowthWarning")
-@settings(max_examples=25, deadline=None)
-@given(attackers, st.integers(2, 4), st.integers(0, 10))
-def test_every_grown_forest_has_large_spread(attacker, n_classes, seed):
-    X, y = blobs(60, 4, n_classes, seed)
-    X = np.round(X * 8) / 8  # many ties
-    ensemble = grow(X, y, n_classes, None, attacker, n_estimators=5, max_depth=3, max_features=2, random_state=seed)
-    assert has_large_spread(ensemble, attacker)
-    assert ensemble.n_trees == 5
-    assert ensemble.n_nodes <= 5 * (2**4 - 1)
 
 
 def test_without_an_attacker_it_learns_as_a_forest_does():
@@ -183,14 +157,6 @@ def test_features_are_dealt_to_as_many_trees_as_fit():
     assert allowed.sum(axis=0).tolist() == [3, 1, 0, 10]  # more than 0.4 apart on [0, 1]: three; constant: none
     hands = allowed.sum(axis=1)
     assert hands.max() - hands.min() <= 1
-
-
-def test_norm_0_gives_each_feature_to_one_tree():
-    X, y = blobs(300, 12, seed=5)
-    ensemble = grow(X, y, 3, None, Attacker(0, 1), n_estimators=4, max_depth=3, random_state=0)
-    used = [set(ensemble.feature[a:b]) - {-1} for a, b in itertools.pairwise(ensemble.tree_start)]
-    assert all(used)
-    assert sum(map(len, used)) == len(set().union(*used))
 
 
 def test_trees_that_stay_small_are_warned_of_with_what_would_fit():

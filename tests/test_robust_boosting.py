@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import (
     Attacker,
@@ -19,12 +18,6 @@ from certiforest import (
 from certiforest.training.boosted_trees import boost_trees
 from certiforest.training.worst_case import WorstCase, WorstLoss
 from trainers import add_trees, stump, training_set
-
-
-@parametrize_with_checks([RobustBoostingClassifier(n_estimators=5, max_depth=4, min_samples_leaf=1, learning_rate=0.3)])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
-
 
 small = partial(RobustBoostingClassifier, n_estimators=12, max_depth=5, learning_rate=0.3, eps=0.02, random_state=0)
 
@@ -184,20 +177,3 @@ def test_nodes_with_few_rows_are_not_split(cancer):
         (small(n_estimators=1, min_samples_split=n).fit(X, y).ensemble_.feature >= 0).sum() for n in (2, 200, len(X))
     ]
     assert n_splits[0] > n_splits[1] > n_splits[2] == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"max_depth": 0}, "Expected max_depth to be an integer >= 1 or 'auto' or None, got 0."),
-        ({"learning_rate": 0}, "Expected learning_rate to be a number in"),
-        ({"max_samples": 0}, "Expected max_samples to be"),
-        ({"min_samples_split": 1}, "Expected min_samples_split to be an integer >= 2, got 1."),
-        ({"n_bags": 0}, "Expected n_bags to be an integer >= 1, got 0."),
-        ({"forgiveness": -1}, "Expected forgiveness to be a number >= 0, got -1."),
-        ({"loss": "hinge"}, "Expected loss to be 'log_loss' or 'exponential', got 'hinge'."),
-    ],
-)
-def test_bad_parameters_are_refused(cancer, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        small(**options).fit(*cancer)

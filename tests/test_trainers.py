@@ -6,7 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from certiforest import Attacker, has_large_spread
 from certiforest.training import boosted_trees, growing, pruning
 from certiforest.training.additive import fit_additive
 from certiforest.training.worst_case import WorstCase
@@ -45,10 +48,6 @@ def some_options(rng, kind, n_classes):
     if "boosting" in kind:
         options["n_iter_no_change"] = [None, 2][int(rng.integers(2))]
         options["loss"] = str(rng.choice(["log_loss", "exponential"]))
-    if kind == "pruned forest":
-        options["relabel"] = bool(rng.integers(2))
-        if norm == 0:
-            options["n_estimators"] = 2
     return options
 
 
@@ -65,6 +64,28 @@ def fitted(kind, seed):
     if model.class_weight == "balanced":
         weight = weight * (len(y) / (y.max() + 1) / np.bincount(y))[y]
     return model, weight, options
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["grown forest", "pruned forest", "boosting", "boosting, one budget"]),
+    st.sampled_from([(0, 1), (0, 2), (1, 1), (2, 2), (3, 1), ("l2", 1), (np.inf, 1), (np.inf, 2)]),
+    st.sampled_from([None, 0.01, 0.1, [0.01, 0.1, 0.02, 0.05]]),
+    st.sampled_from([None, [0], [0, 1]]),
+    st.integers(2, 4),
+    st.integers(0, 10),
+)
+def test_every_ensemble_has_large_spread(kind, attacker, scale, frozen, n_classes, seed):
+    options = {"norm": attacker[0], "eps": attacker[1], "scale": scale, "frozen": frozen}
+    rng = np.random.default_rng(seed)
+    X, y = np.round(rng.random((60, 4)) * 8) / 8, np.arange(60) % n_classes  # many ties
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        size = 2 if kind == "pruned forest" else 5
+        ensemble = KINDS[kind](n_estimators=size, max_depth=3, **options, random_state=seed).fit(X, y).ensemble_
+    assert has_large_spread(ensemble, Attacker(**options))
+    assert ensemble.n_trees == size or (ensemble.n_trees < size and kind != "grown forest")
+    assert ensemble.n_nodes <= size * (2**4 - 1)
 
 
 def sums_of(model, X):

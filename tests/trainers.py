@@ -14,12 +14,14 @@ from certiforest import (
 from certiforest.training.training_set import TrainingSet
 
 KINDS = {
-    "grown forest": partial(LargeSpreadForestClassifier, 15, 4),
-    "pruned forest": partial(LargeSpreadForestClassifier, 5, 4, method="prune", on_shortfall="keep"),
-    "boosting": partial(LargeSpreadBoostingClassifier, 15),
-    "boosting, one budget": partial(LargeSpreadBoostingClassifier, 10, norm=1),
-    "robust boosting": partial(RobustBoostingClassifier, 15, 5, 0.2),
-    "additive": partial(LargeSpreadAdditiveClassifier, 8, n_epochs=40),
+    "grown forest": partial(LargeSpreadForestClassifier, n_estimators=15, max_depth=4),
+    "pruned forest": partial(
+        LargeSpreadForestClassifier, n_estimators=5, max_depth=4, method="prune", on_shortfall="keep"
+    ),
+    "boosting": partial(LargeSpreadBoostingClassifier, n_estimators=15),
+    "boosting, one budget": partial(LargeSpreadBoostingClassifier, n_estimators=10, norm=1),
+    "robust boosting": partial(RobustBoostingClassifier, n_estimators=15, max_depth=5, learning_rate=0.2),
+    "additive": partial(LargeSpreadAdditiveClassifier, max_cells=8, n_epochs=40),
 }
 
 
