@@ -87,6 +87,22 @@ def test_help_tells_every_parameter(kind):
     assert {*inspect.signature(trainer).parameters, "ensemble_", "attacker_", "classes_"} <= told
 
 
+def test_what_other_docstrings_refer_to_stays_theirs():
+    class Careful(additive):
+        """A trainer.
+
+        Parameters
+        ----------
+        eps, alpha
+            See `RobustClassifier`.
+        beta
+            See `Another`.
+        """
+
+    assert inspect.getdoc(Careful).endswith("eps, alpha\n    See `RobustClassifier`.\nbeta\n    See `Another`.")
+    assert type("Silent", (additive,), {}).__doc__ is None
+
+
 @of_every_kind
 def test_same_seed_same_trees_whatever_the_number_of_jobs(cancer, kind):
     jobs = [{"n_jobs": n_jobs} for n_jobs in (None, 1, 2)] if kind != "additive" else [{}, {}]

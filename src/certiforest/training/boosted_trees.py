@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,16 +95,16 @@ def boost_trees(
     *,
     has_spread: bool = True,
     n_estimators: int,
-    max_depth: Any,
-    learning_rate: Any,
+    max_depth: int | str | None,
+    learning_rate: float | str,
     is_exponential: bool,
     forgiveness: float = 0.0,
-    max_features: Any,
+    max_features: float | str | None,
     min_samples_leaf: int,
     min_samples_split: int = 2,
     max_samples: int | None = None,
     keeps_both: bool = False,
-    l2: Any,
+    l2: float | str,
     n_steps: int = 8,
     thrift: float = 0.0,
     min_gain: float = 0.0,
@@ -131,7 +131,7 @@ def boost_trees(
     is_exponential : bool
         Whether the loss is exponential instead of logistic.
     keeps_both : bool
-        Whether near rows belong to both children of a split, see `GiniScore`.
+        Whether near rows belong to both children of a split, see `GiniRule`.
     l2 : float or "auto"
         Weight of half the sum of squared leaf values of a tree.
     n_steps : int
@@ -159,17 +159,20 @@ def boost_trees(
     closed = _closed_shares(data)
     varies = data.rows.bins.n_bins > 1
     scarcity = float(np.median(closed[varies] if varies.any() else closed))
-    rate = float(np.clip(scarcity, *RATES) if learning_rate == "auto" else learning_rate)
-    l2 = float(np.sqrt(rows.weight.sum()) / (ROOT_PER_L2 * (n_sides - 1)) if l2 == "auto" else l2)
-    if max_depth == "auto":
+    rate = float(np.clip(scarcity, *RATES)) if isinstance(learning_rate, str) else float(learning_rate)
+    if isinstance(l2, str):
+        l2 = float(np.sqrt(rows.weight.sum())) / (ROOT_PER_L2 * (n_sides - 1))
+    if isinstance(max_depth, str):
         # Deep trees: measured to help two classes only. Where costs add up they leave too few trees to turn.
         is_scarce = scarcity > SCARCE and n_classes == 2
         max_depth = LEAST_DEPTH if adds_up else _automatic_depth(is_scarce, rows.weight.sum())
-    share, fewest = 1.0 if max_features is None else max_features, 1
-    if max_features == "auto":
+    fewest = 1
+    if isinstance(max_features, str):
         share, fewest = float(np.clip(scarcity / CLOSED_FOR_ALL, *SHARES)), FEWEST_FEATURES
     elif isinstance(max_features, Integral):
-        share = min(1.0, max_features / n_features)
+        share = min(1.0, int(max_features) / n_features)
+    else:
+        share = 1.0 if max_features is None else float(max_features)
     boosted = BoostedTrees([], [], base, rate, [], [])
     curves = [boosted.train_loss, boosted.validation_loss][: len(losses)]
     _record(curves, losses)

@@ -112,10 +112,12 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         """Say in the docstring of a trainer what it says by reference to this class: help() shows one class only."""
         super().__init_subclass__(**options)
         said = {base.__name__: _entries(base) for base in cls.__mro__[1:] if issubclass(base, RobustClassifier)}
-        cls.__doc__ = SHARED_ENTRY.sub(
-            lambda found: "".join(dict.fromkeys(said[found[2]][name] for name in found[1].split(", "))),
-            inspect.cleandoc(cls.__doc__ or ""),
-        )
+
+        def tell(reference: re.Match[str]) -> str:
+            entries, names = said.get(reference[2], {}), reference[1].split(", ")
+            return "".join(dict.fromkeys(entries[name] for name in names)) if {*names} <= {*entries} else reference[0]
+
+        cls.__doc__ = cls.__doc__ and SHARED_ENTRY.sub(tell, inspect.cleandoc(cls.__doc__))
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train for the attacker.
