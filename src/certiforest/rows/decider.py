@@ -78,12 +78,17 @@ class FirstLook:
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
 
-    def begin(self, x: NDArray[np.float64], y: int) -> Look | None:
-        """Look at one row of class ``y``, and keep what was found for a search to go on with."""
+    def begin(self, x: NDArray[np.float64], y: int) -> tuple[Look | None, NDArray[np.float64] | None]:
+        """Look at one row of class ``y``; return what a search can go on with, or an attack, or neither."""
         if self._setting is None:
-            return None
+            return None, None
         ((_, trees, _),) = self._verifier.rows_by_pattern(x[None])
-        return look_at_one_row(trees, x, y, self._setting, _most())
+        attack = x.copy()
+        look = look_at_one_row(trees, x, y, self._setting, _most(), attack)
+        if look is not None:
+            return look, None
+        is_attack = self._verifier.predict(attack) != y and self._verifier.moves.affords_rows(x[None], attack[None])[0]
+        return None, attack if is_attack else None
 
 
 def _most() -> tuple[int, int]:
@@ -122,12 +127,11 @@ class Decider:
         if clock.is_over:
             return Answer(UNKNOWN, Method.SOLVED)
         y = self.verifier.predict(x) if y is None else y
-        begun = self.verifier.made(FirstLook).begin(x, y) if keep_proof and self._margin is None else None
-        if begun is not None and begun.status == statuses.FOUND:
-            z = x.copy()
-            z[begun.cells.name] = begun.cells.value[begun.tables.choice]
-            if self.verifier.predict(z) != y and self.verifier.moves.affords_rows(x[None], z[None])[0]:
-                return Answer(UNSTABLE, Method.PROVED, z)
+        begun = None
+        if keep_proof and self._margin is None:
+            begun, attack = self.verifier.made(FirstLook).begin(x, y)
+            if attack is not None:
+                return Answer(UNSTABLE, Method.PROVED, attack)
         row = RowProblem(self.verifier, x, found=None if begun is None else begun[:3])
         if self._margin is None:
             return self.decide_on(row, y, clock, keep_proof=keep_proof, begun=begun)

@@ -60,9 +60,22 @@ def look_at_row(trees, x, y, setting, most, scratch):
 
 
 @kernel
-def look_at_one_row(trees, x, y, setting, most):
-    """Return a `Look` at a row, without scratch for others."""
-    return look_at_row(trees, x, y, setting, most, new_scratch(trees, setting.ranks, x.shape[0]))[0]
+def write_attack(look, x, out_row):
+    """Write the row that is in the chosen cells, and like ``x`` elsewhere."""
+    cells, choice = look.cells, look.tables.choice
+    out_row[:] = x
+    for v in range(cells.name.shape[0]):
+        out_row[cells.name[v]] = cells.value[choice[v]]
+
+
+@kernel
+def look_at_one_row(trees, x, y, setting, most, out_row):
+    """Return a `Look` at a row, or, as that takes time in Python, write the attack that it suggests and return None."""
+    look = look_at_row(trees, x, y, setting, most, new_scratch(trees, setting.ranks, x.shape[0]))[0]
+    if look.status != FOUND:
+        return look
+    write_attack(look, x, out_row)
+    return None
 
 
 @kernel
@@ -74,7 +87,4 @@ def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
         look, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
         out_status[row] = look.status
         if look.status == FOUND:
-            cells, choice = look.cells, look.tables.choice
-            out_row[row] = x
-            for v in range(cells.name.shape[0]):
-                out_row[row, cells.name[v]] = cells.value[choice[v]]
+            write_attack(look, x, out_row[row])
