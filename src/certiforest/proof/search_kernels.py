@@ -109,7 +109,7 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
                 break
             mark = lowest
         if several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most_sweeps:
-            shift_weights(leaves, several, scratch.bracket)
+            shift_weights(problem, several, tables.table)
             problem = weighted(cells, leaves, several)
             _, _, span = size_up(problem)
             momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
@@ -152,20 +152,32 @@ def weighted(cells, leaves, several):
 
 
 @kernel
-def shift_weights(leaves, several, bracket):
-    """Raise the weights of requirements that the best leaves of all trees, after a sweep, leave short.
+def shift_weights(problem, several, table):
+    """Raise the weights of requirements that the best leaves of all trees, as the tables stand, leave short.
 
     The bound is convex in the weights, and what the best leaves have beyond the need is its slope. Steps grow while
-    they keep their direction, and are halved where it turns. ``bracket`` is that of the sweep.
+    they keep their direction, and are halved where it turns.
     """
-    weight, log, step, way = several.balance
+    leaves, (weight, log, step, way) = problem.leaves, several.balance
     surplus = -several.need.astype(np.float64)
+    least = np.empty(leaves.scope.shape[0])
     for t in range(leaves.name.shape[0]):
-        best = leaves.first[t]
+        best, most, everywhere = 0, -math.inf, 0.0
+        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
+            least[s] = least_between(leaves, table, leaves.first_segment[s], leaves.first_segment[s + 1])
+            everywhere += least[s]
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            if bracket[k] > bracket[best]:
-                best = k
-        surplus += several.gain[leaves.node[best]]
+            value = problem.gain[k] - everywhere
+            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
+            while i < end:
+                s, entry = leaves.place[i], math.inf
+                while i < end and leaves.place[i] == s:
+                    entry = min(entry, least_between(leaves, table, leaves.low[i], leaves.high[i] + 1))
+                    i += 1
+                value += least[s] - entry
+            if value > most:
+                best, most = leaves.node[k], value
+        surplus += several.gain[best]
     mean = (weight * surplus).sum() / weight.sum()
     for r in range(surplus.shape[0]):
         turn = 1.0 if surplus[r] < mean else -1.0
@@ -175,6 +187,16 @@ def shift_weights(leaves, several, bracket):
     log[:] = np.maximum(log - log.max(), -10.0)
     share = np.exp(log)
     weight[:] = np.rint(WEIGHT * share / share.sum()).astype(np.int64)
+
+
+@kernel
+def least_between(leaves, table, start, stop):
+    """Return the smallest entry of a table in some segments, of those that are in the box."""
+    least = math.inf
+    for g in range(start, stop):
+        if leaves.begin[g] <= leaves.end[g] and table[g] < least:
+            least = table[g]
+    return least
 
 
 @kernel
