@@ -97,7 +97,8 @@ class Gains:
     def total(self, values: NDArray[np.int64], y: int, rival: int) -> int:
         """Return, exactly, what leaves of some values and the base gain for a rival, all together."""
         rows, digit = np.append(values, -1), self._scores.digit
-        return _whole((digit[rows, rival] - digit[rows, y]).sum(axis=0))
+        digits = (digit[rows, rival] - digit[rows, y]).sum(axis=0).tolist()
+        return sum(value << (DIGIT_BITS * k) for k, value in enumerate(digits))
 
     def _pair(self, y: int, rival: int) -> Pair:
         if (y, rival) not in self._pairs:
