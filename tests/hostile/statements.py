@@ -211,6 +211,8 @@ class World:
         for f in range(len(self.low)):
             if f in self.values:
                 found = list(self.values[f])
+            elif self.integer[f] and self.high[f] - self.low[f] > MOST_CELLS:
+                return None
             elif self.integer[f]:
                 found = [float(v) for v in range(math.ceil(self.low[f]), math.floor(self.high[f]) + 1)]
             else:
