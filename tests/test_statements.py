@@ -1,5 +1,6 @@
 """Statements about whole models: against enumeration, and against what the libraries themselves predict."""
 
+import itertools
 import json
 import math
 import random
@@ -168,6 +169,18 @@ def test_numbers_that_count_as_missing_are_inputs_where_the_domain_holds_them(lo
     if not holds:
         assert model.predict_proba(result.pair)[0, 1] > 0.5
         assert np.isnan(result.pair[0, 0]) == ("missing" in options)
+
+
+def test_every_text_is_an_input_where_a_model_knows_only_some_hashes():
+    words = ["ash", "elm", "fir", "oak", "yew", "box"]
+    X = pd.DataFrame({"word": words * 20})
+    for one, other in itertools.combinations(words, 2):
+        model = catboost("Regressor", iterations=2, depth=2, one_hot_max_size=9, cat_features=["word"])
+        model.fit(X, (X["word"] == one) + 2.0 * (X["word"] == other))
+        found = measure(model, "range", Domain.from_data(X))
+        assert found.bounds[0][1] == model.predict(X).min()
+        assert found.bounds[1][0] == model.predict(X).max()
+        assert model.predict(found.pair[1]) == model.predict(X).max()
 
 
 def test_listed_values_beyond_the_ends_are_no_inputs():

@@ -426,7 +426,10 @@ class Trial:
     def monotone(self):
         c, way = self.rng.randrange(self.model.n_numbers), self.rng.choice(["up", "down"])
         i, j = partners(self.world.rows, [c])
-        x, sign = self.world.rows[:, c], 1 if way == "up" else -1
+        x, sign = self.world.rows[:, c].copy(), 1 if way == "up" else -1
+        if c in (self.model.ensemble.blanks or {}):  # what counts as missing has no order
+            first, last = self.model.ensemble.blanks[c]
+            x[(first <= x) & (x <= last)] = np.nan
         inside = sign * x[i] <= sign * x[j]
         if not inside.any():
             return

@@ -86,7 +86,9 @@ class InputQuestion:
         if ordered is None or v is None:
             return holes
         is_there = cells.value[cells.first[v] : cells.first[v + 1]] < math.inf
-        is_ordered = np.triu(is_there[:, None] & is_there)
+        place = np.arange(len(is_there))
+        is_ordered = place[:, None] <= place
+        is_ordered[~is_there] = is_ordered[:, ~is_there] = False
         return [*holes, Rule((v, int(twin[v])) if ordered[1] == "up" else (int(twin[v]), v), is_ordered)]
 
     def _gather_values(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.choices import Categories
 from certiforest.attack.parameters import AttackerError, Column, find_columns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
@@ -157,9 +158,12 @@ class Space:
             is_blank = values == math.inf
             if f < self._n_features:
                 allowed[is_blank] = may_miss[f]
-                column, bottom = self._columns[f], -math.inf
+                column, bottom, stands = self._columns[f], -math.inf, self._stand_ins(f)
                 for c in np.flatnonzero(~is_blank).tolist() if column.is_sparse else ():
-                    number = column.number_up_to(bottom, top := float(cells.top[here][c]))
+                    top = float(cells.top[here][c])
+                    number = column.number_up_to(bottom, top)
+                    if stands is not None:
+                        number = next((stands[value] for value in stands if bottom < value <= top), None)
                     allowed[c], bottom = number is not None, top
                     if number is not None:
                         values[c] = number
@@ -169,6 +173,20 @@ class Space:
             self.low[v], self.high[v] = here.start + places[0], here.start + places[-1]
             if not allowed[places[0] : places[-1] + 1].all():
                 self.holes.append(Rule((v,), allowed))
+
+    def _stand_ins(self, f: int) -> dict[float, float] | None:
+        """Return which listed code stands for which value of a category, where the model does not list its values.
+
+        Then one value is there for all that no split names, and which is near it in order says nothing.
+        """
+        listed, ensemble, choice = self._columns[f].listed, self.verifier.ensemble, self.verifier.moves.choices.get(f)
+        if listed is None or not isinstance(choice, Categories) or (ensemble.categories or {}).get(f):
+            return None
+        named = set(ensemble.category_values(f).tolist())
+        others = [code for code in listed if code not in named]
+        values = {*choice.values, float(self.problem.x[f])}
+        kept = [value for value in sorted(values) if (value in listed if value in named else others)]
+        return {value: value if value in named else others[0] for value in kept}
 
     def frame(self, rows: Sequence[NDArray[np.float64]]) -> Any:
         """Return inputs as the domain's data had them: a number that counts as missing where nothing may be missing."""
