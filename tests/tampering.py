@@ -370,21 +370,13 @@ def alter_bytes(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         i, j = rng.randrange(len(changed) + 1), rng.randrange(len(changed) + 1)
-        match rng.randrange(7):
-            case 0:
-                changed[i : i + 1] = bytes([rng.randrange(256)])
-            case 1:
-                changed[i : i + 1] = bytes(byte ^ 1 << rng.randrange(8) for byte in changed[i : i + 1])
-            case 2:
-                changed[i : i + 1] = bytes([rng.choice(b'0123456789.-e,:"[]{}')])
-            case 3:
-                del changed[i : i + rng.choice([1, 1, 5, 200, 1000])]
-            case 4:
-                changed[i:i] = changed[j : j + rng.randint(1, 50)]
-            case 5:
-                changed[i:i] = rng.choice(b'0 9 - \n \0 \xff [ {} , " null e5 e400 99999999999999999999'.split(b" "))
-            case _:
-                del changed[i:]
+        more = rng.choice(b'0 9 - \n \0 \xff [ {} , " null e5 e400 99999999999999999999'.split(b" "))
+        other = [rng.randrange(256), rng.choice(b'0123456789.-e,:"[]{}'), (changed[i : i + 1] or b"0")[0] ^ 1 << j % 8]
+        size, new = rng.choice([
+            *((1, bytes([byte])) for byte in other), (0, changed[j : j + rng.randint(1, 50)]), (0, more),
+            (rng.choice([1, 1, 5, 200, 1000]), b""), (len(changed), b""),
+        ])  # fmt: skip
+        changed[i : i + size] = new
     return bytes(changed)
 
 
