@@ -131,9 +131,10 @@ def read(value: Any, form: Any, name: str) -> Any:
         return float(value)
     if type(form) is range:
         expect(type(value) is int and value in form, f"{name} to be a whole number from {form[0]} to {form[-1]}")
-    else:
-        is_so = form is object or (value == form if type(form) is str else type(value) is form)
-        expect(is_so, f"{name} to be {form if type(form) is str else f'of type {form.__name__}'}")
+    elif type(form) is str:
+        expect(value == form, f"{name} to be {form}")
+    elif form is not object:
+        expect(type(value) is form, f"{name} to be of type {form.__name__}")
     return value
 
 
