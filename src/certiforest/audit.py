@@ -417,7 +417,7 @@ class Reach(dict[int, Region]):
             return self.ruled[f]
         unit = max((rule["cost"].as_integer_ratio()[1] for rule in rules), default=1)
         most, prices = unit * self.eps[0] // self.eps[1], [int(Fraction(rule["cost"]) * unit) for rule in rules]
-        steps = 10 + sum(8 + len(rule.get("values", ())) // 16 for rule in rules)
+        steps = 10 + sum(10 + len(rule.get("values", ())) // 16 for rule in rules)
         n_ways = sum(len(known) for known, _ in self.ruled.values())
         found, waiting = {self.row.values[f]: 0}, [self.row.values[f]]
         for value in waiting:  # which grows by whatever is found, or found for less
