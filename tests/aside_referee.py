@@ -86,7 +86,8 @@ def dress(rng: random.Random, case: oracle.Case):
         for f in codes:  # all in no set are alike: some beside every number that matters
             near = [*used, *(end[f] for end in domain or ()), *blanks.get(f, ())]
             beside = {float(math.floor(v)) + step for v in near for step in (-1, 0, 1, 2)}
-            codes[f] = sorted({-oracle.LARGEST, 0.0, *used, *beside, *(math.nextafter(v, math.inf) for v in used[-1:])})
+            beside.add(math.nextafter(used[-1], math.inf))  # a whole number beyond 2**53
+            codes[f] = sorted({-oracle.LARGEST, 0.0, *used, *(v for v in beside if v % 1 == 0)})
     required = tuple(f for f, v in enumerate(row) if not math.isnan(v) and rng.random() < 0.1)
     told = {
         "required": required,
