@@ -5,15 +5,13 @@ An attacker can push the rows near a threshold across it. Values of a node's row
         x  x x   o o o | o o    x x  x
        sure left      v       sure right
 
-The near rows may stay, all go left, all go right, or cross both ways; a split is worth the least of these four.
-Rows whose value is missing stay where the split sends them: both sides are tried, and a split that only parts them from
-all numbers (its threshold is NaN) is tried, too, which no attacker can cross.
-
-A search is a list of *entries*, pairs of a node and a feature, so that a whole level of all trees is one call,
-and so is asking again for the few entries whose threshold another tree has claimed meanwhile.
+Near rows move together or class by class, see `GiniRule`. Rows whose value is missing stay where the split sends them:
+both sides are tried, and a split that only parts them from all numbers (its threshold is NaN) is tried, too, which no
+attacker can cross. A search is a list of pairs of a node and a feature, so that a whole level of all trees is one call,
+and so is asking again for the few whose threshold another tree has claimed meanwhile.
 
 Sums of class weights are lines of one array, and functions are told which line: a slice of it for every threshold would
-take longer, because it is counted as a reference, than what is done with it.
+take longer, because it is counted as a reference, than what is done with it. Columns are opened once for all gaps.
 """
 
 from typing import Any, NamedTuple
@@ -104,10 +102,10 @@ def worst_purity_by_class(summed, before, after, whole):
     """Return the purity of a split when near rows of each class are moved to the side that suits the class less.
 
     Arguments as in `worst_purity`. For two classes with leaf values ``w_left < w_right`` this is the exact worst
-    case: near rows of the upper class fall to the left, those of the lower class rise to the right. The order of
-    the values follows from the rows that stay (if these have equal shares on both sides it does not, and the purity is
-    too high); if the moved rows turn it round, equal values are best and the split
-    gains nothing. For more classes the same holds class by class:
+    case: near rows of the upper class fall to the left, those of the lower class rise to the right. The order of the
+    values follows from the rows that stay (if these have equal shares on both sides it does not, and the purity is too
+    high); if the moved rows turn it round, equal values are best and the split gains nothing. For more classes the same
+    holds class by class:
 
         gain = left * right / total * sum over classes of (share on the left - share on the right)^2
     """
@@ -145,9 +143,7 @@ class GiniRule(NamedTuple):
     holds_any: bool
     min_samples_leaf: int  # rows that each side of a split must have
     least_rows: int  # that a node must have to be split
-    # What the attacker does with near rows when a split is scored: the worst of moving none, all left, all right or all
-    # across; or rows of each class go to the side that suits it less.
-    moves_by_class: bool
+    moves_by_class: bool  # near rows go to the side that suits their class less; else the worst of none, all left, ...
     keeps_both: bool  # whether near rows then belong to both children, or to the side to which the score moved them
 
 
@@ -370,8 +366,8 @@ def search_gini(rows, claims, frontier, rule, only_best, entry_node, out):
     of_all = np.zeros((n_cells if can_by_row else 0, n_classes + 1))
     of_four = np.zeros((4, max_bins + 1, n_classes + 1))
     lines_of_four = of_four.reshape(4 * (max_bins + 1), n_classes + 1)
-    low, high, value, n_left = np.empty(max_bins), np.empty(max_bins), np.empty(max_bins), np.empty(max_bins, np.int64)
-    summed = np.zeros((max_bins + 1 + CROSSED, n_classes))
+    low, high, value = np.empty(max_bins), np.empty(max_bins), np.empty(max_bins)
+    n_left, summed = np.empty(max_bins, np.int64), np.zeros((max_bins + 1 + CROSSED, n_classes))
     entry, last_entry = 0, entry_node.shape[0]
     while entry < last_entry:
         node = entry_node[entry]
@@ -386,8 +382,7 @@ def search_gini(rows, claims, frontier, rule, only_best, entry_node, out):
             fill_by_row(uncommon, frontier, node, class_index, whole, of_all)
         histogram = of_all if by_row else lines_of_four
         unsplit = node_purity(whole)
-        least = unsplit + LEAST_GAIN * whole.sum()
-        best = least
+        best = least = unsplit + LEAST_GAIN * whole.sum()
         for e in range(n_entries):
             f = feature[entry + e]
             if not by_row and e % 4 == 0:

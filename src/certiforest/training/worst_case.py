@@ -58,7 +58,7 @@ class WorstCase:
     ) -> None:  # fmt: skip
         self.class_index = class_index
         self._is_held = (np.zeros(n_classes, bool) if is_held is None else is_held)[class_index]
-        self._X = np.asfortranarray(X)  # rows go down one tree together: values of a feature side by side
+        self._columns = np.ascontiguousarray(X.T)  # rows go down one tree together
         self._has_missing = bool(np.isnan(X).any())
         self._found = Reached(np.empty(len(X) + 1, np.int64), np.empty(2 * len(X), np.int64), np.empty(2 * len(X)))
         # For norm inf moves cost nothing, else powers of distances that add up; norm 0 counts moves of any size.
@@ -86,13 +86,13 @@ class WorstCase:
     def reached(self, tree: Nodes) -> Reached:
         """Return the leaves of a tree that each row can be moved to; valid until the next call."""
         left, right = np.array(tree.left, np.int64), np.array(tree.right, np.int64)
-        feature = np.where(left < 0, -1, tree.feature)
+        feature = np.where(left < 0, -1, np.asarray(tree.feature, np.int64))
         low, high = np.empty((2, len(left)))
         missing_left = np.zeros(len(left), bool) if tree.missing_left is None else np.array(tree.missing_left)
         splits = TreeSplits(feature, np.array(tree.threshold, np.float64), left, right, low, high, missing_left)
         stack, parent = np.empty((2, len(left) + 1), np.int64)
         kernels.bound_splits(splits, self._has_missing, stack, parent)
-        args = splits, self._X, self._is_held, self._reach, stack, np.empty(len(stack))
+        args = splits, self._columns, self._is_held, self._reach, stack, np.empty(len(stack))
         n_leaves = kernels.list_leaves_in_reach(*args, self._found)
         if n_leaves > len(self._found.leaf):
             self._found = Reached(self._found.start, np.empty(2 * n_leaves, np.int64), np.empty(2 * n_leaves))

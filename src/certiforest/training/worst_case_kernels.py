@@ -101,8 +101,8 @@ def bound_splits(splits, has_missing, stack, parent):
 
 
 @kernel
-def list_leaves_in_reach(splits, X, is_held, reach, stack, stack_cost, out):
-    """List the leaves that each row can reach into ``out`` and return how many there are.
+def list_leaves_in_reach(splits, columns, is_held, reach, stack, stack_cost, out):
+    """List the leaves that each row of some columns can reach into ``out``; return how many there are.
 
     Leaves beyond the length of the output are counted, not written. No box is empty (see `bound_splits`): for L-inf a
     leaf is in reach iff every split on its path is. A value that is missing stays where it is,
@@ -110,7 +110,7 @@ def list_leaves_in_reach(splits, X, is_held, reach, stack, stack_cost, out):
     """
     n_leaves, capacity = 0, out.leaf.shape[0]
     is_free = reach.norm < 0
-    for i in range(X.shape[0]):
+    for i in range(columns.shape[1]):
         out.start[i] = n_leaves
         stack[0], stack_cost[0], n_waiting = 0, 0.0, 1
         can_move = not is_held[i]
@@ -119,7 +119,7 @@ def list_leaves_in_reach(splits, X, is_held, reach, stack, stack_cost, out):
             node, cost = stack[n_waiting], stack_cost[n_waiting]
             f = splits.feature[node]
             while f >= 0:  # go down on the row's own side and leave the other, if it is in reach, for later
-                x, v = X[i, f], splits.threshold[node]
+                x, v = columns[f, i], splits.threshold[node]
                 own, other, side = splits.left[node], splits.right[node], 1
                 if not x <= v and (x == x or not splits.missing_left[node]):
                     own, other, side = other, own, 0
@@ -138,7 +138,7 @@ def list_leaves_in_reach(splits, X, is_held, reach, stack, stack_cost, out):
             if n_leaves < capacity:
                 out.leaf[n_leaves], out.cost[n_leaves] = node, cost
             n_leaves += 1
-    out.start[X.shape[0]] = n_leaves
+    out.start[columns.shape[1]] = n_leaves
     return n_leaves
 
 
