@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
@@ -101,6 +101,7 @@ def test_the_first_split_is_the_best_of_all_thresholds_and_sides(seed, is_forest
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 5, (30, 2)) / 4.0
     X[rng.random(X.shape) < rng.choice([0.1, 0.5])] = np.nan
+    assume(np.isnan(X).any())  # else the model has no side for what is missing
     y = np.arange(30) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
