@@ -183,6 +183,15 @@ def test_every_text_is_an_input_where_a_model_knows_only_some_hashes():
         assert model.predict(found.pair[1]) == model.predict(X).max()
 
 
+@pytest.mark.parametrize(("words", "most"), [(["a", "new"], 1), (["a", "b"], 0), (["new"], 1)])
+def test_text_that_a_model_never_saw_is_an_input_where_the_domain_has_it(words, most):
+    model = TreeEnsemble(
+        [0, -1, -1], [math.nan, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1], missing_left=[0] * 3,
+        subset=[0, -1, -1], subsets=[[0, 1, 2]], categories={0: ["a", "b", "c"]}, unseen={0: "other"},
+    )  # fmt: skip
+    assert measure(model, "range", Domain([math.nan], [math.nan], values={0: words})).bounds[1][0] == most
+
+
 def test_listed_values_beyond_the_ends_are_no_inputs():
     model = DecisionTreeRegressor().fit([[1.0], [2.5], [5.0]], [1.0, 2.5, 5.0])
     found = measure(model, "range", Domain([0], [3], values={0: [1, 5]}))

@@ -141,6 +141,8 @@ class Space:
         except AttackerError as error:
             raise DomainError(f"The domain does not fit the model. {error}") from None
         start = np.array([math.nan if number is None else number for number in numbers])
+        for f in ensemble.categorical.tolist():  # where a code that the model does not know is listed, it starts there
+            start[f] = next((code for code in codes.get(f, ()) if code not in self._known(f)), start[f])
         for group in domain.groups:
             start[list(group)] = np.arange(len(group)) == 0
         self.problem = RowProblem(self.verifier, start)
@@ -175,18 +177,25 @@ class Space:
                 self.holes.append(Rule((v,), allowed))
 
     def _stand_ins(self, f: int) -> dict[float, float] | None:
-        """Return which listed code stands for which value of a category, where the model does not list its values.
+        """Return which listed code stands for which value of a category; None for columns of numbers, and if all may.
 
-        Then one value is there for all that no split names, and which is near it in order says nothing.
+        One value is there for all that the model does not know, and which code is near it in order says nothing.
         """
-        listed, ensemble, choice = self._columns[f].listed, self.verifier.ensemble, self.verifier.moves.choices.get(f)
-        if listed is None or not isinstance(choice, Categories) or (ensemble.categories or {}).get(f):
+        listed, choice = self._columns[f].listed, self.verifier.moves.choices.get(f)
+        if listed is None or not isinstance(choice, Categories):
             return None
-        named = set(ensemble.category_values(f).tolist())
-        others = [code for code in listed if code not in named]
+        known = self._known(f)
+        others = [code for code in listed if code not in known]
         values = {*choice.values, float(self.problem.x[f])}
-        kept = [value for value in sorted(values) if (value in listed if value in named else others)]
-        return {value: value if value in named else others[0] for value in kept}
+        kept = [value for value in sorted(values) if (value in listed if value in known else others)]
+        return {value: value if value in known else others[0] for value in kept}
+
+    def _known(self, f: int) -> set[float]:
+        """Return the codes of a category that a model lists, or, if it lists none, those that its splits name."""
+        ensemble, choice = self.verifier.ensemble, self.verifier.moves.choices[f]
+        if isinstance(choice, Categories) and (ensemble.categories or {}).get(f):
+            return set(choice.values)
+        return set(ensemble.category_values(f).tolist())
 
     def frame(self, rows: Sequence[NDArray[np.float64]]) -> Any:
         """Return inputs as the domain's data had them: a number that counts as missing where nothing may be missing."""
