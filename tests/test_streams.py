@@ -267,7 +267,7 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
 ):
     """One walk: the file is opened once; what a block needs is found before the next is read, also with a report."""
     data, done, reads, opened, digested = write(frame, tmp_path / "rows.csv"), [], [], [], []
-    certified, read_rows, open_file = Certifier.certify, csv_files._read, csv_files.DigestedFile
+    certified, read_rows, open_file = Certifier.certify, csv_files._read_block, csv_files.DigestedFile
 
     def counted(self, X, *rest, **options):
         done.append((len(X), self.radius, self.witness))
@@ -278,7 +278,7 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
         return read_rows(*arguments, **options)
 
     monkeypatch.setattr(Certifier, "certify", counted)
-    monkeypatch.setattr(csv_files, "_read", read)
+    monkeypatch.setattr(csv_files, "_read_block", read)
     monkeypatch.setattr(csv_files, "DigestedFile", lambda path: opened.append(path) or open_file(path))
     monkeypatch.setattr(hashlib, "file_digest", lambda file, _: digested.append(file.name) or hashlib.sha256())
     report = tmp_path / "report.json"
@@ -294,8 +294,10 @@ def test_verdicts_come_before_radii_and_every_block_is_read_once(
 def test_blocks_whose_parts_are_there_are_not_read_again(run, model, frame, tmp_path, monkeypatch, small_blocks):
     arguments = words(model, write(frame, tmp_path / "rows.csv"), "--out", tmp_path / "found")
     assert run(*arguments)[0] == 0
-    reads, read_rows = [], csv_files._read
-    monkeypatch.setattr(csv_files, "_read", lambda *rest, **options: reads.append(rest) or read_rows(*rest, **options))
+    reads, read_rows = [], csv_files._read_block
+    monkeypatch.setattr(
+        csv_files, "_read_block", lambda *rest, **options: reads.append(rest) or read_rows(*rest, **options)
+    )
     assert run(*arguments)[0] == 0
     assert len(reads) == 1, "the first, which says what the attacker's columns are"
 

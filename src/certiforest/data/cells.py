@@ -126,7 +126,7 @@ def _as_text(value: Any, path: Any) -> str:
 
 
 def text_codes(ensemble: TreeEnsemble) -> dict[int, Codes]:
-    """Return, by feature that files may have as text, the number of each text; categories may be numbers as well."""
+    """Return, by feature, the codes of categories that files have as text; those that are floats have none."""
     codes = {f: Codes(values, ensemble.unseen.get(f)) for f, values in (ensemble.categories or {}).items()}
     return {f: numbers for f, numbers in codes.items() if not numbers.holds_numbers}
 

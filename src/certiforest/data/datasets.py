@@ -144,7 +144,7 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, d
     """
     info, pair = dataset_info(name), PAIR.fullmatch(name)
     whole = DATASETS[pair[1]] if pair else info
-    table = _find_table(whole, data_dir, download)
+    table = _load_table(whole, data_dir, download)
     _check_contents(whole, table)
     if pair:
         rows = np.flatnonzero(np.isin(table.y, (int(pair[2]), int(pair[3]))))
@@ -154,10 +154,10 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, d
     return Dataset(replace(table, source=name), scaling, train_rows, test_rows)
 
 
-def _find_table(info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: bool) -> Table:
-    """Return the rows of a dataset: from inside scikit-learn, a file of the directory, or OpenML."""
+def _load_table(info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: bool) -> Table:
+    """Return all rows of a dataset: shipped with scikit-learn, from files of the directory, or fetched from OpenML."""
     if info.name in SHIPPED:
-        return _load_shipped(info.name)
+        return _read_shipped(info.name)
     directory = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
     if directory is not None:
         folder = Path(directory)
@@ -201,8 +201,8 @@ SHIPPED = {
 }
 
 
-def _load_shipped(name: str) -> Table:
-    """Read a file inside scikit-learn, which is not imported for that: it takes a second."""
+def _read_shipped(name: str) -> Table:
+    """Read a dataset from its file in the package scikit-learn, without the second that importing it takes."""
     file, n_before, names = SHIPPED[name]
     package = find_spec("sklearn")
     path = None if package is None or package.origin is None else Path(package.origin).parent / "datasets/data" / file

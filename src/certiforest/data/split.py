@@ -30,7 +30,7 @@ class SplitError(ValueError):
 
 
 def check_part(part: str) -> None:
-    """Refuse what is not the name of a part of the rows."""
+    """Refuse what is none of `PARTS`, the parts of a table that may be asked for."""
     if part not in PARTS:
         raise SplitError(f"Expected {setting('part')} to be {' or '.join(PARTS)}, got {part!r}.")
 

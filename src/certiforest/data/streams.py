@@ -206,7 +206,7 @@ class StreamRun:
 
     @property
     def _key(self) -> dict[str, Any]:
-        """All that findings depend on."""
+        """All that verdicts depend on: parts that an earlier run left are taken over only if theirs is the same."""
         certifier, stream, source = self.certifier, self.stream, self.stream.source
         return {
             "model": certifier.ensemble.sha256,
@@ -326,7 +326,7 @@ class StreamRun:
         return {**about_now(self.certifier.time_limit, self._seconds), **self.stream.first.origin(self.model)}
 
     def findings(self, spread: dict[str, Any]) -> dict[str, Any]:
-        """Return what a report shows: verdicts of all rows, radii and witnesses of those that were drawn."""
+        """Return what a report shows, as `gather` does: verdicts of all rows, radii and witnesses of the sample."""
         rows, found, row_counts = self.sample.rows, self.sample.found, self.row_counts
         assert row_counts is not None
         if rows is None or found is None:  # no radii at all were asked for

@@ -113,7 +113,7 @@ class Request:
 
     path: str | os.PathLike[str]
     target: str | int | None  # column of the label: name or index, -1 the last; an array of npz files, "y" if None
-    n_rows: int  # of a block
+    block_rows: int  # rows of a block, but for the last one
     drop: Sequence[str | int] = ()  # columns to leave out
     header: bool | None = None  # whether a CSV file starts with names; None: if no cell of its first line is a number
     n_features: int | None = None  # has to be that of the file; rows of LIBSVM files leave out zeros
@@ -148,11 +148,11 @@ class Columns:
         return Table(X, y, names, str(request.path), target_name, texts=texts or {})
 
     def shown(self, index: int) -> str:
-        """Return what to call a column of the file."""
+        """Return what a message calls a column of the file."""
         return f"column {index}" if self.names is None else f"column {shown(self.names[index])}"
 
-    def typed(self, index: int) -> str:
-        """Return what to type for a column of the file."""
+    def as_option(self, index: int) -> str:
+        """Return what an option such as ``drop`` calls a column: its name, or its index in a file without names."""
         return str(index) if self.names is None else self.names[index]
 
 

@@ -36,7 +36,7 @@ class Clock:
 
     def start(self, *, at_least: float = 0.0, spent: float = 0.0) -> Clock:
         """Return the clock of one question, of whose seconds some are spent; at least so many are left."""
-        one, now = Clock(self._per_question, is_stopped=self._is_stopped), _seconds_at_work()
+        one, now = Clock(self._per_question, is_stopped=self._is_stopped), _seconds_not_compiling()
         one._end, one._start = self._end, now - spent
         one._question_end = max(one._start + self._per_question, now + at_least)
         return one
@@ -44,18 +44,18 @@ class Clock:
     def share(self, share: float) -> Clock:
         """Return a clock for a share of what is left."""
         clock = self.start()
-        clock._question_end = _seconds_at_work() + share * self.left
+        clock._question_end = _seconds_not_compiling() + share * self.left
         return clock
 
     @property
     def spent(self) -> float:
         """Seconds that a question has taken so far."""
-        return _seconds_at_work() - self._start
+        return _seconds_not_compiling() - self._start
 
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return max(min(self._end - time.monotonic(), self._question_end - _seconds_at_work()), 0.0)
+        return max(min(self._end - time.monotonic(), self._question_end - _seconds_not_compiling()), 0.0)
 
     @property
     def is_up(self) -> bool:
@@ -73,5 +73,6 @@ class Clock:
             raise OutOfTime
 
 
-def _seconds_at_work() -> float:
+def _seconds_not_compiling() -> float:
+    """Return the time of a clock that stands still while kernels compile; only differences have a meaning."""
     return time.monotonic() - seconds_compiling()

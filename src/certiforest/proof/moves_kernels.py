@@ -64,9 +64,9 @@ def allows(leaves, k, choice):
 
 @kernel
 def conditions_on(leaves, k, v, choice):
-    """Return where the conditions of a leaf on a variable begin and end, if it allows the chosen cells of all others.
+    """Return where the conditions of leaf ``k`` on variable ``v`` begin and end, if it allows the others' chosen cells.
 
-    If it does not, both are 0. A leaf without conditions on it gets one that is none: see `cells_of`.
+    Both are 0 if it does not. Without a condition on ``v`` there is one past its last, which for `cells_of` is none.
     """
     i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
     first, last = end, end + 1

@@ -111,6 +111,7 @@ def _search(
     most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
 
     def push(box: _Box) -> None:
+        """Let a box wait: the largest bound comes first, then, or without a resolution, the last that was pushed."""
         nonlocal n_pushed
         n_pushed += 1
         heapq.heappush(waiting, (0 if resolution is None else -box.bound, -n_pushed, box))

@@ -40,6 +40,11 @@ class CellBox(NamedTuple):
     may_enumerate: bool = True
 
 
+def _start_of(tables: Tables) -> tuple[NDArray[np.float64], ...]:
+    """Return copies of the tables and of lambda, for a box to start from."""
+    return tables.table.copy(), tables.lambda_.copy()
+
+
 class Search(Generic[Point]):
     """Look for cells that give what is needed, or a proof that there are none.
 
@@ -90,7 +95,7 @@ class Search(Generic[Point]):
             Not before one box is examined, if that takes no longer than a moment.
         """
         tables = self._tables
-        root = CellBox(tables.low.copy(), tables.high.copy(), _start_from(tables), self._proof)
+        root = CellBox(tables.low.copy(), tables.high.copy(), _start_of(tables), self._proof)
         return self._examine([root], clock)
 
     def prove(self, clock: Clock, unit: Fraction, price: Fraction) -> dict[str, Any] | None:
@@ -128,7 +133,7 @@ class Search(Generic[Point]):
                     clock.check()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
-                self._proved.append(box._replace(start=_start_from(tables)))
+                self._proved.append(box._replace(start=_start_of(tables)))
             if status == kernels.ENUMERATED and self._keep_proof:
                 self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
@@ -139,7 +144,7 @@ class Search(Generic[Point]):
                     return point
                 if self._is_beyond(box.low, box.high):
                     continue
-            start = _start_from(tables)
+            start = _start_of(tables)
             variable, cut = kernels.find_split(problem, tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
@@ -181,7 +186,7 @@ class Search(Generic[Point]):
         In the part that is left no variable moves, and the bound without tables is exact.
         """
         cells, leaves = self._problem.cells, self._problem.leaves
-        start = _start_from(new_tables(cells, leaves))
+        start = _start_of(new_tables(cells, leaves))
         home = np.clip(cells.home, box.low, box.high)
         sides = []
         for v in np.argsort(-np.diff(leaves.first_tester), kind="stable").tolist():
@@ -244,9 +249,9 @@ class QuickLook(Generic[Point]):
     def look(
         self, budget: int, low: NDArray[np.int64] | None = None, high: NDArray[np.int64] | None = None
     ) -> Point | None:
-        """Return a point within another budget.
+        """Return a point within a budget (0: at any price) if a few sweeps find one, else None; see `is_proved`.
 
-        ``low`` and ``high`` (n_variables,) are the first and last cells of the part to look at; all, if not given.
+        ``low`` and ``high`` (n_variables,) are the first and last cells of the part to look at: all if not given.
         """
         cells, tables = self._problem.cells, self._tables
         tables.low[:] = cells.first[:-1] if low is None else low
@@ -257,12 +262,8 @@ class QuickLook(Generic[Point]):
         return self._confirm(tables.choice) if status == kernels.FOUND else None
 
 
-def _start_from(tables: Tables) -> tuple[NDArray[np.float64], ...]:
-    return tables.table.copy(), tables.lambda_.copy()
-
-
 def parts_of(proofs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield all parts of some proofs, those that are cut in two before their halves."""
+    """Yield the parts of some proofs (docs/certificate_format.md): each split, and the two parts that it holds."""
     waiting = list(proofs)
     while waiting:
         part = waiting.pop()

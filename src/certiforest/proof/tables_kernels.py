@@ -113,7 +113,7 @@ def set_lambda(cells, tables, lambda_):
 
 @kernel
 def float_bound(budget, tables):
-    """Return the bound in floats after a sweep, when trees add nothing; choose the best cell of each variable."""
+    """Return the bound in floats after a sweep, which leaves brackets of trees at 0 at most; choose the best cells."""
     total = tables.lambda_[0] * budget
     for v in range(tables.low.shape[0]):
         best = -math.inf
@@ -187,7 +187,7 @@ def whole_bound(problem, tables):
 
 @kernel
 def shifted_product(lambda_, price, shift):
-    """Return ``lambda_ * price * 2**-shift``, rounded down."""
+    """Return ``lambda_ * price * 2**-shift``, rounded down; both are at least 0, and their product below 2**63."""
     return (lambda_ * price) >> shift if shift < 63 else 0
 
 

@@ -145,7 +145,8 @@ def measure(
     checker, seconds = Checker(model, domain, outputs), check_time_limit(time_limit)
     one = checker.scores()
 
-    def work(quantity: str, clock: Clock) -> Measured:
+    def find(quantity: str, clock: Clock) -> Measured:
+        """Return the quantity, within bounds if the clock is up before it is known."""
         began = time.monotonic()
         if quantity == "range":
             low, high = (one.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
@@ -164,7 +165,7 @@ def measure(
         bounds = most.reached, max(most.proved for most in found)
         return Measured(quantity, bounds, most.pair, time.monotonic() - began)
 
-    (measured,) = _in_threads(work, [quantity], seconds, 1)
+    (measured,) = _in_threads(find, [quantity], seconds, 1)
     return measured
 
 
@@ -194,26 +195,26 @@ class Checker:
             case Range(low, high):
                 one, is_probability = self.scores(), self._scored.is_probability
                 if high < (1 if is_probability else math.inf):
-                    yield one.is_beyond(1, high, clock)
+                    yield one.stays_within(high, 1, clock)
                 if low > (0 if is_probability else -math.inf):
-                    yield one.is_beyond(-1, low, clock)
+                    yield one.stays_within(low, -1, clock)
             case Insensitive(columns, None):
                 self._check_decides("low and high")
-                yield from self._inputs(columns).are_decided_otherwise(clock)
+                yield from self._inputs(columns).decide_alike(clock)
             case Insensitive(columns, low, high):
                 assert low is not None
                 assert high is not None
-                yield self.scores(columns).is_apart(low, high, clock)
+                yield self.scores(columns).never_apart(low, high, clock)
             case Monotone(column, direction, tolerance):
-                yield self.scores([column], (column, direction)).exceeds(tolerance, clock)
+                yield self.scores([column], (column, direction)).never_exceeds(tolerance, clock)
             case Same(other, None):
                 self._check_decides("a tolerance")
-                yield from self._models(other).are_decided_otherwise(clock)
+                yield from self._models(other).decide_alike(clock)
             case Same(other, tolerance):
                 assert tolerance is not None
                 both = self.scores_with(other)
-                yield both.exceeds(tolerance, clock)
-                yield both.swapped.exceeds(tolerance, clock)
+                yield both.never_exceeds(tolerance, clock)
+                yield both.swapped.never_exceeds(tolerance, clock)
             case Robust(attacker, at_least):
                 yield self._withstand(attacker, at_least, clock)
 

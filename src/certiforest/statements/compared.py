@@ -131,18 +131,18 @@ class Compared(NamedTuple):
         proved = found.bound * unit if found.bound < ENOUGH else math.inf
         return Answer(None if is_unsure or found.bound >= 0 else True, (proved, -math.inf))
 
-    def is_beyond(self, sign: int, end: float, clock: Clock) -> Answer:
-        """Look for a score above an end, or, with the sign -1, below it."""
+    def stays_within(self, end: float, sign: int, clock: Clock) -> Answer:
+        """Answer whether no score is above an end, or, with the sign -1, below it."""
         asked = self.first.beyond(end, sign, is_strict=True)
         return self.refuted_by([asked], "scores", lambda score, _: sign * (score - end) > 0, clock)
 
-    def is_apart(self, low: float, high: float, clock: Clock) -> Answer:
-        """Look for scores of which the first is high and the second low."""
+    def never_apart(self, low: float, high: float, clock: Clock) -> Answer:
+        """Answer whether no first score is at ``high`` or above while the second is at ``low`` or below."""
         asked = [self.first.beyond(high, 1), self.second.beyond(low, -1)]
         return self.refuted_by(asked, "scores", lambda one, other: one >= high and other <= low, clock)
 
-    def are_decided_otherwise(self, clock: Clock) -> Iterator[Answer]:
-        """Look for different decisions, one pair of classes after the other."""
+    def decide_alike(self, clock: Clock) -> Iterator[Answer]:
+        """Answer, for one pair of different classes after the other, whether the two are never decided so."""
         here, there = self.models
         is_one_model = here is there
         for a, label in enumerate(here.ensemble.classes.tolist()):
@@ -154,8 +154,8 @@ class Compared(NamedTuple):
                 asked = [*self.first.says(a, sign * here.tie), *self.second.says(b, sign * there.tie)]
                 yield self.refuted_by(asked, "predict", partial(_are, (label, other_label)), clock)
 
-    def exceeds(self, tolerance: float, clock: Clock) -> Answer:
-        """Look for a first score that is above the second one by more than a tolerance and what rounding can make."""
+    def never_exceeds(self, tolerance: float, clock: Clock) -> Answer:
+        """Answer whether no first score is above the second by more than a tolerance and what rounding can make."""
         total = self.first.total() + self.second.total(-1)
         if self.is_linear:
             steps = self._steps()

@@ -31,7 +31,7 @@ def decode(domain: Domain, ensemble: TreeEnsemble, rows: NDArray[np.float64]) ->
         return frame
     frame.columns = domain.like.columns
     for name, kind in domain.like.dtypes.items():
-        frame[name] = _typed(frame[name], kind)
+        frame[name] = _cast(frame[name], kind)
     return frame
 
 
@@ -63,13 +63,13 @@ def _names(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[float, str] |
     return None if not known or are_numbers(known) else dict(enumerate(known))
 
 
-def _typed(column: Any, kind: Any) -> Any:
-    """Return a column of a data frame in another type, if that holds what is in it."""
+def _cast(column: Any, kind: Any) -> Any:
+    """Return a column of a data frame in another type, or as it is if that does not hold what is in it."""
     try:
         with np.errstate(invalid="ignore"):
-            typed = column.astype(kind)
+            cast = column.astype(kind)
     except (ValueError, TypeError):  # where something is missing
         return column
     is_there = column.notna()
-    is_kept = typed.notna().equals(is_there) and (typed[is_there].astype(column.dtype) == column[is_there]).all()
-    return typed if is_kept else column
+    is_kept = cast.notna().equals(is_there) and (cast[is_there].astype(column.dtype) == column[is_there]).all()
+    return cast if is_kept else column

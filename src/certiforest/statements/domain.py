@@ -18,7 +18,7 @@ from certiforest.ensemble.model_file import pieces
 from certiforest.ensemble.numbers import Immutable, InexactError, exact_floats, is_float, is_number, owned
 from certiforest.ensemble.scaling import Scaling
 from certiforest.files import write_atomically
-from certiforest.statements.plausible import fit_plausible
+from certiforest.statements.plausible import fit_plausibility
 from certiforest.words import shown
 
 MOST_SCALED = 1000
@@ -142,7 +142,7 @@ class Domain(Immutable):
                 raise DomainError("Expected one-hot columns from 0 to 1 in which nothing is missing, got others.")
 
     def name(self, column: int) -> str:
-        """Return what a column is called."""
+        """Return the name of a column, ``column 3`` where columns have none."""
         return f"column {column}" if self.columns is None else self.columns[column]
 
     @classmethod
@@ -204,7 +204,7 @@ class Domain(Immutable):
             numbers_of[:, f] = 0.0 if missing[f] else numbers
         is_flag = integer & (low == 0) & (high == 1) & ~missing
         groups = None if names is None else _one_hot(table, names, is_flag)
-        ensemble = None if plausible is None else fit_plausible(numbers_of, plausible)
+        ensemble = None if plausible is None else fit_plausibility(numbers_of, plausible)
         domain = cls(low, high, integer, kept, groups, missing, names, ensemble)
         if is_frame:
             domain._set(like=X.iloc[:0])

@@ -130,7 +130,7 @@ class ScoredModel:
         return self.score_at(Fraction(float(np.ravel(total)[-1])) * self._opened.sign)
 
     def slack_at(self, score: float) -> Fraction:
-        """Return how far from `level` the library's own sum can be where its score has a value."""
+        """Bound how far the exact sum is from ``level(score)`` where the library's own, rounded score is ``score``."""
         steepness = 1.0
         if self.is_probability:
             steepness = max(4 * score * (1 - score), 1e-300)
@@ -190,7 +190,7 @@ class ScoredModel:
 
 
 def _quietly(function: Function | None) -> Function | None:
-    """Return a function of rows that does not warn of rows without names."""
+    """Return a function of rows without its `UserWarning`: libraries warn of rows without names of columns."""
     if function is None:
         return None
 

@@ -17,7 +17,7 @@ UNIT = 2.0**-20  # of lengths, so that sums of floats are exact
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def fit_plausible(X: NDArray[np.float64], share: float) -> TreeEnsemble:
+def fit_plausibility(X: NDArray[np.float64], share: float) -> TreeEnsemble:
     """Return an ensemble whose sum is at least 0 iff an input is plausible.
 
     Parameters
@@ -25,7 +25,7 @@ def fit_plausible(X: NDArray[np.float64], share: float) -> TreeEnsemble:
     X : ndarray of float64, shape (n, n_features)
         Columns that are the same in all rows count for nothing.
     share : float
-        How many rows may be more isolated.
+        Of the rows, the share that is not plausible: those most isolated.
     """
     from sklearn.ensemble import IsolationForest
 

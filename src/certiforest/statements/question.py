@@ -240,7 +240,7 @@ def _largest_total(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], val
 
 
 def _rounded_up(worth: NDArray, values: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-    """Return what leaves of some values are worth, in whole numbers, rounded up."""
+    """Return ``worth[values] * 2**shift``, rounded up; ``worth`` has Python's integers, as they may be large."""
     used, number = np.unique(values, return_inverse=True)
     return np.array([_shifted(int(v), shift) for v in worth[used]], np.int64)[number]
 

@@ -38,7 +38,7 @@ class _Layout(NamedTuple):
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
-    """Read a CSV file; see `read_blocks`."""
+    """Yield what reads each block of a CSV file; see `read_blocks`."""
     raw = DigestedFile(request.path)
     with io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig") as file:
         lines, n_blank, first = _lines(file, request), 0, ""
@@ -52,8 +52,8 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
         records = _records(chain([first], lines), n_blank, layout.delimiter, request)
         is_first = True
         for record in islice(records, layout.has_header, None):
-            block = chain([record], islice(records, request.n_rows - 1))
-            yield partial(_read, block, layout, may_be_names=is_first and not layout.has_header)
+            block = chain([record], islice(records, request.block_rows - 1))
+            yield partial(_read_block, block, layout, may_be_names=is_first and not layout.has_header)
             deque(block, maxlen=0)  # what was not asked for is passed over
             is_first = False
         if is_first:
@@ -99,7 +99,7 @@ def _layout(first: str, request: Request) -> _Layout:
     return _Layout(delimiter, len(cells), has_header, wanted, request)
 
 
-def _read(block: Iterator[Record], layout: _Layout, may_be_names: bool) -> Table:
+def _read_block(block: Iterator[Record], layout: _Layout, may_be_names: bool) -> Table:
     table = Table.concat([_read_rows(part, layout) for part in iter(lambda: list(islice(block, ROWS_IN_CACHE)), [])])
     if may_be_names and table.y is not None and layout.request.header is None:
         _check_first_label(table.y.tolist(), layout.request)
@@ -144,7 +144,7 @@ def _read_number(cell: str, where: str, layout: _Layout, index: int) -> float:
     if not is_number(cell):
         raise TableError(
             f"Expected a number, got {shown(cell)} in {where}. Encode text as numbers, leave the column out by"
-            f" {setting('drop', layout.wanted.typed(index))}, or name it by {setting('target')} if it is the label."
+            f" {setting('drop', layout.wanted.as_option(index))}, or name it by {setting('target')} if it is the label."
         )
     number = float(cell)
     if np.isfinite(number) and WHOLE_NUMBER.fullmatch(cell.strip()) and int(cell) != int(number):

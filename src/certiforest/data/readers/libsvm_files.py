@@ -27,14 +27,14 @@ UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)  # Python reads 1_0 as 10
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
-    """Read a LIBSVM file; see `read_blocks`."""
+    """Yield what reads each block of a LIBSVM file; see `read_blocks`."""
     path = request.path
     if request.target is not None or request.drop:
         raise TableError(
             f"Expected no {setting('target')} and no {setting('drop')} for the LIBSVM file {path}: its lines start with"
             " labels."
         )
-    n_features, first, n_rows = request.n_features, request.first_index, request.n_rows
+    n_features, first, n_rows = request.n_features, request.first_index, request.block_rows
     if first is None or n_features is None:
         extent = _look_through(request)
         first = _first_index(extent, request)
@@ -43,7 +43,7 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             n_rows = block_rows(n_features)
             check_shape(request, extent.n_rows, Columns(range(n_features)))
     for lines in _lines(path, n_rows):
-        yield partial(_read, lines, n_features, replace(request, first_index=first))
+        yield partial(_read_block, lines, n_features, replace(request, first_index=first))
 
 
 class _Extent(NamedTuple):
@@ -56,7 +56,7 @@ class _Extent(NamedTuple):
 
 def _look_through(request: Request) -> _Extent:
     n_rows, least, most = 0, 2**62, -1
-    for lines in _lines(request.path, request.n_rows):
+    for lines in _lines(request.path, request.block_rows):
         X, _ = _parse(lines, request.path)
         n_rows += X.shape[0]
         columns = X.indices.astype(np.int64)  # which has room for initial, whatever scipy made them
@@ -83,7 +83,7 @@ def _parse(lines: bytes, path: Any) -> tuple[Any, NDArray[np.float64]]:
         raise TableError(f"Expected a LIBSVM file, got {path} ({reason(error)}).") from None
 
 
-def _read(lines: bytes, n_features: int, request: Request) -> Table:
+def _read_block(lines: bytes, n_features: int, request: Request) -> Table:
     X, y = _parse(lines, request.path)
     columns = X.indices.astype(np.int64)
     extent = _Extent(len(y), int(columns.min(initial=2**62)), int(columns.max(initial=-1)))

@@ -24,7 +24,7 @@ ZIP, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
-    """Read an npz file; see `read_blocks`."""
+    """Yield what reads each block of an npz file; see `read_blocks`."""
     path = request.path
     label = "y" if request.target is None else str(request.target)
     with open(path, "rb") as file:
@@ -51,18 +51,20 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             named = None if names is None else tuple(map(str, names.rows(0, X.shape[1])))
             wanted = choose_columns(replace(request, target=None), named, X.shape[1])
         check_shape(request, X.shape[0], wanted)
-        for first in range(0, X.shape[0], request.n_rows):
-            yield partial(_read, X, y, wanted, label if named else None, first, request)
+        for first in range(0, X.shape[0], request.block_rows):
+            yield partial(_read_block, X, y, first, wanted, label if named else None, request)
 
 
-def _read(X: _Array, y: _Array | None, wanted: Columns, label: str | None, first: int, request: Request) -> Table:
-    n_rows = min(request.n_rows, X.shape[0] - first)
+def _read_block(
+    X: _Array, y: _Array | None, first: int, wanted: Columns, target_name: str | None, request: Request
+) -> Table:
+    n_rows = min(request.block_rows, X.shape[0] - first)
     with _errors_of(request.path):
         rows, labels = X.rows(first, n_rows), None if y is None else y.rows(first, n_rows)
     if len(wanted.features) < rows.shape[1]:
         rows = rows[:, wanted.features]
     floats = as_floats(rows, f"X of {request.path}")
-    return replace(wanted.table(floats, labels, request), target_name=label)
+    return replace(wanted.table(floats, labels, request), target_name=target_name)
 
 
 class _Array:

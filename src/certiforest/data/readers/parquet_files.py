@@ -21,7 +21,7 @@ BUFFER_BYTES = 2**16  # of each column
 
 
 def blocks(request: Request) -> Iterator[ReadBlock]:
-    """Read a Parquet file; see `read_blocks`."""
+    """Yield what reads each block of a Parquet file; see `read_blocks`."""
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError:
@@ -40,8 +40,8 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
         check_shape(request, n_rows, wanted)
         rows = _Rows(file, request)
         try:
-            for start in range(0, max(n_rows, 1), request.n_rows):
-                yield partial(_read, rows, start, min(request.n_rows, n_rows - start), wanted, request)
+            for start in range(0, max(n_rows, 1), request.block_rows):
+                yield partial(_read_block, rows, start, min(request.block_rows, n_rows - start), wanted, request)
         finally:
             rows.close()
 
@@ -96,12 +96,12 @@ class _Rows:
             if start >= metadata.row_group(group).num_rows:
                 start -= metadata.row_group(group).num_rows
                 continue
-            for batch in self._file.iter_batches(self._request.n_rows, row_groups=[group], use_threads=False):
+            for batch in self._file.iter_batches(self._request.block_rows, row_groups=[group], use_threads=False):
                 yield batch.slice(min(start, batch.num_rows))  # empty if all of it comes before
                 start = max(start - batch.num_rows, 0)
 
 
-def _read(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Request) -> Table:
+def _read_block(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Request) -> Table:
     try:
         columns = rows.read(start, n_rows).columns
     except Exception as error:
@@ -119,7 +119,7 @@ def _read(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: Reques
         if column.dtype.kind not in "biuf":
             raise TableError(
                 f"Expected numbers, got {columns[index].type} in {wanted.shown(index)} of {request.path}. Encode"
-                f" it as numbers, or leave it out by {setting('drop', wanted.typed(index))}."
+                f" it as numbers, or leave it out by {setting('drop', wanted.as_option(index))}."
             )
         X[:, place] = as_floats(column, f"{wanted.shown(index)} of {request.path}")
     y = None if wanted.target is None else _as_array(columns[wanted.target], request)
