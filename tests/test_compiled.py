@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def test_an_edited_kernel_is_compiled_anew_and_so_are_those_that_call_it(house):
 
 def test_certify_runs_the_code_that_is_there(tmp_path):
     package = tmp_path / "certiforest"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     code = """if True:
         from certiforest import Attacker, TreeEnsemble, certify
         stump = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 1], n_features=1, classes=[0, 1])
@@ -126,6 +127,63 @@ def test_processes_that_compile_at_once_do_not_mix_signatures(house):
             [answer],
             0,
         )
+
+
+def test_another_processor_runs_the_same_code(house):
+    assert run(house) == (["2", "7"], 3)
+    assert run(house, NUMBA_CPU_NAME="nehalem", NUMBA_CPU_FEATURES="-avx,-avx2,-fma,-sse4.1") == (["2", "7"], 0)
+
+
+def test_other_code_of_the_process_is_compiled_for_its_processor(house):
+    """And so it may be faster where it can be; kernels are the same whatever was compiled before."""
+    code = "import numba\nother = numba.njit(lambda x: x * x)\nother(2.0)\n" + CALL + "other(2)\n"
+    code += "assert all(made.library.codegen.magic_tuple()[1] != 'generic' for made in other.overloads.values())"
+    assert run(house, code) == (["2", "7"], 3)
+    assert run(house) == (["2", "7"], 0)
+
+
+def test_the_name_tells_what_compiled_and_not_which_numpy_was_there(monkeypatch):
+    def name():
+        return sum_of._cache._name((numba.types.float64,), kernel_cache._codegen())
+
+    before = name()
+    monkeypatch.setattr(np, "__version__", "2.0.0")
+    assert name() == before
+    for module in (numba, kernel_cache.llvmlite):
+        with monkeypatch.context() as context:
+            context.setattr(module, "__version__", "0.60.0")
+            assert name() != before
+
+
+@pytest.mark.parametrize("for_this_processor", [False, True])
+def test_multiplications_and_additions_are_rounded_one_by_one_on_all_processors(for_this_processor, monkeypatch):
+    """Fusing them, as a processor may be able to, would give other bits; only `fastmath` allows it."""
+    if for_this_processor:
+        monkeypatch.setattr(kernel_cache, "_codegen", lambda: kernel_cache.JITCPUCodegen("host"))
+
+    n = 16
+
+    @kernel
+    def multiply_and_add(x, y, z, out):
+        for i in range(n):  # a closure is never kept, and so always compiled
+            out[i] = x[i] * y[i] + z[i]
+
+    x = np.full(n, 1 + 2.0**-30)
+    out = np.empty_like(x)
+    multiply_and_add(x, x, -x * x, out)
+    assert not out.any()  # fused: 2 ** -60
+    if not for_this_processor:
+        (made,) = multiply_and_add.inspect_asm().values()
+        assert not re.search(r"[yz]mm\d", made), "wide registers, which not all processors have"
+
+
+def test_constants_are_numbers_like_others(house):
+    (house / "constants_kernels.py").write_text(
+        "from certiforest.compiled import kernel\nfrom lower_kernels import add\n"
+        "@kernel\ndef both(x):\n    return add(1) + add(2) + add(x)\n"
+    )
+    code = CALL.replace("from upper_kernels import add_twice, first_of", "from constants_kernels import both")
+    assert run(house, code.replace("print(", "print(both(3)) #")) == (["9"], 2)
 
 
 def test_each_signature_has_files_of_its_own(house):
@@ -236,8 +294,8 @@ def test_frozen_and_memory_mapped_rows_compile_nothing_anew(sample, caplog):
 
 def test_without_any_folder_to_write_to_the_package_works_and_warns_once(tmp_path):
     package = tmp_path / "certiforest"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "__pycache__").touch()  # a file, so that nobody, not even root, can make the folder
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
+    (package / "kernels").touch()  # a file, so that nobody, not even root, can make the folder
     (tmp_path / "home").touch()
     code = """if True:
         from certiforest import TreeEnsemble
@@ -263,6 +321,7 @@ def test_numba_has_the_private_parts_that_keeping_kernels_needs():
     assert isinstance(sum_of, kernel_cache.Kernel)
     for part in ("_compile_for_args", "_insert", "compile", "_cache", "overloads"):
         assert hasattr(sum_of, part), part
+    assert hasattr(sum_of.targetctx, "_internal_codegen")
     for part in ("_reduce", "_rebuild"):
         assert hasattr(kernel_cache.CompileResult, part), part
     assert {"load", "save"} <= set(dir(kernel_cache.IndexDataCacheFile))

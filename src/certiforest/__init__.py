@@ -6,6 +6,7 @@ An attacker may move a row by ``eps`` in an L_p norm. Trees whose thresholds on 
 The package, from the top down (imports go down only)::
 
     cli/               what people type, and what they see of it
+    warming.py         what users do, done once, so that nothing is left to be compiled
     explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
     tuning.py          scorers that certify, for scikit-learn's searches
     data/              rows and labels: files of every kind, datasets by name, splits; streams certified block by block
@@ -23,7 +24,7 @@ The package, from the top down (imports go down only)::
     problem/           the question, as plain numbers: cells, prices, what leaves allow and gain; built around a row
     attack/            Attacker, resolved into moves by variable; how far apart thresholds are; the rounding rule
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
-    compiled.py        the one decorator of all kernels; kernel_cache.py: their machine code on disk, never stale
+    compiled.py        the one decorator of all kernels; kernel_cache.py: for all processors, kept on disk, never stale
     files.py words.py  files that nobody sees half of; how numbers, norms, shares and lists are worded
     verdicts.py        what can be said about a row, in the paper's names and in plain words
 """

@@ -13,7 +13,7 @@ except ImportError:  # a numba without what that file needs: kernels are compile
 
 def kernel(function: Callable) -> Any:
     """Compile a function when it is called with arguments of new types, unless its code is found on disk."""
-    compiled = numba.njit(nogil=True)(function)  # and no fastmath
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)  # and no fastmath
     if Kernel is not None and compiled is not function:  # it is where numba is told to compile nothing
         compiled.__class__ = Kernel
         compiled._cache = KernelCache(function, compiled.targetoptions)
@@ -23,3 +23,8 @@ def kernel(function: Callable) -> Any:
 def seconds_compiling() -> float:
     """Return how long this process has spent on compiling kernels, or on reading their code, when they were called."""
     return 0.0 if Kernel is None else Kernel.seconds
+
+
+def compiled_so_far() -> tuple[int, set[str]]:
+    """Return how often this process has compiled, and the names under which the code is kept that Python has called."""
+    return (0, set()) if Kernel is None else (Kernel.n_compiled, Kernel.called)

@@ -1,4 +1,7 @@
-"""Compiled kernels on disk, never stale.
+"""Kernels compiled for every processor of an architecture, and kept on disk, never stale.
+
+Code for the very processor at hand is no faster here (see docs/kernels.md), and would be worth nothing elsewhere: so
+kernels are compiled for what all processors of an architecture have, whatever numba compiles other code for.
 
 Machine code is kept under a name made from everything it depends on: the bytecode of the kernel and of all kernels it
 calls, the constants they read, the types of the arguments, and what compiled it. Code made from anything else has
@@ -20,30 +23,50 @@ import functools
 import hashlib
 import logging
 import os
-import sys
+import platform
 import time
 import warnings
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
+import llvmlite
 import numba
 import numpy as np
 from numba import types
 from numba.core.caching import IndexDataCacheFile, NullCache
+from numba.core.codegen import JITCPUCodegen
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 logger = logging.getLogger(__name__)
-BESIDE_THE_SOURCES = Path(__file__).parent / "__pycache__"
+BESIDE_THE_SOURCES = Path(__file__).parent / "kernels"
 Signature = tuple[types.Type, ...]
+PLAIN = types.Number | types.Boolean | types.NoneType | types.Array | types.NumPyRandomGeneratorType  # what str tells
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function for which all arrays can be written to."""
+    """A compiled function, the same for every processor, for which all arrays can be written to."""
 
-    seconds = 0.0  # spent on compiling or loading, by all kernels
+    # Of all kernels: time spent on compiling or loading, how often was compiled, names of the code that Python called.
+    seconds, n_compiled = 0.0, 0
+    called: ClassVar[set[str]] = set()
+
+    def compile(self, signature: Signature) -> Any:
+        """Return the code for a signature, made for every processor of this architecture, and for any number.
+
+        Numba would compile a kernel that is called with a constant for this constant, and again for a variable.
+        """
+        with global_compiler_lock:
+            own = getattr(self.targetctx, "_internal_codegen", None)
+            self.targetctx._internal_codegen = _codegen()
+            try:
+                return super().compile(tuple(map(types.unliteral, signature)))
+            finally:
+                self.targetctx._internal_codegen = own
 
     def _compile_for_args(self, *args: Any, **keywords: Any) -> Any:
         """Return the code for arguments of types that this kernel has not been called with yet."""
@@ -56,11 +79,30 @@ class Kernel(CPUDispatcher):
     def _code_for(self, *args: Any, **keywords: Any) -> Any:
         given = [numba.typeof(value) for value in args]
         wanted = [_writable(argument) for argument in given]
+        with contextlib.suppress(_UnknownError):
+            Kernel.called.add(self._cache._name(tuple(wanted), _codegen()))
         if wanted == given:
             return super()._compile_for_args(*args, **keywords)
         code = self.compile(tuple(wanted))
         self._insert([argument._code for argument in given], code)  # the next such call is as quick as any
         return code
+
+
+class _Baseline(JITCPUCodegen):
+    """Makes machine code that needs nothing of a processor but what all of its architecture have."""
+
+    def _get_host_cpu_name(self) -> str:
+        return "generic"
+
+    def _get_host_cpu_features(self) -> str:
+        return ""
+
+
+@functools.cache
+def _codegen() -> JITCPUCodegen:
+    """Return what makes machine code: elsewhere than on 64-bit x86 and ARM, "generic" may lack what calls need."""
+    is_known = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+    return (_Baseline if is_known else JITCPUCodegen)("certiforest")
 
 
 def _writable(argument: types.Type) -> types.Type:
@@ -88,6 +130,7 @@ class KernelCache(NullCache):
         except Exception as problem:  # whatever is wrong with a file, the sources are at hand
             logger.debug("cannot look for %s: %r", self._function.__qualname__, problem)
         logger.info("compiling %s", self._function.__qualname__)
+        Kernel.n_compiled += 1
         return None
 
     def save_overload(self, signature: Signature, made: CompileResult) -> None:
@@ -113,7 +156,8 @@ class KernelCache(NullCache):
 
     def _name(self, signature: Signature, codegen: Any) -> str:
         """Return a file name made from the kernel, all its ingredients, the signature and the compiler."""
-        compiler = sys.version, numba.__version__, np.__version__, codegen.magic_tuple(), self._options
+        python, svml = EXTENSION_SUFFIXES[0], numba.config.USING_SVML
+        compiler = python, numba.__version__, llvmlite.__version__, svml, codegen.magic_tuple(), self._options
         made_from = _digest(*_ingredients(self._function, set()))
         called_with = _digest(compiler, *map(_describe_type, signature))
         return f"{self._function.__module__}.{self._function.__qualname__}-{made_from}-{called_with}"
@@ -168,17 +212,18 @@ def _describe_type(argument: types.Type) -> Any:
     if isinstance(argument, types.BaseTuple):
         named = getattr(argument, "instance_class", tuple)
         return None if named is tuple else _describe(named), [_describe_type(part) for part in argument.types]
-    if isinstance(argument, types.Number | types.Boolean | types.NoneType | types.Array):
+    if isinstance(
+        argument, types.Number | types.Boolean | types.NoneType | types.Array | types.NumPyRandomGeneratorType
+    ):
         return str(argument)
     raise _UnknownError(repr(argument))
 
 
 def folders() -> list[Path]:
-    """Return where compiled kernels may be: the folder numba is told, else beside the sources or the user's cache."""
-    if numba.config.CACHE_DIR:
-        return [Path(numba.config.CACHE_DIR) / "certiforest"]
+    """Return where compiled kernels may be; the first that can be written to takes what is new."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    return [BESIDE_THE_SOURCES, *([cache / "certiforest"] if cache.is_absolute() else [])]
+    told = [Path(numba.config.CACHE_DIR, "certiforest")] if numba.config.CACHE_DIR else []
+    return [*told, BESIDE_THE_SOURCES, *([cache / "certiforest"] if cache.is_absolute() else [])]
 
 
 def _remove_older(name: str) -> None:

@@ -17,7 +17,7 @@ import typer
 import certiforest
 from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.certify import certify
-from certiforest.cli.demo import datasets, demo
+from certiforest.cli.demo import datasets, demo, warm
 from certiforest.cli.models import audit, convert, spread
 from certiforest.cli.options import InputError, command
 from certiforest.cli.reports import compare, explain, report
@@ -36,7 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for _function in (demo, train, certify, report, explain, compare, check, measure, audit, spread, convert, datasets):
+COMMANDS = demo, train, certify, report, explain, compare, check, measure, audit, spread, convert, datasets, warm
+for _function in COMMANDS:
     app.command()(command(_function))
 
 

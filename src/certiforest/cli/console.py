@@ -139,7 +139,7 @@ def say_what_is_waited_for() -> None:
             complain(self._text)
 
     if _is_terminal(sys.stderr):
-        compiling = "compiling what this version runs for the first time; it is kept for the next time"
+        compiling = "compiling what runs for the first time, once: it is kept ('certiforest warm' compiles everything)"
         Notice("certiforest.kernel_cache", compiling)
         Notice("certiforest.problem.verifier", "preparing a large model, once for all rows")
 

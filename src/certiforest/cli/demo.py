@@ -1,15 +1,16 @@
-"""``certiforest demo`` and ``datasets``: what there is to try."""
+"""``certiforest demo``, ``datasets`` and ``warm``: what there is to try, and trying all of it."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, OutputOptions
+from certiforest.cli.options import AsJson, OutputOptions, check_between
 from certiforest.words import interval
 
 NORMS = ("inf", "2", "1")
@@ -131,3 +132,24 @@ def datasets(
         console.say("'certiforest datasets NAME' tells source, checksum, split and scaling.")
     else:
         console.show_facts(name, [(key.capitalize(), value or "not recorded") for key, value in documents[0].items()])
+
+
+def warm(
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes; one for each core if not given.")] = None,
+) -> None:
+    """Compile all there is to compile, in parallel, so that no later run waits for it.
+
+    [bold]Example[/bold]
+
+      certiforest warm
+
+    For container images, while they are built. What came compiled, or was
+    compiled before, is found and not compiled again.
+    """
+    check_between("--workers", workers, 1, 10_000)
+    from certiforest.warming import STEPS, warm
+
+    began = time.monotonic()
+    with console.progress_bar("Compiling, once for all later runs", len(STEPS)) as advance:
+        n_compiled, names = warm(workers, advance)
+    console.say(f"{len(names)} kernels are ready; {n_compiled} compilations took {time.monotonic() - began:.0f} s.")
