@@ -164,8 +164,8 @@ class Domain(Immutable):
         ----------
         X : data frame of pandas, or array-like of shape (n, n_features)
         plausible : float, optional
-            A share of the rows: inputs that an isolation forest finds more isolated than all rows but these are left
-            out. It looks at columns of numbers in which nothing is missing.
+            A share of the rows, the most isolated ones as an isolation forest has it: inputs that are more isolated
+            than all other rows are left out. It looks at columns of numbers in which nothing is missing.
         columns : sequence of str, optional
             Names of the columns of an array.
         values : mapping of indices to lists of numbers or text, optional

@@ -20,7 +20,7 @@ from certiforest.proof.requirements import Found, Question, find_cells, find_mos
 from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
-# What leaves are worth to one requirement has about this many bits, all trees together; the most is found to within
+# What leaves gain for one requirement has about this many bits, all trees together; the most is found to within
 # `RESOLUTION`.
 GAIN_BITS, RESOLUTION = 38, 1 << 17
 
@@ -76,7 +76,7 @@ class InputQuestion:
         self._n_rows, self._n_variables = n_rows, len(space.problem.cells.name)
         self._cells, self._twin = with_twins(space.problem.cells, space.variables_of(columns))
         self._rules = self._make_rules(ordered)
-        self._gather_values()
+        self._find_gains()
         self._question = self._of_cells()
 
     def _make_rules(self, ordered: tuple[Column, str] | None) -> list[Rule]:
@@ -91,14 +91,14 @@ class InputQuestion:
         is_ordered[~is_there] = is_ordered[:, ~is_there] = False
         return [*holes, Rule((v, int(twin[v])) if ordered[1] == "up" else (int(twin[v]), v), is_ordered)]
 
-    def _gather_values(self) -> None:
-        """Find what values of leaves are worth to requirements, and what these need, in whole units of scores."""
+    def _find_gains(self) -> None:
+        """Find what each row of the scores of leaves gains for requirements, and what these need, in whole units."""
         verifier, problem = self._space.verifier, self._space.problem
         whole, self._score_unit = verifier.gains.whole, verifier.gains.unit
         # A single output stands in the second of two columns; the last row is the base.
-        self._values = whole[:, 1:] if verifier.ensemble.summands()[0].shape[1] == 1 else whole
-        self._worth = [self._values @ np.stack([r.weights[k] for r in self._requirements], axis=1) for k in (0, 1)]
-        both = self._worth[0] + self._worth[1]
+        self._scores = whole[:, 1:] if verifier.ensemble.summands()[0].shape[1] == 1 else whole
+        self._gains = [self._scores @ np.stack([r.weights[k] for r in self._requirements], axis=1) for k in (0, 1)]
+        both = self._gains[0] + self._gains[1]
         fixed = both[-1] + both[verifier.ensemble.leaf[problem.fixed]].sum(axis=0)  # what is the same for all inputs
         self._needs = [
             int(same) if r.need is None else _least_whole(r.need / self._score_unit, r.is_strict)
@@ -108,13 +108,13 @@ class InputQuestion:
 
     def _of_cells(self) -> Question:
         space, cells, twin = self._space, self._cells, self._twin
-        problem, leaf, (here, there) = space.problem, space.verifier.ensemble.leaf, self._worth
+        problem, leaf, (here, there) = space.problem, space.verifier.ensemble.leaf, self._gains
         both = here + there
         pairs = pair_leaves(cells, problem.leaves, twin, bool((both[:-1] != 0).any()))
-        values = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
-        alike = values[0] == values[1]  # where two roundings would add up to more than one
+        score_rows = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
+        alike = score_rows[0] == score_rows[1]  # where two roundings would add up to more than one
         sizes = [
-            _largest_total(pairs.allowed.first, (here[:, i], there[:, i]), values) for i in range(len(self._needs))
+            _largest_total(pairs.allowed.first, (here[:, i], there[:, i]), score_rows) for i in range(len(self._needs))
         ]
         grown = max((size for size, r in zip(sizes, self._requirements, strict=True) if r.grows), default=1)
         self._shift = GAIN_BITS - grown.bit_length()
@@ -122,8 +122,8 @@ class InputQuestion:
         gain, need = np.zeros((len(pairs.here), len(sizes)), np.int64), np.empty(len(sizes), np.int64)
         for i, r in enumerate(self._requirements):
             shift = self._shift if r.grows else GAIN_BITS - sizes[i].bit_length()
-            apart = _rounded_up(here[:, i], values[0], shift) + _rounded_up(there[:, i], values[1], shift)
-            gain[:, i] = np.where(alike, _rounded_up(both[:, i], values[0], shift), apart)
+            apart = _rounded_up(here[:, i], score_rows[0], shift) + _rounded_up(there[:, i], score_rows[1], shift)
+            gain[:, i] = np.where(alike, _rounded_up(both[:, i], score_rows[0], shift), apart)
             # Beyond these no leaves meet it, or all that are allowed do.
             need[i] = max(min(_shifted(self._needs_of_tables[i], shift), 1 << 39), -(1 << 39))
         for rule in self._rules:
@@ -173,8 +173,8 @@ class InputQuestion:
 
     def _outputs(self, row: NDArray[np.float64]) -> NDArray[np.object_]:
         ensemble = self._space.verifier.ensemble
-        values = [ensemble.leaf[find_leaf(ensemble.trees, tree, row)] for tree in range(ensemble.n_trees)]
-        return self._values[[*values, -1]].sum(axis=0)
+        score_rows = [ensemble.leaf[find_leaf(ensemble.trees, tree, row)] for tree in range(ensemble.n_trees)]
+        return self._scores[[*score_rows, -1]].sum(axis=0)
 
     def _exact(self, choice: NDArray[np.int64]) -> int | None:
         """Return how much more than their need the sums that grow are; see `requirements.find_cells`."""
@@ -201,13 +201,13 @@ def _and_plausible(requirements: Sequence[Requirement], space: Space, n_rows: in
 
 
 def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) -> tuple[Pairs, NDArray[np.int64]]:
-    """Add a table for a rule, in which what is not allowed loses more than leaves are worth, and nothing gains."""
+    """Add a table for a rule, in which what is not allowed loses more than leaves gain, and nothing gains."""
     alternatives = list(_alternatives(cells, rule))
     conditions = np.array([condition for listed, _ in alternatives for condition in listed], np.int64)
     old = pairs.allowed
     ends = len(old.place) + np.cumsum([len(listed) for listed, _ in alternatives])
     nothing, scope = np.full(len(alternatives), -1), np.array(rule.variables, np.int64)
-    worth = np.array([0 if is_allowed else -int(FORBIDDEN) for _, is_allowed in alternatives], np.int64)
+    gains = np.array([0 if is_allowed else -int(FORBIDDEN) for _, is_allowed in alternatives], np.int64)
     allowed = Alternatives(
         np.append(old.first, len(gain) + len(alternatives)), np.append(old.first_condition, ends),
         np.append(old.place, conditions[:, 0] + len(old.scope)), np.append(old.low, conditions[:, 1]),
@@ -215,7 +215,7 @@ def _with_rule(cells: Cells, pairs: Pairs, gain: NDArray[np.int64], rule: Rule) 
         np.append(old.scope, scope),
     )  # fmt: skip
     pairs = Pairs(np.append(pairs.here, nothing), np.append(pairs.there, nothing), allowed)
-    return pairs, np.vstack([gain, np.repeat(worth[:, None], gain.shape[1], axis=1)])
+    return pairs, np.vstack([gain, np.repeat(gains[:, None], gain.shape[1], axis=1)])
 
 
 def _alternatives(cells: Cells, rule: Rule) -> Iterator[tuple[list[tuple[int, int, int]], bool]]:
@@ -228,21 +228,21 @@ def _alternatives(cells: Cells, rule: Rule) -> Iterator[tuple[list[tuple[int, in
             yield [*fixed, (len(outer), inner + start, inner + end - 1)], bool(is_allowed[start])
 
 
-def _largest_total(first: NDArray[np.int64], worth: tuple[NDArray, NDArray], values: tuple[NDArray, NDArray]) -> int:
-    """Return the most that alternatives of all tables together can be worth, in size."""
-    if not len(values[0]):
+def _largest_total(first: NDArray[np.int64], gain: tuple[NDArray, NDArray], score_rows: tuple[NDArray, NDArray]) -> int:
+    """Return the most that alternatives of all tables together can gain, in size; `_rounded_up` has the parameters."""
+    if not len(score_rows[0]):
         return 1
-    sizes = np.abs(worth)
+    sizes = np.abs(gain)
     drop = max(int(sizes.max()).bit_length() - 900, 0)  # for floats
     one, other = ((sizes >> drop) + (drop > 0)).astype(float)
-    total = np.maximum.reduceat(one[values[0]] + other[values[1]], first[:-1]).sum()
+    total = np.maximum.reduceat(one[score_rows[0]] + other[score_rows[1]], first[:-1]).sum()
     return (int(total * (1 + 1e-9)) + 1) << drop
 
 
-def _rounded_up(worth: NDArray, values: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-    """Return ``worth[values] * 2**shift``, rounded up; ``worth`` has Python's integers, as they may be large."""
-    used, number = np.unique(values, return_inverse=True)
-    return np.array([_shifted(int(v), shift) for v in worth[used]], np.int64)[number]
+def _rounded_up(gain: NDArray, score_rows: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    """Return ``gain[score_rows] * 2**shift``, rounded up; ``gain`` holds Python's integers, of any size."""
+    used, number = np.unique(score_rows, return_inverse=True)
+    return np.array([_shifted(int(v), shift) for v in gain[used]], np.int64)[number]
 
 
 def _least_whole(need: Fraction, is_strict: bool) -> int:
