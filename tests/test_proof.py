@@ -10,11 +10,11 @@ import pytest
 
 from certiforest.problem.pairs_kernels import leaves_of as leaves_of_pairs
 from certiforest.problem.pairs_kernels import pair_leaves
-from certiforest.problem.problem import Cells, Leaves, Problem, Requirements
+from certiforest.problem.problem import Cells, JointProblem, Leaves, Problem
 from certiforest.proof import requirements, search
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.moves_kernels import allows, weigh_moves, weigh_variable
-from certiforest.proof.requirements import Question, find_cells, find_most
+from certiforest.proof.requirements import find_cells, find_most
 from certiforest.proof.search import QuickLook, Search, cuts_of, parts_of
 from certiforest.proof.tables_kernels import new_tables
 
@@ -222,9 +222,7 @@ def test_several_requirements_are_met_where_they_can_be(monkeypatch, n_requireme
             start += len(tree)
         need, grows = np.array([rng.randint(-4, 4) for _ in range(n_requirements)]), np.arange(n_requirements) == 0
         first = problem.cells.first
-        asked = Question(
-            problem.cells, problem.leaves, Requirements(gain, need, grows.astype(int)), first[:-1], first[1:] - 1
-        )
+        asked = JointProblem(*problem[:2], gain, need, grows.astype(int), first[:-1], first[1:] - 1)
 
         def exact(choice, trees=several, need=need):
             surplus = gain_of(trees, choice.tolist()) - need

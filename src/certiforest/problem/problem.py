@@ -77,13 +77,18 @@ class Problem(NamedTuple):
     budget: int
 
 
-class Requirements(NamedTuple):
-    """Several needs at once, without a budget: what leaves gain for each of them, and what is asked.
+class JointProblem(NamedTuple):
+    """Whether there are cells, and of each tree a leaf that allows them, that meet several requirements at once.
 
     ``gain`` (n_leaves, n_requirements) and ``need`` (n_requirements,) are int64. ``grows`` (n_requirements,) int64 is 1
-    where a target is added to the need, else 0.
+    where a target is added to the need, else 0. ``low`` and ``high`` (n_variables,) are the first and the last cell of
+    each variable that count. ``leaves.node`` numbers the leaves; there is no budget.
     """
 
+    cells: Cells
+    leaves: Leaves
     gain: ndarray
     need: ndarray
     grows: ndarray
+    low: ndarray
+    high: ndarray

@@ -22,7 +22,7 @@ class Balance(NamedTuple):
 class Several(NamedTuple):
     """Several requirements at once, and weights that make one of them.
 
-    ``gain``, ``need`` and ``grows`` are as in `Requirements`, with the target in the needs. Where no cells were found
+    ``gain``, ``need`` and ``grows`` are as in `JointProblem`, with the target in the needs. Where no cells were found
     by moves alone, so many tries begin at random from a seed.
     """
 

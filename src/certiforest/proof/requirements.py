@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import ENOUGH, Cells, Leaves, Problem, Requirements
+from certiforest.problem.problem import ENOUGH, JointProblem, Problem
 from certiforest.proof.clock import Clock
 from certiforest.proof.moves_kernels import Balance, Several
 from certiforest.proof.search_kernels import FOUND, OPEN, WEIGHT, examine_box, find_split, weighted
@@ -22,26 +22,12 @@ from certiforest.proof.tables_kernels import NO_BOUND, Tables, narrow, new_table
 LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
 FIRST_SWEEPS, MOST_SWEEPS = 100, 20
 FIRST_TRIES, MOST_TRIES = 40, 1
-# Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a question stays open.
+# Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a problem stays open.
 MOST_NUMBERS = 2**27
 
 
-class Question(NamedTuple):
-    """Cells of some variables, what alternatives of each table allow, and what they are to add up to.
-
-    ``leaves.node`` numbers the alternatives; ``low`` and ``high`` (n_variables,) are the first and the last cell of
-    each variable that count.
-    """
-
-    cells: Cells
-    leaves: Leaves
-    requirements: Requirements
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-
-
 class Found(NamedTuple):
-    """What is known of a question.
+    """What is known of a joint problem.
 
     Attributes
     ----------
@@ -75,33 +61,33 @@ class _Box(NamedTuple):
     bound: int
 
 
-def find_cells(question: Question, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock) -> Found:
+def find_cells(problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock) -> Found:
     """Find cells that meet the requirements; where ``bound`` is below 0 there are provably none.
 
     Parameters
     ----------
-    question : Question
+    problem : JointProblem
     exact : callable
         Returns how much more than the need cells give to the requirements that grow, rounded down, or None where they
         do not meet the others; both exactly.
     clock : Clock
         When it is up, what is known so far is returned, but not before one box is examined.
     """
-    return _search(question, exact, clock, None)
+    return _search(problem, exact, clock, None)
 
 
 def find_most(
-    question: Question, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int
+    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int
 ) -> Found:
     """Find the cells that give most to the requirements that grow, to within ``resolution``; see `find_cells`."""
-    return _search(question, exact, clock, resolution)
+    return _search(problem, exact, clock, resolution)
 
 
 def _search(
-    question: Question, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int | None
+    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int | None
 ) -> Found:
     """Return what `find_most` does; any cells that meet the requirements will do without a resolution."""
-    cells, leaves, (gain, need, grows), lowest, highest = question
+    cells, leaves, gain, need, grows, lowest, highest = problem
     tables, n_boxes, n_pushed = new_tables(cells, leaves), 0, 0
     best: int | None = None
     kept: NDArray[np.int64] | None = None

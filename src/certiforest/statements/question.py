@@ -14,9 +14,9 @@ from certiforest.attack.parameters import Column
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.problem.leaves_kernels import Alternatives
 from certiforest.problem.pairs_kernels import Pairs, leaves_of, pair_leaves
-from certiforest.problem.problem import FORBIDDEN, Cells, Requirements
+from certiforest.problem.problem import FORBIDDEN, Cells, JointProblem
 from certiforest.proof.clock import Clock
-from certiforest.proof.requirements import Found, Question, find_cells, find_most
+from certiforest.proof.requirements import Found, find_cells, find_most
 from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -77,7 +77,7 @@ class InputQuestion:
         self._cells, self._twin = with_twins(space.problem.cells, space.variables_of(columns))
         self._rules = self._make_rules(ordered)
         self._find_gains()
-        self._question = self._of_cells()
+        self._problem = self._joint_problem()
 
     def _make_rules(self, ordered: tuple[Column, str] | None) -> list[Rule]:
         cells, twin = self._cells, self._twin
@@ -106,7 +106,7 @@ class InputQuestion:
         ]
         self._needs_of_tables = [need - int(same) for need, same in zip(self._needs, fixed, strict=True)]
 
-    def _of_cells(self) -> Question:
+    def _joint_problem(self) -> JointProblem:
         space, cells, twin = self._space, self._cells, self._twin
         problem, leaf, (here, there) = space.problem, space.verifier.ensemble.leaf, self._gains
         both = here + there
@@ -130,7 +130,7 @@ class InputQuestion:
             pairs, gain = _with_rule(cells, pairs, gain, rule)
         low, high = (with_ends_of_twins(ends, twin, cells.first) for ends in (space.low, space.high))
         grows = np.array([r.grows for r in self._requirements], np.int64)
-        return Question(cells, leaves_of(cells, pairs), Requirements(gain, need, grows), low, high)
+        return JointProblem(cells, leaves_of(cells, pairs), gain, need, grows, low, high)
 
     def find(self, clock: Clock, is_counted: Callable[[Rows], bool]) -> Found:
         """Look for inputs that meet the requirements and are counted; see `requirements.find_cells`."""
@@ -139,11 +139,11 @@ class InputQuestion:
             value = self._exact(choice)
             return value if value is None or value < 0 or is_counted(self.rows(choice)) else None
 
-        return find_cells(self._question, exact, clock)
+        return find_cells(self._problem, exact, clock)
 
     def find_most(self, clock: Clock) -> Found:
         """Look for the inputs for which sums that grow are largest; see `requirements.find_most`."""
-        return find_most(self._question, self._exact, clock, RESOLUTION)
+        return find_most(self._problem, self._exact, clock, RESOLUTION)
 
     def rows(self, choice: NDArray[np.int64]) -> Rows:
         """Return the two inputs in chosen cells."""
