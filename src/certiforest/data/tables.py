@@ -147,7 +147,7 @@ class Columns:
         target_name = None if self.names is None or self.target is None else self.names[self.target]
         return Table(X, y, names, str(request.path), target_name, texts=texts or {})
 
-    def shown(self, index: int) -> str:
+    def in_message(self, index: int) -> str:
         """Return what a message calls a column of the file."""
         return f"column {index}" if self.names is None else f"column {shown(self.names[index])}"
 

@@ -115,7 +115,7 @@ def _read_rows(records: Sequence[Record], layout: _Layout) -> Table:
     X = np.empty((len(records), len(wanted.features)))
 
     def read_each(read: Callable[[str, str], float], index: int) -> list[float]:
-        where = f"{wanted.shown(index)} of {request.path}"
+        where = f"{wanted.in_message(index)} of {request.path}"
         return [read(cells[index], f"line {line}, {where}") for line, cells in records]
 
     for place, index in enumerate(wanted.features):

@@ -34,15 +34,15 @@ def blocks(request: Request) -> Iterator[ReadBlock]:
             f"Expected no {setting('target')} and no {setting('drop')} for the LIBSVM file {path}: its lines start with"
             " labels."
         )
-    n_features, first, n_rows = request.n_features, request.first_index, request.block_rows
+    n_features, first, n_lines = request.n_features, request.first_index, request.block_rows
     if first is None or n_features is None:
         extent = _look_through(request)
         first = _first_index(extent, request)
         if n_features is None:
             n_features = extent.most + 1 - first
-            n_rows = block_rows(n_features)
+            n_lines = block_rows(n_features)
             check_shape(request, extent.n_rows, Columns(range(n_features)))
-    for lines in _lines(path, n_rows):
+    for lines in _lines(path, n_lines):
         yield partial(_read_block, lines, n_features, replace(request, first_index=first))
 
 

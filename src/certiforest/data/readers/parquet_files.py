@@ -111,17 +111,17 @@ def _read_block(rows: _Rows, start: int, n_rows: int, wanted: Columns, request: 
     for place, index in enumerate(wanted.features):
         if place in wanted.codes and _is_text(columns[index], wanted.codes[place]):
             cells = columns[index].to_pylist()
-            where = f"{wanted.shown(index)} of {request.path}"
+            where = f"{wanted.in_message(index)} of {request.path}"
             X[:, place] = [code_of(cell, where, wanted.codes[place], missing=request.missing) for cell in cells]
             texts[place] = np.array(["" if cell is None else str(cell) for cell in cells], object)
             continue
         column = _as_array(columns[index], request)
         if column.dtype.kind not in "biuf":
             raise TableError(
-                f"Expected numbers, got {columns[index].type} in {wanted.shown(index)} of {request.path}. Encode"
+                f"Expected numbers, got {columns[index].type} in {wanted.in_message(index)} of {request.path}. Encode"
                 f" it as numbers, or leave it out by {setting('drop', wanted.as_option(index))}."
             )
-        X[:, place] = as_floats(column, f"{wanted.shown(index)} of {request.path}")
+        X[:, place] = as_floats(column, f"{wanted.in_message(index)} of {request.path}")
     y = None if wanted.target is None else _as_array(columns[wanted.target], request)
     return wanted.table(X, y, request, texts)
 
