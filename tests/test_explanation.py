@@ -141,6 +141,13 @@ def test_a_page_escapes_and_shows_pictures(tmp_path):
     assert page.count("data:image/png") == 3
 
 
+def test_a_row_with_missing_values_is_no_row_of_a_domain_without():
+    ensemble = stumps((0, 0.5), missing_left=[True, False, False])
+    with pytest.raises(RowError, match=r"missing value of column 0\."):
+        explain(ensemble, [math.nan], Domain([0], [1]))
+    assert explain(ensemble, [math.nan], Domain([0], [1], missing=True)).freeze == (0,)
+
+
 def test_one_row_only():
     with pytest.raises(RowError, match="one row"):
         explain(VOTERS, [[0, 0, 0], [1, 1, 1]], Attacker("inf", 0.1))

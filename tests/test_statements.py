@@ -39,7 +39,7 @@ from certiforest import (
 )
 from certiforest.ensemble.scaling import Scaling
 from certiforest.statements.kinds import read_statement
-from small_models import catboost, xgb
+from small_models import catboost, lgb, xgb
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -190,6 +190,38 @@ def test_text_that_a_model_never_saw_is_an_input_where_the_domain_has_it(words, 
         subset=[0, -1, -1], subsets=[[0, 1, 2]], categories={0: ["a", "b", "c"]}, unseen={0: "other"},
     )  # fmt: skip
     assert measure(model, "range", Domain([math.nan], [math.nan], values={0: words})).bounds[1][0] == most
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    """Columns a and c, whose whole numbers are categories, and labels that follow both."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=400).round(2), "c": rng.choice([10, 20, 30], 400)})
+    return X, (0.9 * (X.c == 20) + X.a > 0.7).astype(int)
+
+
+@pytest.mark.parametrize("make", [catboost, xgb, lgb])
+def test_whole_numbers_that_are_categories_are_inputs_as_the_data_have_them(numbered, make):
+    X, y = numbered
+    options = {"enable_categorical": True} if make is xgb else {"min_data_per_group": 1} if make is lgb else {}
+    X = X.astype({"c": "category"})
+    model = make(**{"cat_features": ["c"], "one_hot_max_size": 9} if make is catboost else options).fit(X, y)
+    domain = Domain.from_data(X)
+    (result,) = check(model, Insensitive(["c"]), domain)
+    assert result.holds is False
+    assert {*result.pair["c"]} <= {10, 20, 30}
+    assert len({*model.predict(result.pair.astype(X.dtypes))}) == 2
+    for narrow in (domain.fixed(c=20), domain.with_range("c", 11, 29)):
+        assert check(model, Insensitive(["c"]), narrow)[0].holds
+
+
+def test_a_range_of_numbers_that_are_categories_is_refused(numbered):
+    X, y = numbered
+    model = catboost(cat_features=["c"], one_hot_max_size=9).fit(X, y)
+    for domain in (Domain.from_data(X), Domain.from_data(X.to_numpy())):
+        with pytest.raises(DomainError, match="holds categories of the model, got a range"):
+            check(model, Insensitive(["c" if domain.columns else 1]), domain)
+    assert check(model, Insensitive(["c"]), Domain.from_data(X, values={1: [10, 20, 30]}))[0].holds is False
 
 
 def test_listed_values_beyond_the_ends_are_no_inputs():
@@ -347,6 +379,7 @@ DOMAIN = {"format": "certiforest domain", "version": 1}
         (lambda: Domain.from_data(pd.DataFrame({"a": ["x", 3]})), "or of text"),
         (lambda: Domain.from_data(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "got dates"),
         (lambda: Domain([0, 0], [1, 1], groups=[[0, 1]], missing=True), "one-hot"),
+        (lambda: Domain([0, 0], [1, 1], groups=[[0, 1]], values={0: [1]}), "one-hot"),
         (lambda: Range(), "from low to high"),
         (lambda: Range(math.nan, 1), "number"),
         (lambda: Insensitive([]), "list of columns"),

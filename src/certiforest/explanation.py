@@ -116,7 +116,10 @@ def explain(
     ensemble = as_ensemble(model)
     x = _one_row(x, ensemble)
     if isinstance(attacker, Domain):
-        attacker = Space([ensemble], attacker).attacker
+        space = Space([ensemble], attacker)
+        if (outside := np.flatnonzero(np.isnan(x) & ~space.may_miss)).size:
+            raise RowError(f"Expected a row of the domain, got a missing value of {attacker.name(int(outside[0]))}.")
+        attacker = space.attacker
     names = feature_names_of(feature_names or ensemble.feature_names, ensemble.n_features, image_shape)
     scaling = ensemble.scaling if scaling is None else scaling
     questions = _Questions(ensemble, x, attacker, time_limit)

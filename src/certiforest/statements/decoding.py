@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
-from certiforest.ensemble.categories import Codes, are_numbers
+from certiforest.ensemble.categories import HASHES, Codes, are_numbers
 from certiforest.statements.domain import Domain, DomainError
 from certiforest.words import shown
 
@@ -24,8 +24,8 @@ def decode(domain: Domain, ensemble: TreeEnsemble, rows: NDArray[np.float64]) ->
     table = {}
     for f, name in enumerate(domain.columns):
         names = _names(domain, ensemble, f)
-        texts = [names.get(code) for code in rows[:, f].tolist()] if names else None  # what is missing has no name
-        table[name] = pd.Series(texts, dtype=object) if texts else pd.Series(rows[:, f])
+        values = [names.get(code) for code in rows[:, f].tolist()] if names else None  # what is missing has no name
+        table[name] = pd.Series(values, dtype=object) if values else pd.Series(rows[:, f])
     frame = pd.DataFrame(table)
     if domain.like is None:
         return frame
@@ -35,9 +35,22 @@ def decode(domain: Domain, ensemble: TreeEnsemble, rows: NDArray[np.float64]) ->
     return frame
 
 
+def check_listed(domain: Domain, ensemble: TreeEnsemble) -> None:
+    """Refuse ranges of columns whose numbers in a model are others than in the data: places, or CatBoost's hashes."""
+    for f in ensemble.categorical.tolist():
+        known = (ensemble.categories or {}).get(f)
+        if f in domain.values or known is None or are_numbers(known):
+            continue
+        if domain.columns is not None or (not known and domain.low[f] < HASHES):
+            raise DomainError(
+                f"Expected the values of {domain.name(f)}, which holds categories of the model, got a range of numbers;"
+                f" list them, as with Domain.from_data(X, values={{{f}: [...]}})."
+            )
+
+
 def codes_of(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[Any, float]:
     """Return the numbers that stand for the values of a column in a model."""
-    kept, known, name = domain.values[f], (ensemble.categories or {}).get(f), domain.name(f)
+    kept, known, name = domain.listed(f), (ensemble.categories or {}).get(f), domain.name(f)
     if known is None and isinstance(kept[0], str):
         if (ensemble.feature == f).any():
             raise DomainError(f"Expected numbers in column {name}, which is one of numbers in the model, got text.")
@@ -53,13 +66,13 @@ def codes_of(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[Any, float]
         ) from None
 
 
-def _names(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[float, str] | None:
-    """Return the text that numbers of a column stand for, None if it is one of numbers."""
+def _names(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[float, Any] | None:
+    """Return the values that numbers of a column stand for, None if they stand for themselves."""
+    known = (ensemble.categories or {}).get(f)
     if f in domain.values:
-        if not isinstance(domain.values[f][0], str):
+        if known is None and not isinstance(domain.values[f][0], str):
             return None
         return {code: value for value, code in codes_of(domain, ensemble, f).items()}
-    known = (ensemble.categories or {}).get(f)
     return None if not known or are_numbers(known) else dict(enumerate(known))
 
 

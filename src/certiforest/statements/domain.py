@@ -126,13 +126,10 @@ class Domain(Immutable):
                 if not (math.isnan(low) and math.isnan(high)):
                     raise DomainError(f"Expected no range for {self.name(f)}, whose values are text, got one.")
                 continue
-            first, is_whole = low, self.integer[f]
-            if is_whole:
+            first = low
+            if self.integer[f]:
                 first = math.ceil(low) if math.isfinite(low) else high
-            inside = [v for v in kept or (first,) if low <= v <= high]
-            if is_whole:
-                inside = [v for v in inside if math.isinf(v) or v == int(v)]
-            if not inside or low == math.inf or high == -math.inf:
+            if not self._inside(f, kept or (first,)) or low == math.inf or high == -math.inf:
                 raise DomainError(
                     f"Expected a value for {self.name(f)} from low to high, got none between {low} and {high}."
                 )
@@ -140,6 +137,18 @@ class Domain(Immutable):
             columns = list(group)
             if (self.low[columns] > 0).any() or (self.high[columns] < 1).any() or self.missing[columns].any():
                 raise DomainError("Expected one-hot columns from 0 to 1 in which nothing is missing, got others.")
+            if any(not {0, 1} <= {*self.listed(f)} for f in columns if f in self.values):
+                raise DomainError("Expected 0 and 1 among the values of one-hot columns, got others.")
+
+    def _inside(self, column: int, values: Sequence[Any]) -> list[Any]:
+        """Return those of some numbers that a column can hold."""
+        inside = [v for v in values if self.low[column] <= v <= self.high[column]]
+        return [v for v in inside if math.isinf(v) or v == int(v)] if self.integer[column] else inside
+
+    def listed(self, column: int) -> list[Any]:
+        """Return the values of a column that lists some, without numbers beyond its ends."""
+        kept = self.values[column]
+        return list(kept) if isinstance(kept[0], str) else self._inside(column, kept)
 
     def name(self, column: int) -> str:
         """Return the name of a column, ``column 3`` where columns have none."""

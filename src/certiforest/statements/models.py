@@ -150,7 +150,7 @@ class ScoredModel:
             raise ModelError(
                 f"Expected scores of the class {shown(label)}, got a model with those of {shown(self.label)}."
             )
-        self._opened = self._opened._replace(sign=-self._opened.sign)
+        self._opened = self._opened._replace(sign=1 if label == self.ensemble.classes.tolist()[1] else -1)
 
     @property
     def tie(self) -> Fraction:

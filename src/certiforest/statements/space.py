@@ -21,7 +21,7 @@ from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.problem import Cells
 from certiforest.problem.verifier import Verifier
-from certiforest.statements.decoding import codes_of, decode
+from certiforest.statements.decoding import check_listed, codes_of, decode
 from certiforest.statements.domain import Domain, DomainError
 from certiforest.statements.models import join
 from certiforest.words import shown
@@ -94,6 +94,8 @@ class Space:
         Cells and leaves.
     low, high : ndarray of int64, shape (n_variables,)
         First and last cell of each variable that the domain allows.
+    may_miss : ndarray of bool, shape (n_features,)
+        Where the domain holds missing values, or numbers that count as missing.
     holes : list of Rule
         For variables of which not all cells in between are allowed.
     """
@@ -111,6 +113,7 @@ class Space:
                 f" {shown(domain.columns[other])}."
             )
         self.domain, self._names, self._n_features = domain, domain.columns or names, n
+        check_listed(domain, ensemble)
         codes = {f: sorted({*codes_of(domain, ensemble, f).values()}) for f in domain.values}
         is_category = np.isin(np.arange(n), ensemble.categorical)
         low, high = np.maximum(domain.low, -LARGEST), np.minimum(domain.high, LARGEST)
@@ -128,12 +131,12 @@ class Space:
         for f, number in enumerate(numbers):
             if number is None:  # all its numbers count as missing: let there be others, which are not allowed
                 low[f], high[f] = -LARGEST, LARGEST
-        may_miss = domain.missing | np.isin(np.arange(n), list(self._blank_number))
+        self.may_miss = domain.missing | np.isin(np.arange(n), list(self._blank_number))
         whole = [f for f, c in enumerate(self._columns) if c.is_whole and f not in (ensemble.blanks or ())]
         attacker = Attacker(
             0, n, domain=(low, high), integer=whole, groups=domain.groups or None,
             categories=dict.fromkeys(ensemble.categorical.tolist(), 1.0) or None,
-            missing=1.0 if may_miss.any() and ensemble.missing_left is not None else None,
+            missing=1.0 if self.may_miss.any() and ensemble.missing_left is not None else None,
         )  # fmt: skip
         try:
             self.attacker = attacker.resolve(n)
@@ -147,9 +150,9 @@ class Space:
             start[list(group)] = np.arange(len(group)) == 0
         self.problem = RowProblem(self.verifier, start)
         self.problem.cells.price[:] = 0
-        self._find_allowed(may_miss)
+        self._find_allowed()
 
-    def _find_allowed(self, may_miss: NDArray[np.bool_]) -> None:
+    def _find_allowed(self) -> None:
         """Find which cells the domain allows, and let its values, where not all numbers are, stand for theirs."""
         cells = self.problem.cells
         self.low, self.high = cells.first[:-1].copy(), cells.first[1:] - 1
@@ -159,7 +162,7 @@ class Space:
             allowed, values = np.ones(here.stop - here.start, bool), cells.value[here]
             is_blank = values == math.inf
             if f < self._n_features:
-                allowed[is_blank] = may_miss[f]
+                allowed[is_blank] = self.may_miss[f]
                 column, bottom, stands = self._columns[f], -math.inf, self._stand_ins(f)
                 for c in np.flatnonzero(~is_blank).tolist() if column.is_sparse else ():
                     top = float(cells.top[here][c])
