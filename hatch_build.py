@@ -13,7 +13,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-WARM = "from certiforest.warming import warm; print(*warm(None, lambda _: None)[1], sep='\\n')"
+WARM = """
+from certiforest.warming import warm
+n_compiled = 1
+while n_compiled:  # some steps are short of time while others compile
+    n_compiled, names = warm(None, lambda _: None)
+print(*names, sep="\\n")
+"""
 # Kernels are code without a file format: they need no more of a system than the Python that they were compiled by.
 PLATFORMS = {"Linux": "manylinux_2_17", "Darwin": "macosx_11_0", "Windows": "win"}
 

@@ -38,12 +38,13 @@ EPS = 0.02
 RULES = {0: [{"pre": "(-np.inf, np.inf)", "post": 0.2, "cost": 1, "is_numerical": True}]}
 ATTACKERS = [
     *(Attacker(norm, EPS) for norm in ("inf", 0, 1, 2, 3)),
+    Attacker(2, 1e-200),
     *(Attacker(norm, EPS, integer=[3], direction={0: "up"}, missing=1) for norm in ("inf", 1)),
     RuleAttacker(RULES, 1),
 ]
 TRAINERS: dict[str, Callable[..., Any]] = {
     "a forest": partial(LargeSpreadForestClassifier, 5, 3),
-    "a pruned forest": partial(LargeSpreadForestClassifier, 5, 3, method="prune", on_shortfall="keep"),
+    "a pruned forest": partial(LargeSpreadForestClassifier, 5, 3, method="prune", relabel=True, on_shortfall="keep"),
     "boosted trees": partial(LargeSpreadBoostingClassifier, 5),
     "boosted trees that meet": partial(RobustBoostingClassifier, 5, 4, 0.2),
     "an additive model": partial(LargeSpreadAdditiveClassifier, 8, n_epochs=4),
@@ -51,7 +52,9 @@ TRAINERS: dict[str, Callable[..., Any]] = {
 MODELS: dict[str, Callable[[], Any]] = {
     "votes": partial(RandomForestClassifier, 7, max_depth=3, random_state=0),
     "sums": partial(HistGradientBoostingClassifier, max_iter=7, min_samples_leaf=5),
-    "sums of categories": partial(HistGradientBoostingClassifier, max_iter=7, categorical_features=[3]),
+    "sums of categories": partial(
+        HistGradientBoostingClassifier, max_iter=7, min_samples_leaf=5, categorical_features=[3]
+    ),
 }
 
 
@@ -84,6 +87,7 @@ def _rows(n_classes: int, *, missing: bool = False) -> tuple[Any, Any]:
     X[:, 3] = random.integers(0, 3, len(X))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], np.linspace(0.4, 1, n_classes + 1)[1:-1])
     X[::9, 1] = np.nan if missing else 0.5
+    X[9:50, 2] = 0.0
     return X, y
 
 
@@ -103,13 +107,14 @@ def _certify(make: Callable[..., Any]) -> None:
         X, y = _rows(n_classes, missing=missing)
         model = as_ensemble(make().fit(X, y))
         _prove(model, X, y, attacker)
-        explain(model, X[0], attacker)
+        for x in X[:4]:
+            explain(model, x, attacker)
         explain(model, X[0], Domain.from_data(X))
         overlaps(model, attacker)
 
 
 def _prove(model: Any, X: Any, y: Any, attacker: Attacker) -> None:
-    certify(model, X, y, attacker, radius=not isinstance(attacker, RuleAttacker), witness=True)
+    certify(model, X[:20], y[:20], attacker, radius=not isinstance(attacker, RuleAttacker), witness=True)
     certify(model, X[:4], y[:4], attacker, proof=True)
 
 
