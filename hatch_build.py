@@ -15,9 +15,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 WARM = """
 from certiforest.warming import warm
-n_compiled = 1
-while n_compiled:  # some steps are short of time while others compile
-    n_compiled, names = warm(None, lambda _: None)
+for _ in range(2):  # while others compile, a step may be short of time
+    _, names = warm(None, lambda _: None)
 print(*names, sep="\\n")
 """
 # Kernels are code without a file format: they need no more of a system than the Python that they were compiled by.

@@ -81,14 +81,13 @@ def _do(step: Callable[..., None], *of: Any) -> tuple[int, set[str]]:
     return n_now - n_before, names
 
 
-def _rows(n_classes: int, *, missing: bool = False) -> tuple[Any, Any]:
+def _rows(n_classes: int, *, missing: bool = False, sparse: bool = False) -> tuple[Any, Any]:
     random = np.random.default_rng(0)
     X = random.random((60, 4))
     X[:, 3] = random.integers(0, 3, len(X))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], np.linspace(0.4, 1, n_classes + 1)[1:-1])
     X[::9, 1] = np.nan if missing else 0.5
-    X[9:50, 2] = 0.0
-    return X, y
+    return (X * (X > 0.9) if sparse else X), y
 
 
 def _train(make: Callable[..., Any]) -> None:
@@ -97,6 +96,7 @@ def _train(make: Callable[..., Any]) -> None:
         (_rows(3), {"eps": EPS, "norm": 1}),
         (_rows(2, missing=True), {"eps": EPS, "attacked": [1]}),
         (_rows(2), {"attacker": RuleAttacker(RULES, 1)}),
+        (_rows(2, sparse=True), {"eps": EPS}),
     ):
         model = make(random_state=0, **options).fit(*rows)
         _prove(model, *rows, model.attacker_)
