@@ -38,7 +38,7 @@ EPS = 0.02
 RULES = {0: [{"pre": "(-np.inf, np.inf)", "post": 0.2, "cost": 1, "is_numerical": True}]}
 ATTACKERS = [
     *(Attacker(norm, EPS) for norm in ("inf", 0, 1, 2, 3)),
-    Attacker(2, 1e-200),
+    Attacker(1, 1e-305),
     *(Attacker(norm, EPS, integer=[3], direction={0: "up"}, missing=1) for norm in ("inf", 1)),
     RuleAttacker(RULES, 1),
 ]
@@ -46,7 +46,7 @@ TRAINERS: dict[str, Callable[..., Any]] = {
     "a forest": partial(LargeSpreadForestClassifier, 5, 3),
     "a pruned forest": partial(LargeSpreadForestClassifier, 5, 3, method="prune", relabel=True, on_shortfall="keep"),
     "boosted trees": partial(LargeSpreadBoostingClassifier, 5),
-    "boosted trees that meet": partial(RobustBoostingClassifier, 5, 4, 0.2),
+    "boosted trees that meet": partial(RobustBoostingClassifier, 5, 4, 0.2, max_samples=0.5),
     "an additive model": partial(LargeSpreadAdditiveClassifier, 8, n_epochs=4),
 }
 MODELS: dict[str, Callable[[], Any]] = {
@@ -115,11 +115,11 @@ def _certify(make: Callable[..., Any]) -> None:
 
 def _prove(model: Any, X: Any, y: Any, attacker: Attacker) -> None:
     certify(model, X[:20], y[:20], attacker, radius=not isinstance(attacker, RuleAttacker), witness=True)
-    certify(model, X[:4], y[:4], attacker, proof=True)
+    certify(model, X[:20], y[:20], attacker, proof=True)
 
 
-def _ask() -> None:
-    X, y = _rows(2, missing=True)
+def _ask(missing: bool) -> None:
+    X, y = _rows(2, missing=missing)
     domain = Domain.from_data(X)
     makers: list[Callable[[], Any]] = [*MODELS.values(), partial(RandomForestRegressor, 5, max_depth=3)]
     for make in makers:
@@ -130,7 +130,8 @@ def _ask() -> None:
 
 
 STEPS: list[tuple[Any, ...]] = [
-    (_ask,),
+    (_ask, True),
+    (_ask, False),
     *((_certify, make) for make in MODELS.values()),
     *((_train, make) for make in TRAINERS.values()),
 ]
