@@ -292,6 +292,14 @@ def test_frozen_and_memory_mapped_rows_compile_nothing_anew(sample, caplog):
     assert [record.getMessage() for record in caplog.records if "compiling" in record.getMessage()] == []
 
 
+def test_what_was_warmed_compiles_nothing_anew(run):
+    """And that the steps of the walk still can be taken; whether they pass all that tests do, `.ci/release` tells."""
+    for _ in range(2):
+        code, out, _err = run("warm")
+    assert code == 0
+    assert re.fullmatch(r"\d\d kernels are ready; 0 compilations took \d+ s\.\n", out)
+
+
 def test_without_any_folder_to_write_to_the_package_works_and_warns_once(tmp_path):
     package = tmp_path / "certiforest"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
