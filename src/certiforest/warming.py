@@ -113,7 +113,7 @@ def _certify(make: Callable[..., Any]) -> None:
 
 
 def _prove(model: Any, X: Any, y: Any, attacker: Attacker) -> None:
-    X, y = X[:20], y[:20]
+    X, y = X[:10], y[:10]
     certify(model, X, y, attacker, radius=not isinstance(attacker, RuleAttacker), witness=True, time_limit=0.1)
     certify(model, X, y, attacker, proof=True, time_limit=0.1)
 
