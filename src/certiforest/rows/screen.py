@@ -43,10 +43,11 @@ class Screen:
         if not verifier.is_box:
             # Knapsacks multiply costs and gains: a power of two brings scores to where products stay in range.
             shift = -math.frexp(scores.slack)[1]
-            with np.errstate(over="ignore"):  # of scores that no leaf has any more
-                value = np.nan_to_num(np.ldexp(scores.value, shift), posinf=0.0, neginf=0.0)
-            step = math.ldexp(scores.step, shift)
-            scores = Scores(value, scores.digit, math.ldexp(scores.slack, shift), step)
+            with np.errstate(over="ignore"):  # of scores that no leaf has any more, and of steps between these
+                value, step = (
+                    np.nan_to_num(np.ldexp(part, shift), posinf=0.0, neginf=0.0) for part in (scores.value, scores.step)
+                )
+            scores = Scores(value, scores.digit, math.ldexp(scores.slack, shift), float(step))
             margin = max(math.ldexp(margin, shift), 5e-324) if margin > 0 else 0.0
             if self._allowance.slack > 0:  # steps along hulls are added up, too
                 slack = self._allowance.slack + 8.0 * ensemble.n_nodes * 2.0**-53
