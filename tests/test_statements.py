@@ -413,6 +413,15 @@ def test_statements_go_to_a_file_and_back():
         Same(attacker).to_document()
 
 
+def test_steps_of_a_calibration_are_no_scores_to_compare(numbers):
+    X, y = numbers
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    model = CalibratedClassifierCV(tree, method="isotonic", ensemble=False, cv=2).fit(X, y)
+    with pytest.raises(ModelError, match="isotonic"):
+        check(model, Monotone(0, "up"), Domain.from_data(X))
+    assert check(model, Insensitive([0]), Domain.from_data(X))[0].holds is not None
+
+
 def test_questions_that_a_model_does_not_answer_are_refused(table, numbers):
     X, y = numbers
     domain = Domain.from_data(X)

@@ -166,7 +166,8 @@ def _open_calibrated(model: Any, enter: Enter) -> Opened:
 
     # The second class is said where its probability is larger than that of the first.
     usual, score = float(np.nextafter(0.5, 1.0)), lambda rows: model.predict_proba(ask(rows))[:, 1]
-    return opened._replace(score=score, sum_at=sum_at, n_averaged=0, usual_threshold=usual)
+    has_steps = fitted.method == "isotonic"
+    return opened._replace(score=score, sum_at=sum_at, n_averaged=0, usual_threshold=usual, has_steps=has_steps)
 
 
 def _open_mean(model: Any, enter: Enter) -> Opened:

@@ -63,6 +63,8 @@ class ScoredModel:
                 f"Expected a regressor or a model of two classes, got one of {n_classes}; such a model has decisions,"
                 " but no single score."
             )
+        if self._opened.has_steps and not self._is_sum:
+            raise ModelError("Expected probabilities that rise with the sum, got steps of an isotonic calibration.")
         if self._opened.sum_at is None and not (self._is_vote or self._is_sum):
             raise ModelError(
                 f"Expected {setting('outputs', 'score')}: {self._opened.name} does not say what probability its sums"
