@@ -169,5 +169,5 @@ def test_scores_of_no_leaf_do_not_count_however_large():
     scores = [[1e-300, 0, 0], [0, 1e-300, 0], [1e307, 1e307, 1e307]]
     e = stumps((0, 0.5), classes=[0, 1, 2], scores=scores)
     assert certify(e, [[0.4], [0.1]], None, Attacker(2, 0.2)).stable.tolist() == [0, 1]
-    same = TreeEnsemble([0, -1, -1], [0.5, 0, 0], [-1, 0, 0], n_features=1, classes=[0, 1], scores=[[0.0], [1e307]])
+    same = TreeEnsemble([-1], [0], [1], n_features=1, classes=[0, 1], scores=[[-(2.0**53)], [0.0]])
     assert certify(same, [[0.4]], None, Attacker(2, 0.2)).stable.tolist() == [1]
