@@ -64,7 +64,7 @@ class ScoredModel:
                 " but no single score."
             )
         if self._opened.has_steps and not self._is_sum:
-            raise ModelError("Expected probabilities that rise with the sum, got steps of an isotonic calibration.")
+            raise ModelError("Expected calibrated probabilities that rise with the sum, got steps (isotonic).")
         if self._opened.sum_at is None and not (self._is_vote or self._is_sum):
             raise ModelError(
                 f"Expected {setting('outputs', 'score')}: {self._opened.name} does not say what probability its sums"
