@@ -298,3 +298,11 @@ def test_lightgbm_splits_between_numbers_and_missing_values():
     assert any("inf" in line for line in model.booster_.model_to_string().splitlines() if line.startswith("threshold="))
     rows = np.nan_to_num(X)
     np.testing.assert_array_equal(as_ensemble(model).predict(rows), model.predict(rows))
+
+
+def test_a_regressor_that_predicts_probabilities_is_refused():
+    X = np.random.default_rng(0).random((50, 2))
+    model = xgb("Regressor", n_estimators=2, objective="binary:logistic").fit(X, X[:, 0] > 0.5)
+    with pytest.raises(ModelError, match="predicts probabilities"):
+        as_ensemble(model)
+    assert as_ensemble(model.get_booster()).n_trees == 2

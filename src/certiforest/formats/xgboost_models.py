@@ -70,6 +70,11 @@ def open_xgboost(model: Any, content: bytes) -> Opened:
     # The classes with scikit-learn's names leave out the rounds after the best one in predict.
     opened = _translate(document, None if is_booster else _best_round(document))
     n_classes, is_regressor = opened.ensemble.n_classes, opened.is_regressor
+    if isinstance(model, xgboost.XGBRegressor) and not is_regressor:
+        raise ModelError(
+            "Expected an XGBRegressor with an objective of regression, got one that predicts probabilities; fit an"
+            " XGBClassifier, or give model.get_booster()."
+        )
     missing = math.nan if is_booster else float(model.missing)
     if not math.isnan(missing):  # as well as NaN
         blanks = dict.fromkeys(range(opened.ensemble.n_features), rounds_to(missing))
