@@ -121,3 +121,11 @@ def test_certificates_without_proofs_are_not_saved(tmp_path):
     with pytest.raises(CertificateError, match=r"certify\(..., proof=True\)"):
         c.save(tmp_path / "c.jsonl")
     assert not any(tmp_path.iterdir())
+
+
+def test_numbers_for_those_who_track_runs():
+    c = certify(STUMP, [[0.2], [0.45], [0.9]], ["ham"] * 3, Attacker("linf", 0.1))
+    counts = {"rows": 3, "stable": 2, "unstable": 1, "unknown": 0}
+    shares = {"accuracy": 2 / 3, "robust_accuracy": 1 / 3, "robust_accuracy_upper": 1 / 3}
+    assert json.loads(json.dumps(c.to_dict())) == counts | shares
+    assert certify(STUMP, [[0.2], [0.45], [0.9]], None, Attacker("linf", 0.1)).to_dict() == counts

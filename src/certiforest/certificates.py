@@ -157,6 +157,14 @@ class Certificates(CertifiedRows):
         grid = None if eps is None else np.atleast_1d(np.asarray(eps, np.float64))
         return {name: np.array(values) for name, values in curve_of(self, grid).items()}
 
+    def to_dict(self) -> dict[str, float]:
+        """Return numbers for those who track runs: counts of rows by outcome and, with labels, shares."""
+        counts: dict[str, float] = {"rows": len(self), **self.row_counts.stability}
+        if self.label is None:
+            return counts
+        low, high = self.robust_accuracy_bounds
+        return {**counts, "accuracy": self.accuracy, "robust_accuracy": low, "robust_accuracy_upper": high}
+
     def findings(self, **names: Any) -> dict[str, Any]:
         """Return all that a report shows as plain data, ready for JSON; ``names`` as in `report`."""
         return gather(self, **names)
