@@ -34,12 +34,13 @@ from certiforest.training.additive import LargeSpreadAdditiveClassifier
 from certiforest.training.boosting import LargeSpreadBoostingClassifier, RobustBoostingClassifier
 from certiforest.training.forest import LargeSpreadForestClassifier
 
-EPS = 0.02
+EPS, REACH = 0.02, 0.1  # of trainers, and of attackers who come so far that proofs need tables
 RULES = {0: [{"pre": "(-np.inf, np.inf)", "post": 0.2, "cost": 1, "is_numerical": True}]}
 ATTACKERS = [
-    *(Attacker(norm, EPS) for norm in ("inf", 0, 1, 2, 3)),
+    *(Attacker(norm, REACH) for norm in ("inf", 1, 2, 3)),
+    Attacker(0, 1),
     Attacker(1, 1e-305),
-    *(Attacker(norm, EPS, integer=[3], direction={0: "up"}, missing=1) for norm in ("inf", 1)),
+    *(Attacker(norm, REACH, integer=[3], direction={0: "up"}, missing=1) for norm in ("inf", 1)),
     RuleAttacker(RULES, 1),
 ]
 TRAINERS: dict[str, Callable[..., Any]] = {
