@@ -249,25 +249,25 @@ def _smallest_freeze(questions: _Questions, changed: frozenset[int]) -> tuple[tu
     frozen, and either the row is stable, or there is one more attack to meet. Where that takes too long, all features
     are, and those are left out without which the row is as stable.
     """
-    attacks, end = [changed], time.monotonic() + MOST_SECONDS
+    attacks, end, is_stable = [changed], time.monotonic() + MOST_SECONDS, False
     while time.monotonic() < end:
         chosen, is_smallest = _meet(attacks)
         found = questions.ask(chosen)
-        if found.stable[0] == STABLE and is_smallest:
+        is_stable = bool(found.stable[0] == STABLE)
+        if is_stable and is_smallest:
             return tuple(sorted(chosen)), True
-        if found.stable[0] == STABLE:
-            break
         attack = questions.attack_in(found)
-        if attack is None:
-            chosen = frozenset(questions.columns)
+        if attack is None:  # stable, or not found out
             break
         attacks.append(questions.changed(attack))
-    else:
+    if not is_stable:
         chosen = frozenset(questions.columns)
+        if questions.ask(chosen).stable[0] != STABLE:
+            return None, False
     for variable in sorted(chosen):
         if questions.ask(chosen - {variable}).stable[0] == STABLE:
             chosen -= {variable}
-    return (tuple(sorted(chosen)), False) if questions.ask(chosen).stable[0] == STABLE else (None, False)
+    return tuple(sorted(chosen)), False
 
 
 def _meet(attacks: list[frozenset[int]]) -> tuple[frozenset[int], bool]:
