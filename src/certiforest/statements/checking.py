@@ -13,18 +13,18 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import Column
 from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
+from certiforest.formats.scored import ScoredModel
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.compared import Answer, Compared, Side
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, Statement, StatementError
-from certiforest.statements.models import ScoredModel
 from certiforest.statements.results import Measured, Results, StatementResult
 from certiforest.statements.space import Space
 from certiforest.words import setting, shown
 
 Progress = Callable[[int, int], None]
-QUANTITIES = ("range", "gap", "fall", "difference")
+OUTPUTS, QUANTITIES = ("probability", "score"), ("range", "gap", "fall", "difference")
 
 
 def check(
@@ -175,6 +175,8 @@ class Checker:
     def __init__(self, model: Any, domain: Domain, outputs: str, rows: tuple[Any, Any] | None = None) -> None:
         if not isinstance(domain, Domain):
             raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")
+        if outputs not in OUTPUTS:
+            raise StatementError(f"Expected {setting('outputs')} to be {' or '.join(OUTPUTS)}, got {shown(outputs)}.")
         self._scored, self._domain, self._outputs, self._rows = ScoredModel(model, outputs), domain, outputs, rows
         self._space = Space([self._scored.ensemble], domain)
         self._compared: list[tuple[Any, Compared]] = []

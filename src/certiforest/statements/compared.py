@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from certiforest.attack.parameters import Column
 from certiforest.formats.opened import Function
+from certiforest.formats.scored import ScoredModel
 from certiforest.problem.problem import ENOUGH
 from certiforest.proof.clock import Clock
 from certiforest.statements.domain import DomainError
 from certiforest.statements.kinds import StatementError
-from certiforest.statements.models import ScoredModel
 from certiforest.statements.question import InputQuestion, Requirement, Rows
 from certiforest.statements.space import Space
 
