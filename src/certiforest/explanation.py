@@ -201,7 +201,7 @@ class _Questions:
         """Return the witness without changes that it does not need; None if there is none."""
         if found.witness is None or found.stable[0] != UNSTABLE or np.isnan(found.witness[0]).all():
             return None
-        return trim(self.ensemble, self.x, found.witness[0], self.attacker.group_columns)
+        return trim(self.ensemble, self.x, found.witness[0], self.attacker)
 
     def changed(self, z: NDArray[np.float64]) -> frozenset[int]:
         """Return the variables that differ."""

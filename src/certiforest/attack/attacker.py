@@ -13,21 +13,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from certiforest.attack.choices import Categories, Choice, OneHot
 from certiforest.attack.moves import DOWN, UP, Moves, Numbers
+from certiforest.attack.parameters import OPTIONS as PLAIN_OPTIONS
 from certiforest.attack.parameters import (
-    OPTIONS,
     AttackerError,
     Column,
+    Option,
     check_eps,
     check_norm,
     find_columns,
     per_feature,
-    written_option,
 )
+from certiforest.attack.relations import Relation, read_relations
 from certiforest.ensemble.described import Kind
 from certiforest.ensemble.numbers import Immutable
 from certiforest.files import write_atomically
 from certiforest.words import shown
 
+OPTIONS = PLAIN_OPTIONS | {
+    "relations": Option(
+        read_relations,
+        lambda relations: [relation.document() for relation in relations],
+        show=lambda relations: str([relation.document() for relation in relations]),
+    )
+}
 DESCRIBED = Kind("an attacker", "certiforest attacker", AttackerError)
 
 
@@ -65,6 +73,14 @@ class Attacker(Immutable):
         norm 0: a change of one feature. It holds for columns that are neither frozen nor in groups, if the model has a
         place for missing values; for columns of categories, if they are named there. If not given, what is missing
         stays so, and nothing else goes missing.
+    only : iterable of columns, or boolean mask of shape (n_features,), optional
+        The features that can be changed: all others are frozen. Not together with ``frozen``.
+    strict : bool, optional
+        Refuse rows that break a relation themselves. If not given, the relations that a row breaks do not bind it.
+    relations : list of text or mappings, optional
+        What ties columns together: the attacker may only produce rows that keep it, exactly. Linear (``"a + 2 b <= c +
+        1"``), an implication (``{"if": "n > 0", "then": "m > 0"}``), or values (``{"column": "term", "values": [36,
+        60]}``); see ``docs/relations.md``. Not together with ``missing``.
 
     Examples
     --------
@@ -86,6 +102,9 @@ class Attacker(Immutable):
     groups: tuple[tuple[Column, ...], ...] | None
     categories: dict[Column, float] | None
     missing: float | None
+    only: NDArray | tuple[Column, ...] | None
+    strict: bool | None
+    relations: tuple[Relation, ...] | None
 
     def __init__(
         self,
@@ -100,19 +119,30 @@ class Attacker(Immutable):
         groups: Iterable[Iterable[Column]] | None = None,
         categories: Mapping[Column, float] | None = None,
         missing: float | None = None,
+        only: Iterable[Column] | None = None,
+        strict: bool | None = None,
+        relations: Iterable[str | Mapping[str, Any] | Relation] | None = None,
     ) -> None:
         norm = check_norm(norm)
-        told = (scale, frozen, domain, direction, integer, groups, categories, missing)
+        told = (scale, frozen, domain, direction, integer, groups, categories, missing, only, strict, relations)
         checked = {
             name: None if value is None else option.check(value, name)
             for (name, option), value in zip(OPTIONS.items(), told, strict=True)
         }
         self._set(norm=norm, eps=check_eps(eps, norm), **checked)
+        if only is not None and frozen is not None:
+            raise AttackerError("Expected only or frozen, got both: leave one of them out.")
+        if self.relations and missing is not None:
+            raise AttackerError(
+                "Expected no relations where values can go missing, since they say nothing of these: leave missing out."
+            )
 
     def __repr__(self) -> str:
         parts = [f"norm={self.norm}", f"eps={self.eps}"]
         parts += [
-            f"{name}={written_option(getattr(self, name))}" for name in OPTIONS if getattr(self, name) is not None
+            f"{name}={option.show(getattr(self, name))}"
+            for name, option in OPTIONS.items()
+            if getattr(self, name) is not None
         ]
         return f"Attacker({', '.join(parts)})"
 
@@ -143,9 +173,19 @@ class Attacker(Immutable):
         groups = None
         if self.groups is not None:
             groups = [find_columns(group, n_features, names, "groups") for group in self.groups]
-        options = ("frozen", "integer", "direction", "categories")
-        found = self.replace(groups=groups, **{name: self._found(name, n_features, names) for name in options})
+        relations = None
+        if self.relations is not None:
+            relations = [
+                relation.by(lambda column: find_columns([column], n_features, names, "relations")[0])
+                for relation in self.relations
+            ]
+        options = ("frozen", "integer", "direction", "categories", "only")
+        by_index = {name: self._found(name, n_features, names) for name in options}
+        if (moving := by_index.pop("only")) is not None:
+            by_index |= {"only": None, "frozen": np.setdiff1d(np.arange(n_features), moving).tolist()}
+        found = self.replace(groups=groups, relations=relations, **by_index)
         found._check_groups(n_features)
+        found._check_relations(n_features)
         of_numbers = found.is_integer(n_features)
         of_numbers[np.array(list(found.direction if isinstance(found.direction, dict) else ()), np.int64)] = True
         for column in np.intersect1d(list(found.categories or ()), np.flatnonzero(of_numbers)).tolist():
@@ -183,6 +223,19 @@ class Attacker(Immutable):
                 )
             if (low[columns] > 0).any() or (high[columns] < 1).any():
                 raise AttackerError(f"Expected a domain that holds 0 and 1 for columns of group {number}, got another.")
+
+    def _check_relations(self, n_features: int) -> None:
+        """Refuse relations of categories, and those that no row of the domain keeps."""
+        ends = [dict(enumerate(ends.tolist())) for ends in self.bounds(n_features)]
+        for group in self.group_columns:
+            for end, value in zip(ends, (0.0, 1.0), strict=True):
+                end.update(dict.fromkeys(group, value))
+        for relation in self.relations or ():
+            column = next((column for column in relation.columns if column in (self.categories or {})), None)
+            if column is not None:
+                raise AttackerError(f"Expected relations of numbers, got column {column} of categories in {relation}.")
+            if relation.is_kept_between(*ends) is False:
+                raise AttackerError(f"Expected relations that rows of the domain can keep, got {relation}.")
 
     def to_document(self) -> dict[str, Any]:
         """Return the attacker as it is written to files: plain lists, numbers and text, infinities as text."""
@@ -232,7 +285,8 @@ class Attacker(Immutable):
         """Return what may be done with each variable; columns are by index, see `resolve`."""
         whole = self.is_integer(n_features)
         numbers = Numbers(self.scales(n_features), self.may_move(n_features), *self.bounds(n_features), whole)
-        return Moves(self.norm, self.eps, numbers, self._choices(n_features), self.missing)
+        choices = self._choices(n_features)
+        return Moves(self.norm, self.eps, numbers, choices, self.missing, self.relations or ())
 
     def _choices(self, n_features: int) -> Mapping[int, Choice]:
         """Return the variables that take one of a few values; see `Moves`."""
@@ -260,7 +314,7 @@ class Attacker(Immutable):
 
     def is_frozen(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features cannot be changed, shape (n_features,)."""
-        return self._mask("frozen", n_features)
+        return self._mask("frozen", n_features) if self.only is None else ~self._mask("only", n_features)
 
     def is_integer(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features are whole numbers, those of groups included, shape (n_features,)."""

@@ -9,7 +9,7 @@ above all numbers, where it can be filled. Nearly all variables are `Numbers`; s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from certiforest.attack.choices import FREE, Categories, Choice
 from certiforest.attack.parameters import AttackerError, check_eps
 from certiforest.attack.prices import Budgets, exponent_of, price_move, split_budgets
+from certiforest.attack.relations import Relation
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -77,6 +78,8 @@ class Moves:
         By variable, those that take one of a few values.
     missing : float, optional
         What it costs to blank or to fill a value; nobody can if not given.
+    relations : sequence of Relation
+        What rows keep that do so from the start, with columns by index.
 
     Attributes
     ----------
@@ -87,9 +90,16 @@ class Moves:
     """
 
     def __init__(
-        self, norm: float, eps: float, numbers: Numbers, choices: Mapping[int, Choice], missing: float | None = None
+        self,
+        norm: float,
+        eps: float,
+        numbers: Numbers,
+        choices: Mapping[int, Choice],
+        missing: float | None = None,
+        relations: Sequence[Relation] = (),
     ) -> None:
         self.norm, self.eps, self.numbers, self.choices, self.missing = norm, eps, numbers, choices, missing
+        self.relations = tuple(relations)
         self.n_features = len(numbers.low)
         self.jump_cost, self.fill = np.full((2, self.n_features), math.inf), np.zeros(self.n_features)
         for variable, choice in choices.items():
@@ -119,8 +129,14 @@ class Moves:
             )
         if is_listed[ensemble.categorical].any():
             raise AttackerError("Expected groups and rules of numbers, got a column of categories of the model.")
+        tied = {column for relation in self.relations for column in relation.columns}
+        if tied & {*map(int, ensemble.categorical), *(ensemble.blanks or {})}:
+            raise AttackerError(
+                "Expected relations of numbers, got one of a column of categories, or with numbers that count as"
+                " missing."
+            )
         known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
-        same = Moves(self.norm, self.eps, self.numbers, known, self.missing)
+        same = Moves(self.norm, self.eps, self.numbers, known, self.missing, self.relations)
         stays = {*ensemble.required} | ({*map(int, ensemble.categorical)} - {*of_categories})
         same.jump_cost[BLANK, list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
         same.fill = same._find_fill(ensemble)

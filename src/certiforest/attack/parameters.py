@@ -313,16 +313,23 @@ def _read_categories(document: Any) -> Any:
     return dict(document)
 
 
+def _check_flag(value: Any, option: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise AttackerError(f"Expected {option} to be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def _as_it_is(value: Any) -> Any:
     return value
 
 
 class Option(NamedTuple):
-    """How one option of an attacker is checked, given its value and its name, written to files, and read from them."""
+    """How one option of an attacker is checked, given its value and its name, written to files, read, and shown."""
 
     check: Callable[[Any, str], Any]
     write: Callable[[Any], Any] = _as_it_is
     read: Callable[[Any], Any] = _as_it_is
+    show: Callable[[Any], str] = written_option
 
 
 OPTIONS = {
@@ -334,6 +341,8 @@ OPTIONS = {
     "groups": Option(check_groups, lambda groups: [list(group) for group in groups]),
     "categories": Option(_check_categories, lambda costs: [list(pair) for pair in costs.items()], _read_categories),
     "missing": Option(check_cost),
+    "only": Option(check_columns, _write_columns),
+    "strict": Option(_check_flag),
 }
 
 

@@ -19,6 +19,9 @@ OPTIONS = {
     "groups": "Columns that are one variable",
     "categories": "What a change of category costs",
     "missing": "What it costs to blank or fill a value",
+    "only": "Features that can change",
+    "relations": "Relations that rows keep",
+    "strict": "Whether rows that break relations are refused",
     "attacks": "Rules",
     "budget": "Budget for all uses of rules",
 }
@@ -35,6 +38,10 @@ def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict
             if document.get(option) is not None:
                 document[option] = _named(document[option], names)
         document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
+        document.pop("only", None)
+        if attacker.relations is not None:
+            told = (relation.by(lambda column: _named(column, names)) for relation in attacker.relations)
+            document["relations"] = [relation.document() for relation in told]
         if attacker.categories is not None:
             document["categories"] = {_named(f, names): cost for f, cost in attacker.categories.items()}
     return document
@@ -112,8 +119,8 @@ def attacker_with_names(attacker: Attacker, names: Sequence[str] | None) -> str:
 def _short(value: Any) -> str:
     """Return an option as text, lists cut after a few entries."""
     if isinstance(value, dict):
-        return named([f"{key}: {_short(entry)}" for key, entry in value.items()])
+        return named([f"{key}: {_short(entry)}" for key, entry in value.items() if key != "name"])
     if isinstance(value, list):
-        nested = any(isinstance(entry, list) for entry in value)
+        nested = any(isinstance(entry, (list, dict)) for entry in value)
         return "; ".join(_short(entry) for entry in value[:8]) if nested else named([_short(v) for v in value], 20)
     return f"{value:g}" if isinstance(value, float) else str(value)

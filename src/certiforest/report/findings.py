@@ -180,7 +180,7 @@ def _fragile_rows(
     rows = []
     for row in fragile[:N_FRAGILE_ROWS]:
         x = found.rows[row]
-        z = trim(ensemble, x, found.witness[row], attacker.group_columns)
+        z = trim(ensemble, x, found.witness[row], attacker)
         changes = list_changes(x, z, names, scaling, ensemble.categories)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.attacker import Attacker
+from certiforest.attack.relations import binding
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
@@ -26,20 +28,22 @@ def trim(
     ensemble: TreeEnsemble,
     x: NDArray[np.float64],
     z: NDArray[np.float64],
-    groups: tuple[tuple[int, ...], ...] = (),
+    attacker: Attacker,
 ) -> NDArray[np.float64]:
     """Take back every change from ``x`` to ``z`` that the changed prediction does not need, the largest first.
 
-    What is left is predicted otherwise than ``x``; without any one of its changes, it is predicted as ``x`` is. Columns
-    of ``groups`` change together.
+    What is left is predicted otherwise than ``x``; without any one of its changes, it is predicted as ``x`` is, or does
+    not keep the relations of the attacker, whose columns are by index. Columns of groups change together.
     """
+    groups, relations = attacker.group_columns, binding(attacker.relations or (), x)
     z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
     while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
         for feature in _by_size(x, z).tolist():
             columns = next((list(group) for group in groups if feature in group), [feature])
             kept = z[columns]
             z[columns] = x[columns]
-            if ensemble.class_index(z[None])[0] == before:
+            is_attack = ensemble.class_index(z[None])[0] != before
+            if not (is_attack and all(relation.is_kept(z.tolist()) for relation in relations)):
                 z[columns] = kept
     return z
 
