@@ -53,14 +53,14 @@ class Comparison(NamedTuple):
     @classmethod
     def of(cls, terms: Sequence[tuple[Any, Fraction]], sign: str, bound: Fraction, text: str) -> Comparison:
         """Return a comparison with any sign, with what belongs together added up."""
-        if sign in (">=", ">"):
-            terms, bound, sign = [(column, -factor) for column, factor in terms], -bound, FLIPPED[sign]
         total: dict[Any, Fraction] = {}
         for column, factor in terms:
             total[column] = total.get(column, Fraction(0)) + factor
         found = [term for term in total.items() if term[1]]
         if not found:
             raise AttackerError(f"Expected a relation that depends on columns, got {shown(text)}.")
+        if sign in (">=", ">") or (sign == "=" and max(factor for _, factor in found) < 0):
+            found, bound, sign = [(column, -factor) for column, factor in found], -bound, FLIPPED[sign]
         numbers = [bound, *(factor for _, factor in found)]
         if any(max(abs(n.numerator), n.denominator).bit_length() > MOST_BITS for n in numbers):
             raise AttackerError(f"Expected a relation with shorter numbers, got {shown(text)}.")
