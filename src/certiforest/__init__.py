@@ -15,6 +15,7 @@ The package, from the top down (imports go down only)::
     certification.py   certify(model, X, y, attacker): the one front door
     dask_rows.py       the same for rows of dask: lazy, block by block
     certifier.py       Certifier: a model and an attacker, prepared once: a pure function from rows to findings
+    outputs.py         what a regressor, or a classifier's probability, can become in reach of rows
     certificates.py    Certificates: what was found, with its file, its report and its figures
     report/            findings as plain data; sections, drawn as one HTML page or as text; figures
     training/          trainers: large-spread forests, boosted and additive trees; worst-case boosting without spread

@@ -51,6 +51,15 @@ class Certificates(CertifiedRows):
         An eps at which the row is known to be unstable, inf if there is none; equal to an exact radius.
     witness : ndarray of float64, shape (n, n_features), or None
         For each unstable row, a row within the attacker's reach that is predicted otherwise; NaN elsewhere.
+    low, high : ndarray of float64, shape (n,), or None
+        Of regressors, and with ``outputs=True``: what the model is proved not to go below, and above, in reach.
+    low_reached, high_reached : ndarray of float64, shape (n,), or None
+        What it says of rows in reach, which are ``low_witness`` and ``high_witness`` (n, n_features) if witnesses were
+        asked for.
+    range_is_exact : ndarray of bool, shape (n,), or None
+        Whether nothing but rounding lies between these and ``low`` and ``high``.
+    tolerance : float or None
+        Of regressors.
     is_interrupted : bool
         Whether Ctrl-C came before every row had its turn.
     proof : ndarray of object, shape (n,), or None

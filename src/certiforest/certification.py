@@ -21,6 +21,8 @@ def certify(
     radius: bool = False,
     witness: bool = False,
     proof: bool = False,
+    tolerance: float | None = None,
+    outputs: bool = False,
     attacked: Iterable[Any] | None = None,
     require_exact: bool = False,
     margin: float = 0.0,
@@ -48,6 +50,11 @@ def certify(
     proof : bool, default=False
         Also keep, for each stable row, a proof that anyone can check, and what else `Certificates.save` needs. A row
         that is stable but not proved in time stays stable and has no proof.
+    tolerance : float, optional
+        For a regressor, of which there are ``low`` and ``high``, the range of what it says in reach of each row: how
+        far from the prediction that may be while the row is stable. A prediction this near to ``y`` is right.
+    outputs : bool, default=False
+        For a classifier of two classes: give that range of the probability of the second class, too.
     attacked : list of labels, optional
         Only rows of these classes (by ``y``, or by prediction where it is not given) are attacked; others are stable,
         since nobody moves them. All rows are attacked if not given.
@@ -110,6 +117,8 @@ def certify(
         radius=radius,
         witness=witness,
         proof=proof,
+        tolerance=tolerance,
+        outputs=outputs,
         attacked=attacked,
         require_exact=require_exact,
         margin=margin,

@@ -22,15 +22,16 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import AttackerError, check_attacked
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
-from certiforest.ensemble.rows import Rows, labels_of
+from certiforest.ensemble.rows import Rows, labels_of, values_of
 from certiforest.formats import as_ensemble
+from certiforest.outputs import Outputs
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_margin, check_n_jobs, check_spread, check_time_limit
-from certiforest.rows.certified_rows import Results, about_now
-from certiforest.rows.decider import Decider, FirstLook
+from certiforest.rows.certified_rows import ALL_ROWS, RANGES, Results, about_now
+from certiforest.rows.decider import TWO_VERDICTS, Decider, look_first
 from certiforest.rows.radius import Known, bound_radii, find_radius
-from certiforest.rows.screen import Screen, VisitOrder
+from certiforest.rows.screen import Screen, VisitOrder, prove_without_tables
 from certiforest.rows.screen_kernels import BORDERLINE
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
@@ -38,7 +39,6 @@ from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 EASY_SECONDS = 1.0
 # A block of rows has no more rows than so many nodes of trees, visited once for each row.
 MOST_VISITS = 2**25
-TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
 
 
 class Certifier:
@@ -53,7 +53,7 @@ class Certifier:
     model : TreeEnsemble, fitted model or path
         Anything that `as_ensemble` takes.
     attacker : Attacker
-    radius, witness, proof, attacked, require_exact, margin, time_limit, n_jobs
+    radius, witness, proof, tolerance, outputs, attacked, require_exact, margin, time_limit, n_jobs
         As in `certify`.
 
     Examples
@@ -75,6 +75,8 @@ class Certifier:
         radius: bool = False,
         witness: bool = False,
         proof: bool = False,
+        tolerance: float | None = None,
+        outputs: bool = False,
         attacked: Iterable[Any] | None = None,
         require_exact: bool = False,
         margin: float = 0.0,
@@ -83,10 +85,13 @@ class Certifier:
     ) -> None:
         if not isinstance(attacker, Attacker):
             raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
-        self.ensemble = as_ensemble(model)
+        self.outputs = Outputs(model, attacker, tolerance) if outputs or tolerance is not None else None
+        self.tolerance = tolerance
+        self.ensemble = as_ensemble(model) if tolerance is None or self.outputs is None else self.outputs.ensemble
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self._ask(radius, witness, proof)
-        self.attacked = check_attacked(attacked, self.ensemble.classes)
+        self.classes = np.array([ALL_ROWS]) if self.is_regressor else self.ensemble.classes
+        self.attacked = check_attacked(attacked, self.classes)
         if require_exact:
             check_spread(self.ensemble, attacker)
         self.time_limit, self.n_jobs = check_time_limit(time_limit), check_n_jobs(n_jobs)
@@ -111,6 +116,11 @@ class Certifier:
         other = copy(self)
         other._ask(radius, witness, proof)
         return other
+
+    @property
+    def is_regressor(self) -> bool:
+        """Whether outputs are to stay within a tolerance, instead of decisions as they are."""
+        return self.tolerance is not None
 
     def __call__(self, X: Any, y: Any = None) -> Any:
         """Return findings about a block of rows as a pandas frame; see `Certificates.to_frame`.
@@ -146,12 +156,15 @@ class Certifier:
     ) -> Certificates:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
         rows = self.ensemble.rows(X)
-        label = None if y is None else labels_of(y, len(rows), self.ensemble.classes)
+        label = None if y is None else self._labels_of(y, len(rows))
         work = _Work(self, rows, label, total_time_limit, progress)
-        is_interrupted = work.run(work.find_verdicts, is_last=not self.radius)
-        if self.radius and not is_interrupted:
-            is_interrupted = work.run(work.find_radii, is_last=True)
+        steps = [work.find_verdicts] * (not self.is_regressor)
+        steps += [work.find_outputs] * (self.outputs is not None) + [work.find_radii] * self.radius
+        is_interrupted = any(work.run(step, is_last=step == steps[-1]) for step in steps)
         return work.certificates(getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
+
+    def _labels_of(self, y: Any, n_rows: int) -> NDArray:
+        return values_of(y, n_rows) if self.is_regressor else labels_of(y, n_rows, self.classes)
 
     def measure(
         self,
@@ -167,6 +180,8 @@ class Certifier:
         without a witness get one, too. Where Ctrl-C comes in between, radii that are not found yet are between 0 and
         inf.
         """
+        if self.is_regressor:
+            return self.certify(X, found.label, total_time_limit=total_time_limit, progress=progress)
         check_margin(self.margin, self.ensemble, radius=True)
         rows = self.ensemble.rows(X)
         label = found.prediction if found.label is None else found.label
@@ -201,7 +216,10 @@ class _Work:
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.verifier = certifier.verifier  # the clock runs while it is made
         has_witness = certifier.witness or certifier.proof
-        self.out = Results(len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof)
+        has_outputs = certifier.outputs is not None
+        self.out = Results(
+            len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof, outputs=has_outputs
+        )
         # The clock is asked before each block: those of large models are small.
         most = max(1, MOST_VISITS // certifier.ensemble.n_nodes)
         self.blocks = [
@@ -213,7 +231,7 @@ class _Work:
 
     def not_attacked(self, block: slice) -> NDArray[np.bool_]:
         """Return which rows of a block nobody attacks; predictions are known."""
-        attacked, classes = self.certifier.attacked, self.certifier.ensemble.classes
+        attacked, classes = self.certifier.attacked, self.certifier.classes
         if attacked is None:
             return np.zeros(block.stop - block.start, bool)
         label = classes[self.out[block].prediction] if self.label is None else self.label[block]
@@ -241,11 +259,11 @@ class _Work:
         found.is_decided[~is_open] = True
         yield int(found.is_decided.sum())
         if keep_proof:
-            yield self.prove_without_tables(x, order, found, is_open)
+            yield prove_without_tables(verifier, x, order, self.clock, found, is_open)
         if self.certifier.margin == 0 and not self.clock.is_up:
             # A look keeps no tables: where there is to be a proof, it is for attacks that are known to be there.
             looked_at = is_open & (found.stable == UNSTABLE) if keep_proof else is_open
-            yield from self.look_first(x, found, is_open, np.flatnonzero(looked_at))
+            yield from look_first(verifier, x, self.clock, found, is_open, np.flatnonzero(looked_at))
         for i in np.flatnonzero(is_open):
             clock = self.clock.start(at_least=EASY_SECONDS if is_easy[i] else 0.0, spent=spent[i])
             answer = verifier.made(Decider).decide(x[i], clock, int(found.prediction[i]), keep_proof=keep_proof)
@@ -260,45 +278,20 @@ class _Work:
             found.is_decided[i] = True
             yield 1
 
-    def prove_without_tables(
-        self, x: NDArray[np.float64], order: VisitOrder, found: Results, is_open: NDArray[np.bool_]
-    ) -> int:
-        """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
-        boxed, n_classes = self.verifier.boxed, self.certifier.ensemble.n_classes
-        places = np.flatnonzero(is_open & (found.stable == STABLE))
-        if boxed is None or found.proof is None or not len(places):
-            return 0
-        stable = found.stable[places]
-        if boxed is not self.verifier:  # else it has called them stable already
-            boxed.made(Screen).decide(x[places], order, self.clock, np.empty(len(places), np.int64), stable)
-        for i in places[stable == STABLE]:
-            rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
-            found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
-        return int((stable == STABLE).sum())
-
-    def look_first(
-        self, x: NDArray[np.float64], found: Results, is_open: NDArray[np.bool_], places: NDArray[np.int64]
-    ) -> Iterator[int]:
-        """Decide some open rows of a block, many at once, where that is quick; yield how many more are done."""
-        if not len(places):
-            return
-        look = self.verifier.made(FirstLook).look(x[places], found.prediction[places], self.clock)
-        for part, stable, method, attack in look:
-            place = places[part]
-            is_known = stable != UNKNOWN
-            if ((found.stable[place] == UNSTABLE) & (stable == STABLE)).any():
-                raise AssertionError(TWO_VERDICTS)
-            is_new = is_known & (found.stable[place] == UNKNOWN)
-            found.stable[place[is_new]], found.method[place[is_new]] = stable[is_new], method[is_new]
-            if found.witness is not None:
-                found.witness[place[is_known]] = attack[is_known]
-            found.is_decided[place[is_known]], is_open[place[is_known]] = True, False
-            yield int(is_known.sum())
+    def find_outputs(self, order: VisitOrder, block: slice) -> Iterator[int]:
+        """Find out what outputs are in reach of a block's rows; yield how many more are done."""
+        outputs, x = self.certifier.outputs, self.rows[block]
+        assert outputs is not None
+        outputs.verifier.check_rows(x, block.start)
+        yield from outputs.find(x, self.out[block], self.clock, keep_proof=self.certifier.proof)
 
     def find_radii(self, order: VisitOrder, block: slice) -> Iterator[int]:
         """Find out the radii of a block's rows, whose verdicts are known; yield how many more are done."""
         keep_proof, verifier = self.certifier.proof, self.verifier
         x, found, decider = self.rows[block], self.out[block], verifier.made(Decider)
+        if self.certifier.is_regressor and self.certifier.outputs is not None:
+            yield from self.certifier.outputs.find_radii(x, found, self.clock, keep_proof=keep_proof)
+            return
         is_open = (found.radius == 0) & (found.radius_upper == math.inf)
         lower, upper = np.zeros(len(x)), np.full(len(x), math.inf)
         if not self.clock.is_up:
@@ -371,14 +364,21 @@ class _Work:
             out.forget(~out.is_decided)
             for block in self.blocks:
                 out[block].prediction[:] = ensemble.class_index(rows[block])
+                if certifier.is_regressor and certifier.outputs is not None:
+                    out[block].output[:] = certifier.outputs.of(rows[block])
+        ranges = RANGES if certifier.outputs is not None else ()
         return Certificates(
-            prediction=ensemble.classes[out.prediction],
+            prediction=out.output if certifier.is_regressor else ensemble.classes[out.prediction],
             stable=out.stable,
             method=np.array([method.name.lower() for method in Method])[out.method],
             label=self.label,
             radius=out.radius if radius else None,
             radius_upper=out.radius_upper if radius else None,
             witness=out.witness,
+            **{name: getattr(out, name) for name in ranges},
+            low_witness=out.low_witness,
+            high_witness=out.high_witness,
+            tolerance=certifier.tolerance,
             is_interrupted=is_interrupted,
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,
@@ -388,7 +388,7 @@ class _Work:
             attacked=certifier.attacked,
             margin=certifier.margin,
             model_sha256=ensemble.sha256 if proof else None,
-            classes=ensemble.classes,
+            classes=certifier.classes,
             index=index,
             feature_names=ensemble.feature_names,
             ensemble=ensemble,

@@ -126,6 +126,11 @@ class LazyCertificates(CountedRows):
         return self.found[name]
 
     @property
+    def tolerance(self) -> float | None:  # type: ignore[override]
+        """That of a regressor."""
+        return self._empty.tolerance
+
+    @property
     def witness(self) -> Any:
         """For each unstable row, a row in reach that is predicted otherwise; NaN elsewhere. None if not asked for."""
         if self._empty.witness is None:

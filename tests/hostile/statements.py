@@ -23,8 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does, when this file is run by itself
 
 from certiforest import Domain, Insensitive, ModelError, Monotone, Range, Same, check, measure
-from certiforest.formats import doors
-from certiforest.statements import models
+from certiforest.formats import doors, scored
 from hostile import deployed
 from hostile.deployed import N_TRAINING, WORDS, catboost_model, draw_model, lightgbm_model, sklearn_model, xgboost_model
 from hostile.judging import Judge, run
@@ -557,7 +556,7 @@ def trial(n_cases, seed, judge=None):
     for number in judge.cases(n_cases):
         opened.clear()
         try:
-            with warnings.catch_warnings(), patch.object(models, "open_model", open_model):
+            with warnings.catch_warnings(), patch.object(scored, "open_model", open_model):
                 warnings.simplefilter("ignore", UserWarning)
                 kinds[judge_model(random.Random(f"statements {seed}-{number}"), number, judge)] += 1
         except Exception as error:

@@ -237,6 +237,17 @@ def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
     return classes[found[place]]
 
 
+def values_of(y: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return the true values of rows, as a regressor learns them, (n_rows,)."""
+    try:
+        values = np.array(y, np.float64)
+    except (TypeError, ValueError):
+        raise RowError("Expected a number for every row as y, got something else.") from None
+    if values.shape != (n_rows,) or np.ma.is_masked(y) or not np.isfinite(values).all():
+        raise RowError(f"Expected a finite number for every row as y, {n_rows} in all, got shape {values.shape}.")
+    return values
+
+
 def _compare_names(names: list, trained: Sequence[str]) -> None:
     """Check that columns have the names that the model was trained with, but for what libraries do to names.
 

@@ -210,6 +210,12 @@ class TreeEnsemble(FlatTrees):
                 changes[name] = np.append(getattr(self, name), np.broadcast_to(value, len(leaves)))
         return self.replace(**changes)
 
+    def with_base(self, base: ArrayLike) -> TreeEnsemble:
+        """Return the same trees, whose sums begin with another base of the same length."""
+        other = copy(self)
+        other._set(base=np.array(base, np.float64))
+        return other
+
     def replace(self, **changes: Any) -> TreeEnsemble:
         """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
         return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)

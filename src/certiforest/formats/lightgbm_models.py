@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,17 +150,14 @@ class _Parser:
                 " scores are large, so that LightGBM takes classes for equal that are not; fit with the objective"
                 " multiclass instead."
             )
-        is_regressor = objective in REGRESSION
+        is_regressor, sum_at = objective in REGRESSION, None
         if is_regressor or objective == "binary":
             unit = divisor if is_regressor else divisor / sigmoid
-
-            def sum_at(score: float) -> float:
-                return unit * (score if is_regressor else log_odds(score))
-
+            sum_at = partial(_scaled, float if is_regressor else log_odds, unit)  # which can be sent elsewhere
         return Opened(
             ensemble,
             "this file of LightGBM",
-            sum_at=sum_at if is_regressor or objective == "binary" else None,
+            sum_at=sum_at,
             slack=PROBABILITY_SLACK.get(objective, 0.0) / min(sigmoid, 1.0),
             is_regressor=is_regressor,
         )
@@ -292,6 +290,10 @@ def _read_sets(
 def _deployed(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the thresholds that act on rows as they are, where LightGBM has ``x = 0`` for all ``|x| <= ZERO``."""
     return np.where(np.abs(threshold) <= ZERO, np.where(threshold >= 0, ZERO, BELOW_ZERO), threshold)
+
+
+def _scaled(sum_at: Callable[[float], float], unit: float, score: float) -> float:
+    return unit * sum_at(score)
 
 
 def _integer(section: dict[str, str], name: str) -> int:

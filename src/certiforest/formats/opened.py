@@ -62,7 +62,8 @@ class Opened(NamedTuple):
         if threshold is None and self.is_regressor:
             raise ModelError(
                 "Expected a classifier, or a threshold that makes two classes of what a regressor says, got"
-                f" {self.name} and no threshold; call as_ensemble(model, threshold=...)."
+                f" {self.name} and no threshold; call as_ensemble(model, threshold=...), or certify(...,"
+                " tolerance=...) for what it says itself."
             )
         opened = self.with_usual_threshold() if threshold is None else self.with_threshold(threshold)
         opened.compare()

@@ -35,16 +35,16 @@ class ScoredModel:
     """
 
     def __init__(self, model: Any, outputs: str = "probability") -> None:
-        self._opened = model if isinstance(model, Opened) else open_model(model)
-        self.ensemble: TreeEnsemble = self._opened.ensemble
-        self.is_regressor = self._opened.is_regressor
+        self.opened = model if isinstance(model, Opened) else open_model(model)
+        self.ensemble: TreeEnsemble = self.opened.ensemble
+        self.is_regressor = self.opened.is_regressor
         self._is_vote = self.ensemble.combine == "vote"
         self._is_sum = outputs == "score" and not (self.is_regressor or self._is_vote)
         self.n_outputs = self.ensemble.n_classes if self._is_vote else len(self.ensemble.summands()[1])
-        self._is_exact = self._opened.predict is None and self._opened.dtype == np.float64  # and no library rounds
-        self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self._opened.dtype)
+        self._is_exact = self.opened.predict is None and self.opened.dtype == np.float64  # and no library rounds
+        self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self.opened.dtype)
         if math.isinf(self.margin):
-            raise ModelError(f"Expected scores whose sums {np.dtype(self._opened.dtype)} holds, got larger ones.")
+            raise ModelError(f"Expected scores whose sums {np.dtype(self.opened.dtype)} holds, got larger ones.")
 
     def check_score(self) -> None:
         """Refuse models without a score."""
@@ -53,18 +53,23 @@ class ScoredModel:
                 f"Expected a regressor or a model of two classes, got one of {n_classes}; such a model has decisions,"
                 " but no single score."
             )
-        if self._opened.has_steps and not self._is_sum:
+        if self.opened.has_steps and not self._is_sum:
             raise ModelError("Expected calibrated probabilities that rise with the sum, got steps (isotonic).")
-        if self._opened.sum_at is None and not (self._is_vote or self._is_sum):
+        if self.opened.sum_at is None and not (self._is_vote or self._is_sum):
             raise ModelError(
-                f"Expected {setting('outputs', 'score')}: {self._opened.name} does not say what probability its sums"
+                f"Expected {setting('outputs', 'score')}: {self.opened.name} does not say what probability its sums"
                 " stand for. Give the fitted model of the library that trained it, or ask about sums."
             )
 
     @property
+    def sign(self) -> int:
+        """-1 where the score falls as the sum of the last output rises."""
+        return self.opened.sign
+
+    @property
     def is_linear(self) -> bool:
         """Whether equal steps of the score are equal steps of the sum."""
-        if self._is_vote or self._opened.n_averaged or self._is_sum:
+        if self._is_vote or self.opened.n_averaged or self._is_sum:
             return True
         try:
             steps = np.diff([float(self.level(score)) for score in (0.0, 0.5, 1.0)])
@@ -81,9 +86,9 @@ class ScoredModel:
         """Return the sum at which the score has a value."""
         if self._is_sum:
             return Fraction(score)
-        if self._opened.sum_at is None:  # of votes
+        if self.opened.sum_at is None:  # of votes
             return Fraction(score) * self.ensemble.n_trees
-        return Fraction(self._opened.sum_at(score))
+        return Fraction(self.opened.sum_at(score))
 
     def score_at(self, total: Fraction) -> float:
         """Return the score at a sum, right to about the last bit."""
@@ -107,7 +112,8 @@ class ScoredModel:
         """
         if not self.is_probability:
             slack = self.slack_at(self.score_at(sign * total))
-            return math.nextafter(self.score_at(sign * (total + slack)), sign * math.inf)
+            end = self.score_at(sign * (total + slack))
+            return end if self._is_exact and self.is_linear else math.nextafter(end, sign * math.inf)
         inner, outer = (0.0, 1.0)[::sign]
         while (middle := 0.5 * (inner + outer)) not in (inner, outer):
             is_beyond = sign * self.level(middle) - self.slack_at(middle) >= total
@@ -119,7 +125,7 @@ class ScoredModel:
         if self.scores is not None:
             return float(self.scores(row[None])[0])
         total = self.ensemble.votes(row[None])[0] if self._is_vote else self.ensemble.decision_function(row[None])
-        return self.score_at(Fraction(float(np.ravel(total)[-1])) * self._opened.sign)
+        return self.score_at(Fraction(float(np.ravel(total)[-1])) * self.opened.sign)
 
     def slack_at(self, score: float) -> Fraction:
         """Bound how far the exact sum is from ``level(score)`` where the library's own, rounded score is ``score``."""
@@ -127,12 +133,12 @@ class ScoredModel:
         if self.is_probability:
             steepness = max(4 * score * (1 - score), 1e-300)
         rounding = Fraction(0) if self._is_exact else abs(self.level(score)) / 2**50
-        return Fraction(self.margin) + Fraction(self._opened.slack / steepness) + rounding
+        return Fraction(self.margin) + Fraction(self.opened.slack / steepness) + rounding
 
     @property
     def label(self) -> Any:
         """The class that scores speak for."""
-        return self.ensemble.classes.tolist()[1 if self._is_vote else self._opened.sign > 0]
+        return self.ensemble.classes.tolist()[1 if self._is_vote else self.opened.sign > 0]
 
     def speak_for(self, label: Any) -> None:
         """Let sums speak for the other one of two classes, if they do not for a given one, which is the last there."""
@@ -142,16 +148,16 @@ class ScoredModel:
             raise ModelError(
                 f"Expected scores of the class {shown(label)}, got a model with those of {shown(self.label)}."
             )
-        self._opened = self._opened._replace(sign=1 if label == self.ensemble.classes.tolist()[1] else -1)
+        self.opened = self.opened._replace(sign=1 if label == self.ensemble.classes.tolist()[1] else -1)
 
     @property
     def tie(self) -> Fraction:
         """How far apart sums may be of which the library says the lower one's class, or either."""
-        return Fraction(self.margin) + Fraction(self._opened.slack)
+        return Fraction(self.margin) + Fraction(self.opened.slack)
 
     def weights(self, sign: int = 1) -> list[int]:
         """Return the weights of the outputs that make the sum, times a sign."""
-        return [*[0] * (self.n_outputs - 1), sign * self._opened.sign]
+        return [*[0] * (self.n_outputs - 1), sign * self.opened.sign]
 
     def decides(self, c: int) -> list[tuple[list[int], bool]]:
         """Return the weights of outputs whose sums are above zero, or not below it, iff a class is predicted.
@@ -169,12 +175,12 @@ class ScoredModel:
     @property
     def predict(self) -> Function | None:
         """What the library's own model predicts; None if it is not at hand, as of files, or if nothing is rounded."""
-        return _quietly(self._opened.predict)
+        return _quietly(self.opened.predict)
 
     @property
     def scores(self) -> Function | None:
         """The library's own scores of rows; None as for `predict`."""
-        score, raw, sign = self._opened.score, self._opened.raw, self._opened.sign
+        score, raw, sign = self.opened.score, self.opened.raw, self.opened.sign
         if self._is_sum:
             score = None if raw is None else (lambda rows: sign * np.asarray(raw(rows)).reshape(len(rows), -1)[:, -1])
         quiet = _quietly(score)  # in double precision, in which they are compared with ends

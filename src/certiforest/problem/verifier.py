@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -102,6 +103,14 @@ class Verifier:
         if last is None or last._made_from[1:] != (attacker, margin):
             last = ensemble.kept["verifier"] = cls(ensemble, attacker, margin)
         return last
+
+    def with_base(self, base: list[float]) -> Verifier:
+        """Return the same for scores that begin with another base."""
+        other = copy(self)
+        vars(other).pop("boxed", None)
+        other._made, other.ensemble = {}, self.ensemble.with_base(base)
+        other.gains = Gains(other.ensemble)
+        return other
 
     def made(self, kind: Callable[[Verifier], Made]) -> Made:
         """Return what one kind of question is answered with, ``kind(self)``, which is made once."""

@@ -14,10 +14,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import Cells, Problem
+from certiforest.problem.problem import ENOUGH, Cells, Problem
 from certiforest.proof import search_kernels as kernels
 from certiforest.proof.clock import Clock, OutOfTime
-from certiforest.proof.tables_kernels import OUTSIDE, Tables, coarsen, new_tables
+from certiforest.proof.tables_kernels import NO_BOUND, OUTSIDE, Tables, coarsen, narrow, new_tables, whole_bound
 
 # A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
 MOST_SWEEPS, LOOK_SWEEPS = 400, 4
@@ -60,6 +60,8 @@ class Search(Generic[Point]):
         Whether `prove` will be asked.
     begun : pair of int and Tables, optional
         What `examine_box` has said of all cells, and the tables that it left.
+    improve : callable, optional
+        Returns the problem that asks for more than a point gives; without it the search ends with the first point.
 
     Attributes
     ----------
@@ -75,8 +77,10 @@ class Search(Generic[Point]):
         *,
         keep_proof: bool = False,
         begun: tuple[int, Tables] | None = None,
+        improve: Callable[[Point], Problem] | None = None,
     ) -> None:
         self._problem, self._confirm, self._is_beyond, self._keep_proof = problem, confirm, is_beyond, keep_proof
+        self._improve, self._waiting = improve, list[CellBox]()
         said, tables = begun or (kernels.OPEN, new_tables(problem.cells, problem.leaves))
         self._said: int = kernels.PAUSED if said == kernels.OPEN else said  # more sweeps may help
         self._tables: Tables = tables
@@ -87,7 +91,7 @@ class Search(Generic[Point]):
         self.n_boxes = 0
 
     def run(self, clock: Clock) -> Point | None:
-        """Return a point, None if there is provably none.
+        """Return a point, None if there is provably none, or none that is better than all that were found.
 
         Raises
         ------
@@ -97,6 +101,25 @@ class Search(Generic[Point]):
         tables = self._tables
         root = CellBox(tables.low.copy(), tables.high.copy(), _start_of(tables), self._proof)
         return self._examine([root], clock)
+
+    @property
+    def bound(self) -> int:
+        """What cells in boxes that still wait, after `OutOfTime`, gain at most, as far as their tables show."""
+        return max(map(self._bound_of, self._waiting))
+
+    def _bound_of(self, box: CellBox) -> int:
+        self._enter(box)
+        problem = narrow(self._problem, self._tables)
+        if (np.diff(problem.leaves.first) == 0).any():  # a tree has no leaf there
+            return -int(ENOUGH)
+        whole = int(whole_bound(problem, self._tables))
+        return whole if whole < NO_BOUND else int(kernels.size_up(problem)[0])
+
+    def _enter(self, box: CellBox) -> None:
+        """Let the tables be those of a box."""
+        tables = self._tables
+        tables.low[:], tables.high[:] = box.low, box.high
+        tables.table[:], tables.lambda_[:] = box.start
 
     def prove(self, clock: Clock, unit: Fraction, price: Fraction) -> dict[str, Any] | None:
         """Return why there is no point, after a search that found none and was to keep a proof; None if time is up.
@@ -119,18 +142,18 @@ class Search(Generic[Point]):
 
     def _examine(self, waiting: list[CellBox], clock: Clock) -> Point | None:
         """Examine boxes and what they are cut into; see `run`."""
-        problem, tables = self._problem, self._tables
+        tables, self._waiting = self._tables, waiting
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
-            box = waiting.pop()
-            tables.low[:], tables.high[:] = box.low, box.high
-            tables.table[:], tables.lambda_[:] = box.start
+            box = waiting[-1]  # which waits until it is examined
+            self._enter(box)
             status, self._said = self._said, kernels.PAUSED
             while status == kernels.PAUSED:
-                status = kernels.examine_box(problem, None, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
+                status = kernels.examine_box(self._problem, None, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
                 if status == kernels.PAUSED:
                     clock.check()
+            waiting.pop()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._proved.append(box._replace(start=_start_of(tables)))
@@ -140,12 +163,17 @@ class Search(Generic[Point]):
                 continue
             if status == kernels.FOUND:
                 point = self._confirm(tables.choice)
-                if point is not None:
+                if point is not None and self._improve is None:
                     return point
+                if point is not None and self._improve is not None:
+                    self._problem = self._improve(point)
+                    waiting.append(box._replace(start=_start_of(tables)))
+                    self.n_boxes -= 1  # it is the same
+                    continue
                 if self._is_beyond(box.low, box.high):
                     continue
             start = _start_of(tables)
-            variable, cut = kernels.find_split(problem, tables)
+            variable, cut = kernels.find_split(self._problem, tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
                 self._settled += sides
@@ -155,7 +183,9 @@ class Search(Generic[Point]):
                 # The half with the more promising cells is next.
                 waiting += halves if tables.choice[variable] > cut else halves[::-1]
             elif (point := self._confirm(box.low)) is not None:  # a single cell of each variable, so this is exact
-                return point
+                if self._improve is None:
+                    return point
+                self._problem = self._improve(point)
         return None
 
     def _halves(self, box: CellBox, start: tuple[NDArray, ...], variable: int, cut: int) -> tuple[CellBox, CellBox]:

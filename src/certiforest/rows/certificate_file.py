@@ -63,6 +63,8 @@ def _text(line: dict[str, Any]) -> str:
 def _header(c: CertifiedRows) -> dict[str, Any]:
     if c.attacker is None or c.classes is None or c.rows is None:
         raise CertificateError("Expected certificates with proofs, got none: call certify(..., proof=True).")
+    if c.tolerance is not None:
+        raise CertificateError("Expected certificates of a classifier, got those of a regressor, which no file holds.")
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,

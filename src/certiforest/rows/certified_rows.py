@@ -26,14 +26,18 @@ from certiforest.version import __version__
 from certiforest.words import feature_name, finite_or_none
 
 #: What certificates to be put together must have in common.
-COMMON = ("attacker", "attacked", "margin", "model_sha256", "classes")
+COMMON = ("attacker", "attacked", "margin", "tolerance", "model_sha256", "classes")
+#: What is known of the outputs in reach of a row.
+RANGES = ("low", "high", "low_reached", "high_reached", "range_is_exact")
+#: Whose outputs have a tolerance are of one class.
+ALL_ROWS = "all rows"
 WRONG, RIGHT = 0, 1
 
 
 class Results:
     """What is found out about rows, column by column; a slice of it is a view."""
 
-    def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool) -> None:
+    def __init__(self, n_rows: int, n_features: int, *, witness: bool, proof: bool, outputs: bool = False) -> None:
         self.prediction, self.stable = np.zeros(n_rows, np.int64), np.full(n_rows, UNKNOWN, np.int8)
         self.method = np.full(n_rows, Method.NONE, np.int8)
         self.is_decided, self.is_measured = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
@@ -41,6 +45,14 @@ class Results:
         self.witness = np.full((n_rows, n_features), np.nan) if witness else None
         nothing = np.full(n_rows, None) if proof else None
         self.proof, self.radius_proof, self.radius_witness = nothing, copy(nothing), copy(nothing)
+        n_ends = n_rows if outputs else 0
+        self.output, self.low_reached, self.high_reached = (np.full(n_ends, np.nan) for _ in range(3))
+        self.low, self.high = np.full(n_ends, -math.inf), np.full(n_ends, math.inf)
+        self.range_is_exact = np.zeros(n_ends, bool)
+        keeps_ends = witness and outputs
+        self.low_witness, self.high_witness = (
+            np.full((n_rows, n_features), np.nan) if keeps_ends else None for _ in range(2)
+        )
 
     def __getitem__(self, block: slice) -> Results:
         part = object.__new__(Results)
@@ -128,7 +140,7 @@ class RowCounts:
 
     def _parts(self) -> Iterator[tuple[int, RowCounts]]:
         """Yield the place and the counts of each label that rows have, in the order of labels."""
-        for place in np.argsort(self.classes).tolist():
+        for place in np.argsort(self.classes).tolist() if len(self.classes) > 1 else ():
             mine = RowCounts(self.table[[place]], self.classes[[place]], has_labels=True)
             if mine.n_rows:
                 yield place, mine
@@ -163,6 +175,7 @@ class CountedRows:
 
     prediction: Any
     label: Any
+    tolerance: float | None
 
     @property
     def row_counts(self) -> RowCounts:
@@ -175,8 +188,10 @@ class CountedRows:
 
     @property
     def correct(self) -> Any:
-        """Whether each row is predicted right, shape (n,); needs labels."""
+        """Whether each row is predicted right, by a regressor within its tolerance, shape (n,); needs labels."""
         self._check_labels()
+        if self.tolerance is not None:
+            return abs(self.prediction - self.label) <= self.tolerance
         return self.prediction == self.label
 
     @property
@@ -214,6 +229,14 @@ class CertifiedRows(CountedRows):
     radius: NDArray[np.float64] | None = None
     radius_upper: NDArray[np.float64] | None = None
     witness: NDArray[np.float64] | None = None
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    low_reached: NDArray[np.float64] | None = None
+    high_reached: NDArray[np.float64] | None = None
+    range_is_exact: NDArray[np.bool_] | None = None
+    low_witness: NDArray[np.float64] | None = None
+    high_witness: NDArray[np.float64] | None = None
+    tolerance: float | None = None
     is_interrupted: bool = False
     proof: NDArray[np.object_] | None = None
     radius_proof: NDArray[np.object_] | None = None
@@ -250,13 +273,14 @@ class CertifiedRows(CountedRows):
             columns["radius"] = self.radius
             columns["radius_is_exact"] = self.radius == self.radius_upper
             columns["radius_upper"] = self.radius_upper
+        columns |= {name: column for name in RANGES if (column := getattr(self, name)) is not None}
         if self.witness is not None:
             for feature, values in enumerate(self.witness.T):
                 columns[f"witness_{feature_name(self.feature_names, feature)}"] = values
         return columns
 
     def to_frame(self) -> Any:
-        """Return a pandas frame: prediction, stable, method, verdict (with labels), radius and witness (if asked for).
+        """Return a pandas frame: prediction, stable, method, verdict (with labels); what was asked for.
 
         Its index is that of the rows. ``radius`` comes with ``radius_is_exact`` and ``radius_upper``, a witness as one
         column per feature, NaN where there is none. A column's type does not depend on the rows.
@@ -317,8 +341,10 @@ class CertifiedRows(CountedRows):
         """How many rows of each class came out how."""
         label = self.prediction if self.label is None else self.label
         classes = np.unique(label) if self.classes is None else self.classes
-        order = np.argsort(classes)
-        place = order[np.searchsorted(classes, label, sorter=order)]
+        place = np.zeros(len(self), np.int64)
+        if self.tolerance is None:
+            order = np.argsort(classes)
+            place = order[np.searchsorted(classes, label, sorter=order)]
         right = np.zeros(len(self), bool) if self.label is None else self.correct
         shape = len(classes), 3, 2
         cell = np.ravel_multi_index((place, self.stable % 3, right.astype(np.int64)), shape)

@@ -17,8 +17,10 @@ from certiforest.ensemble.score_kernels import Scores
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import screen_kernels as kernels
+from certiforest.rows.certified_rows import Results
 from certiforest.rows.radius_kernels import composed_radii
 from certiforest.rows.screen_kernels import BORDERLINE, UNFINISHED, UNKNOWN, Stakes
+from certiforest.verdicts import STABLE
 
 # Sums that a knapsack keeps at a time and comparisons that it makes at first; with each of so many trials there are
 # twice the room and four times the work.
@@ -100,6 +102,28 @@ class Screen:
         allowance, scores = verifier.endless_allowance(), verifier.ensemble.prepared_scores
         for run, trees, rows in verifier.rows_by_pattern(X):
             composed_radii(trees, rows, allowance, scores, out_radius[run], out_works[run])
+
+
+def prove_without_tables(
+    verifier: Verifier,
+    X: NDArray[np.float64],
+    order: VisitOrder,
+    clock: Clock,
+    found: Results,
+    is_open: NDArray[np.bool_],
+) -> int:
+    """Write the proofs of rows that withstand each tree at its worst; return how many more are done."""
+    boxed, n_classes = verifier.boxed, verifier.ensemble.n_classes
+    places = np.flatnonzero(is_open & (found.stable == STABLE))
+    if boxed is None or found.proof is None or not len(places):
+        return 0
+    stable = found.stable[places]
+    if boxed is not verifier:  # else it has called them stable already
+        boxed.made(Screen).decide(X[places], order, clock, np.empty(len(places), np.int64), stable)
+    for i in places[stable == STABLE]:
+        rivals = [{"rival": c} for c in range(n_classes) if c != found.prediction[i]]
+        found.proof[i], found.is_decided[i], is_open[i] = {"cuts": [], "rivals": rivals}, True, False
+    return int((stable == STABLE).sum())
 
 
 class VisitOrder(NamedTuple):
