@@ -246,6 +246,8 @@ class _Work:
             found.prediction[:], found.stable[:], spent = verifier.ensemble.index_of(x), UNKNOWN, np.zeros(len(x))
         else:
             spent = verifier.made(Screen).decide(x, order, self.clock, found.prediction, found.stable)
+        if verifier.moves.relations:  # of which the screen does not know: it may have seen attacks that break them
+            found.stable[found.stable == UNSTABLE] = UNKNOWN
         is_easy = (found.stable == BORDERLINE) | (found.stable == UNSTABLE)
         found.stable[found.stable == BORDERLINE] = UNKNOWN
         found.method[:] = np.where(found.stable == UNKNOWN, Method.NONE, Method.COMPOSED)

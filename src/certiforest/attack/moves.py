@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from certiforest.attack.choices import FREE, Categories, Choice
 from certiforest.attack.parameters import AttackerError, check_eps
 from certiforest.attack.prices import Budgets, exponent_of, price_move, split_budgets
-from certiforest.attack.relations import Relation
+from certiforest.attack.relations import Relation, find_broken
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -381,6 +381,13 @@ class Moves:
         for i in np.flatnonzero(~within):
             within[i] = self.price_of_row(X[i], Z[i]) <= self.budget
         return within
+
+    def counts_rows(self, X: NDArray[np.float64], Z: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell which rows in reach of each variable alone are within the budget, and keep the relations that bind."""
+        counts = self.affords_rows(X, Z)
+        if self.relations:
+            counts &= ~(find_broken(self.relations, Z) & ~find_broken(self.relations, X)).any(axis=1)
+        return counts
 
     def _are_surely_within(self, X: NDArray[np.float64], Z: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell of which rows floats alone show that moving numbers is within a budget that moves share.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from certiforest.attack.moves import Moves
 from certiforest.problem import cells_kernels as kernels
 from certiforest.problem.leaves_kernels import list_around_row, new_scratch
-from certiforest.problem.problem import BUDGET, Cells, Leaves, Problem
+from certiforest.problem.problem import BUDGET, Cells, Leaves, Prices, Problem
 from certiforest.problem.verifier import Verifier
 
 
@@ -40,7 +41,11 @@ class RowProblem:
         Leaf nodes of the trees that have only one in reach.
     budget : int
         What prices may add up to; 0 for L-inf.
+    is_open : bool
+        Whether some cells that would do were left, neither with a row that counts nor without one.
     """
+
+    is_open = False
 
     def __init__(
         self,
@@ -69,6 +74,12 @@ class RowProblem:
         """Return the cheapest row in the chosen cells."""
         return self.moves.row(self.x, self.cells.name, self.cells.value[choice])
 
+    def point(
+        self, z: NDArray[np.float64], choice: NDArray[np.int64], *, is_limited: bool
+    ) -> NDArray[np.float64] | None:
+        """Return a row in chosen cells, of which ``z`` is the cheapest, that counts: within the budget, if limited."""
+        return z if not is_limited or self.is_affordable(z) else None
+
     def is_affordable(self, z: NDArray[np.float64]) -> bool:
         """Tell whether a row in reach of each feature alone is within the budget, exactly."""
         return bool(self.moves.affords_rows(self.x[None], z[None])[0])
@@ -80,6 +91,10 @@ class RowProblem:
         for v in np.flatnonzero((choice != cells.home) & can_jump).tolist():  # prices of cells are no more than bounds
             choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
+
+    def sharpen(self, choice: Any, low: Any, high: Any, prices: Prices | None) -> Prices | tuple[int, int] | None:
+        """Return what helps to rule out cells that would do, but do not count; see `Search`."""
+        return None
 
     def _exact_price(self, v: int, cell: int) -> Fraction:
         f = int(self.cells.name[v])
@@ -128,12 +143,12 @@ class Goal:
             return verifier.predict(z) != self._y
         return verifier.gain_at(z, self._y, self._rival) >= self._need
 
-    def attack(self, choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return the cheapest row in some cells if it does what is wanted; it may cost more than the budget."""
+    def attack(self, choice: NDArray[np.int64], *, is_limited: bool = False) -> NDArray[np.float64] | None:
+        """Return a row in some cells if it does what is wanted; it may cost more than the budget, unless limited."""
         z = self._row.row(choice)
-        return z if self.is_reached(z) else None
+        found = self._row.point(z, choice, is_limited=is_limited) if self.is_reached(z) else None
+        return found if found is None or found is z or self.is_reached(found) else None
 
     def attack_within_budget(self, choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return the same if it is within the budget, exactly."""
-        z = self.attack(choice)
-        return z if z is not None and self._row.is_affordable(z) else None
+        return self.attack(choice, is_limited=True)

@@ -5,7 +5,8 @@ variables and gains something. Who asks is not to be seen here, nor what cells a
 attacker may do to it make a problem (`around_row`), and `proof` answers it.
 """
 
-from typing import NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -75,6 +76,25 @@ class Problem(NamedTuple):
     gain: ndarray
     need: int
     budget: int
+
+
+class Prices(NamedTuple):
+    """Prices that stand for a weighted sum of relations and of the budget, which may add up to `BUDGET`.
+
+    ``cells`` have them; ``room`` is what that is in the sum, in which the budget has the weight ``rate`` and the
+    relations have ``multipliers``, each with the number of its relation.
+    """
+
+    cells: Cells
+    rate: Fraction
+    multipliers: tuple[tuple[int, Fraction], ...]
+    room: Fraction
+
+    def document(self, scale: Fraction) -> dict[str, Any]:
+        """Return the weights, times a number, as proofs have them (docs/certificate_format.md)."""
+        rate, told = self.rate * scale, [(r, m * scale) for r, m in self.multipliers]
+        relations = {"relations": [[r, m.numerator, m.denominator] for r, m in told]} if told else {}
+        return {**({"lambda": [rate.numerator, rate.denominator]} if rate else {}), **relations}
 
 
 class JointProblem(NamedTuple):

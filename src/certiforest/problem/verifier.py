@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.moves import Moves
-from certiforest.attack.parameters import AttackerError
 from certiforest.attack.prices import Budgets
 from certiforest.attack.reach_kernels import Allowance, find_fraction
 from certiforest.attack.spread import has_large_spread
@@ -72,8 +71,6 @@ class Verifier:
         self._made: dict[Any, Any] = {}
         self.margin = margin
         self.moves = moves = attacker.moves(n_features).on(ensemble)
-        if moves.relations:
-            raise AttackerError("Expected an attacker without relations: verdicts do not know of them yet.")
         low, high = moves.inside
         if ensemble.blanks or np.isfinite(moves.inside).any():
             ensemble = ensemble.within(low, high)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.attack.parameters import AttackerError
+from certiforest.attack.relations import binding
 from certiforest.problem.around_row import Goal, RowProblem
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
@@ -25,6 +26,7 @@ from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
 from certiforest.rows.certified_rows import Results
 from certiforest.rows.first_look_kernels import Look, LookSetting, look_at_one_row, look_at_rows
+from certiforest.rows.related_row import row_problem
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
 TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
@@ -76,7 +78,7 @@ class FirstLook:
                 found = np.flatnonzero(status == statuses.FOUND)
                 # One call for all: threads that go in and out of kernels wait for each other.
                 found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
-                stable[found[self._verifier.moves.affords_rows(x[found], attack[found])]] = UNSTABLE
+                stable[found[self._verifier.moves.counts_rows(x[found], attack[found])]] = UNSTABLE
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
 
@@ -89,7 +91,7 @@ class FirstLook:
         look = look_at_one_row(trees, x, y, self._setting, _most(), attack)
         if look is not None:
             return look, None
-        is_attack = self._verifier.predict(attack) != y and self._verifier.moves.affords_rows(x[None], attack[None])[0]
+        is_attack = self._verifier.predict(attack) != y and self._verifier.moves.counts_rows(x[None], attack[None])[0]
         return None, attack if is_attack else None
 
 
@@ -154,12 +156,12 @@ class Decider:
         if clock.is_over:
             return Answer(UNKNOWN, Method.SOLVED)
         y = self.verifier.predict(x) if y is None else y
-        begun = None
-        if keep_proof and self._margin is None:
+        begun, is_free = None, not binding(self.verifier.moves.relations, x)
+        if keep_proof and self._margin is None and is_free:
             begun, attack = self.verifier.made(FirstLook).begin(x, y)
             if attack is not None:
                 return Answer(UNSTABLE, Method.PROVED, attack)
-        row = RowProblem(self.verifier, x, found=None if begun is None else begun[:3])
+        row = row_problem(self.verifier, x, found=None if begun is None else begun[:3])
         if self._margin is None:
             return self.decide_on(row, y, clock, keep_proof=keep_proof, begun=begun)
         # Stable: no rival comes within the margin. Unstable: one goes beyond it. In between nothing is said.
@@ -183,7 +185,9 @@ class Decider:
         below = radius - 1.0 if moves.norm == 0 else math.nextafter(radius, 0.0)
         for is_free in (True, False) if radius == math.inf else (False, True):
             with suppress(AttackerError):  # the budget may be out of the range of floats
-                row = RowProblem(self.verifier, x, moves.within(n_features, norm=0) if is_free else moves.within(below))
+                row = row_problem(
+                    self.verifier, x, moves.within(n_features, norm=0) if is_free else moves.within(below)
+                )
                 if is_free:  # any value costs nothing: L0, and its prices left out
                     row.budget, row.cells.price[:] = 0, 0
                 answer = self.decide_on(row, y, clock, keep_proof=True)
@@ -211,7 +215,12 @@ class Decider:
                 break
             goal = Goal(row, y, rival, need)
             attempt = Search(
-                goal.problem, goal.attack_within_budget, row.is_beyond, keep_proof=keep_proof, begun=begun and begun[3:]
+                goal.problem,
+                goal.attack_within_budget,
+                row.is_beyond,
+                row.sharpen,
+                keep_proof=keep_proof,
+                begun=begun and begun[3:],
             )
             attempts[rival] = attempt, goal.unit
             try:
@@ -223,7 +232,7 @@ class Decider:
                 n_boxes = max(n_boxes, attempt.n_boxes)
             if z is not None:
                 return Answer(UNSTABLE, method_of(n_boxes), _with_a_value(z, row.x, goal))
-        if is_open:
+        if is_open or row.is_open:
             return Answer(UNKNOWN, Method.SOLVED)
         return Answer(STABLE, method_of(n_boxes), proof=_prove(row, attempts, clock) if keep_proof else None)
 

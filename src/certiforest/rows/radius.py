@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from certiforest.attack.moves import UP
 from certiforest.attack.parameters import AttackerError
 from certiforest.attack.prices import ceil_root
+from certiforest.attack.relations import binding
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook
 from certiforest.rows.decider import Decider
+from certiforest.rows.related_row import row_problem
 from certiforest.rows.screen import Screen
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE
 
@@ -37,6 +39,8 @@ NEAR = 1.02
 FEW = 2
 # Budgets that are tried, at most, to make an attack cheaper.
 MOST_LOOKS = 20
+# Bounds of the radius of a row with relations are closed up to this factor: rows that keep them cost what they cost.
+CLOSE = 1 + 1e-6
 # The share of the time that goes to that proof; what is left is for a smaller budget, which is easier.
 MOST_TIME = 0.8
 
@@ -69,7 +73,9 @@ def bound_radii(
     moves = verifier.moves
     works = np.empty(len(X), bool)
     screen.composed_radii(X, out_lower, works)
-    is_exact = moves.norm == math.inf and bool((moves.numbers.scale == 1).all()) and moves.is_plain
+    is_exact = (
+        moves.norm == math.inf and bool((moves.numbers.scale == 1).all()) and moves.is_plain and not moves.relations
+    )
     out_upper[:] = np.where(works & is_exact, out_lower, math.inf)
     never = out_lower == math.inf
     if not is_exact:
@@ -86,7 +92,8 @@ def find_radius(
     decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock, *, keep_proof: bool = False
 ) -> Radius:
     """Return the radius of a row."""
-    search = RadiusSearch(decider, x, known, clock)
+    is_related = bool(binding(decider.verifier.moves.relations, x))
+    search: RadiusSearch = (RelatedRadiusSearch if is_related else RadiusSearch)(decider, x, known, clock)
     # A budget beyond the floats ends the search like one of time. What was found is proved all the same.
     for step in (search.run, search.prove) if keep_proof else (search.run,):
         with suppress(OutOfTime, AttackerError):
@@ -304,3 +311,53 @@ class RadiusSearch:
         most = min(max(float(dearest.max()), TINY), LARGEST)
         share = float(np.linalg.norm(np.minimum(dearest, most) / most, norm))
         return min(most * share * (1 + SLACK) + TINY, LARGEST)
+
+
+class RelatedRadiusSearch(RadiusSearch):
+    """The same for a row that keeps relations: without them it is no larger, and verdicts halve what is left."""
+
+    def __init__(self, decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock) -> None:
+        super().__init__(decider, x, known._replace(upper=math.inf, stable=UNKNOWN), clock)
+        self._known = known
+
+    def run(self) -> None:
+        """Search until the bounds are close, or no verdict is found, or `OutOfTime` is raised."""
+        moves = self._moves
+        try:
+            super().run()
+        finally:
+            if self.attack is None or not moves.counts_rows(self._x[None], self.attack[None])[0]:
+                self.upper, self.attack = math.inf, None
+        if self.attack is not None:
+            return
+        if self._known.stable == STABLE:
+            self._raise_lower(moves.eps)
+        if self.lower == math.inf:
+            return
+        if self._known.stable == UNSTABLE:
+            self._ask(moves.eps)
+        if self.upper == math.inf and self._ask(len(self._x), norm=0) == STABLE:
+            self.lower = math.inf
+        while self.lower < self.upper:
+            lower, upper = self.lower, self.upper
+            middle = 2.0 * lower if upper == math.inf else lower + (upper - lower) / 2
+            if upper < math.inf and lower > 0 and upper > 4 * lower:
+                middle = math.sqrt(lower) * math.sqrt(upper)
+            middle = math.floor(middle) if moves.norm == 0 else middle
+            is_close = upper <= lower * CLOSE or not lower < middle < upper
+            before = math.nextafter(upper, 0.0) if moves.norm else upper - 1.0
+            middle = before if is_close and upper < math.inf else max(middle, SMALLEST)
+            if self._ask(middle) == UNKNOWN or is_close:
+                return
+
+    def _ask(self, eps: float, norm: float | None = None) -> int:
+        """Find out whether there is an attack within a budget, and note what that says of the radius."""
+        row = row_problem(self._verifier, self._x, self._moves.within(eps, norm))
+        answer = self._decider.decide_on(row, self._class, self._clock.share(1 / 4))
+        if answer.attack is not None:
+            upper = ceil_root(self._moves.price_of_row(self._x, answer.attack), self._moves.norm)
+            if upper < self.upper:
+                self.upper, self.attack = upper, answer.attack
+        elif answer.stable == STABLE and norm is None:
+            self._raise_lower(eps)
+        return answer.stable

@@ -20,6 +20,7 @@ from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import Search, cuts_of
 from certiforest.rows.decider import method_of
+from certiforest.rows.related_row import row_problem
 from certiforest.verdicts import Method
 
 SIDES = INSIDE, ABOVE, BELOW = range(3)
@@ -66,7 +67,16 @@ class Range(NamedTuple):
 
 def find_range(verifier: Verifier, x: NDArray[np.float64], clock: Clock, *, keep_proof: bool = False) -> Range:
     """Find the range of one row of a model made by `as_sides`; nothing can change where the method is COMPOSED."""
-    row = RowProblem(verifier, x)
+    row = row_problem(verifier, x)
+    found = _range_of(row, clock, keep_proof=keep_proof)
+    if row.is_open:  # what is proved without relations holds with them
+        wider = _range_of(RowProblem(verifier, x), clock)
+        above, below = (end._replace(proved=w.proved) for end, w in zip(found[:2], wider[:2], strict=True))
+        return Range(above, below, found.method, None)
+    return found
+
+
+def _range_of(row: RowProblem, clock: Clock, *, keep_proof: bool = False) -> Range:
     searches = {side: _EndSearch(row, side, keep_proof=keep_proof) for side in (ABOVE, BELOW)}
     above, below = (search.run(clock.share(share)) for search, share in zip(searches.values(), (0.5, 1.0), strict=True))
     method = method_of(max(search.n_boxes for search in searches.values())) if len(row.leaves.name) else Method.COMPOSED
@@ -84,8 +94,9 @@ class _EndSearch:
         goal = self._goal
         self._unit = goal.unit
         self._search = Search(
-            goal.problem, self._confirm, row.is_beyond, keep_proof=keep_proof, improve=lambda _: self._goal.problem
-        )
+            goal.problem, self._confirm, row.is_beyond, row.sharpen, keep_proof=keep_proof,
+            improve=lambda _: self._goal.problem,
+        )  # fmt: skip
 
     @property
     def _goal(self) -> Goal:
@@ -117,7 +128,7 @@ class _EndSearch:
     def _confirm(self, choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
         z = self._row.row(choice)
         gain = self._row.verifier.gain_at(z, INSIDE, self._side)
-        if gain <= self._best or not self._row.is_affordable(z):
-            return None
-        self._best, self._z = gain, z
-        return z
+        found = self._row.point(z, choice, is_limited=True) if gain > self._best else None
+        if found is not None:
+            self._best, self._z = gain, found
+        return found

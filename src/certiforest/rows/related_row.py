@@ -1,0 +1,365 @@
+"""The problem of one row whose columns are tied by relations: cells cut where these turn, and rows that keep them.
+
+Relations make what an attacker can do smaller. So what is proved without them holds, and an attack counts only if it
+keeps them, exactly. Where cells that would do hold no such row, multipliers show it (`repair_kernels`): a weighted
+sum of linear relations and of the budget that no row there keeps. Such a sum has a part for each variable, as prices
+have. It becomes the budget of what is searched next, whose bound then knows of relations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.attack.moves import DOWN, UP, Moves
+from certiforest.attack.relations import Relation, binding
+from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.problem.around_row import RowProblem
+from certiforest.problem.cells_kernels import lower_towards
+from certiforest.problem.problem import BUDGET, Cells, Leaves, Prices, Problem
+from certiforest.problem.verifier import Verifier
+from certiforest.proof.tables_kernels import narrow, new_tables
+from certiforest.rows.repair import RelatedBox, find_nearest, float_towards, repair
+
+# Sums of floats are within this share of the sizes of their parts of the truth.
+SLACK = 1e-12
+
+
+class _Cell(NamedTuple):
+    """A cell of a variable of relations: its ends, the value nearest to the row, and the price of that."""
+
+    top: float
+    low: float
+    high: float
+    value: float
+    price: Any
+
+
+def row_problem(verifier: Verifier, x: NDArray[np.float64], moves: Moves | None = None, **known: Any) -> RowProblem:
+    """Return the problem of a row, with the relations that bind it if there are any."""
+    bound = binding((moves or verifier.moves).relations, x)
+    return RelatedRow(verifier, x, moves, bound) if bound else RowProblem(verifier, x, moves, **known)
+
+
+class RelatedRow(RowProblem):
+    """What an attacker can do to one row that keeps some relations; see `RowProblem`.
+
+    Attributes
+    ----------
+    is_open : bool
+        Whether some cells that would do were left, neither with a row that keeps all relations nor without one.
+    """
+
+    def __init__(
+        self, verifier: Verifier, x: NDArray[np.float64], moves: Moves | None, relations: list[Relation]
+    ) -> None:
+        super().__init__(verifier, x, moves)
+        self.is_open, self._rate = False, Fraction(int(self.moves.is_shared))
+        numbers = {relation: r for r, relation in enumerate(self.moves.relations)}
+        self._relations = [(numbers[relation], relation) for relation in relations]
+        self._unrepaired: set[bytes] = set()
+        self._multipliers: dict[bytes, list[tuple[int, Fraction]]] = {}
+        n, columns = len(x), dict.fromkeys(c for relation in relations for c in relation.columns)
+        self._group_of = {c: n + g for g, group in enumerate(self.moves.groups) for c in group}
+        names = dict.fromkeys(self._group_of.get(column, column) for column in columns)
+        found = {name: list(self._list_cells(name)) if name >= n else [] for name in names}
+        cuts = {name: self._cuts(name) for name in names if name < n}
+        reach = {name: self._reach(name) for name in cuts}
+        tops = dict(zip(self.cells.name.tolist(), np.split(self.cells.top, self.cells.first[1:-1]), strict=True))
+        for name, more in cuts.items():
+            found[name] = list(self._number_cells(name, sorted({math.inf, *tops.get(name, ()), *more}), *reach[name]))
+        self._with_cells(found)
+        self._variable = {int(f): v for v, f in enumerate(self.cells.name)}
+        self._columns = {c: self._variable[self._group_of.get(c, c)] for c in columns}
+
+    # ---- Cells -------------------------------------------------------------------------------------------------------
+
+    def _reach(self, f: int) -> tuple[float, float]:
+        """Return the least and the largest value of a column of numbers that one move can bring about."""
+        x, moves = float(self.x[f]), self.moves
+        low, high = (float(ends[f]) for ends in moves.inside)
+        can_move = moves.numbers.may_move[:, f] & moves.can_move
+        is_limited, ends = moves.norm > 0, [x, x]
+        for way, sign in ((DOWN, -1), (UP, 1)):
+            if can_move[way]:
+                step = Fraction(moves.eps) * Fraction(float(moves.numbers.scale[way, f]))
+                ends[way] = float_towards(Fraction(x) + sign * step, x) if is_limited else sign * LARGEST
+        low, high = max(low, ends[DOWN], -LARGEST), min(high, ends[UP], LARGEST)
+        return (math.ceil(low) + 0.0, math.floor(high) + 0.0) if moves.numbers.is_whole[f] else (low, high)
+
+    def _cuts(self, f: int) -> set[float]:
+        """Return the tops of cells between which relations of a column alone turn."""
+        found: set[float] = set()
+        for _, relation in self._relations:
+            if relation.column == f:
+                found.update(relation.values)
+            for comparison in (*relation.when, *relation.then):
+                if len(comparison.terms) == 1 and comparison.terms[0][0] == f:
+                    value = comparison.bound / comparison.terms[0][1]
+                    top = float_towards(value, -math.inf)
+                    found.update([top, math.nextafter(top, -math.inf)] if top == value else [top])
+        return {top for top in found if abs(top) < LARGEST}
+
+    def _number_cells(self, f: int, tops: list[float], low: float, high: float) -> Iterator[_Cell]:
+        """Yield the cells of a column of numbers in which there is one that it can take."""
+        x, bottom, is_whole = float(self.x[f]), -math.inf, bool(self.moves.numbers.is_whole[f])
+        allowed = [relation for _, relation in self._relations if relation.column == f]
+        for top in tops:
+            begin = math.floor(bottom) + 1.0 if is_whole and bottom > -math.inf else math.nextafter(bottom, math.inf)
+            begin, end = max(begin, low), min(math.floor(top) + 0.0 if is_whole and top < math.inf else top, high)
+            for relation in allowed:
+                inside = [value for value in relation.values if begin <= value <= end]
+                begin, end = (inside[0], inside[-1]) if inside else (math.inf, -math.inf)
+            if begin <= end:
+                value = min(max(x, begin), end)
+                yield _Cell(top, begin, end, value, self.moves.price_of(f, x, value))
+            bottom = top
+
+    def _list_cells(self, name: int) -> Iterator[_Cell]:
+        """Yield the cells of a group: one for each column that can be set."""
+        for value, price in self.moves.price_list(name, float(self._values[name])):
+            yield _Cell(value, value, value, value, price)
+
+    def _with_cells(self, found: dict[int, list[_Cell]]) -> None:
+        """Put cells of some variables in the place of those there are; leaves allow them as they allowed those."""
+        old, budget = self.cells, self.moves.budget
+        names = [*old.name.tolist(), *(name for name in found if name not in old.name)]
+        parts: list[list[_Cell]] = []
+        begin, end, n = np.empty(len(old.top), np.int64), np.empty(len(old.top), np.int64), 0
+        for v, name in enumerate(names):
+            places = range(old.first[v], old.first[v + 1]) if v < len(old.name) else range(0)
+            cells = found.get(name) or [
+                _Cell(old.top[c], math.nan, math.nan, old.value[c], old.price[c]) for c in places
+            ]
+            for i, c in enumerate(places):
+                bottom, top = old.top[c - 1] if i else -math.inf, old.top[c] if i < len(places) - 1 else math.inf
+                begin[c] = n + sum(cell.value <= bottom for cell in cells)
+                end[c] = n + sum(cell.value <= top for cell in cells) - 1
+            parts.append(cells)
+            n += len(cells)
+        first = np.cumsum([0, *map(len, parts)])
+        top, self._low, self._high, value = np.array(
+            [cell[:4] for cells in parts for cell in cells], np.float64
+        ).T.copy()
+        top[first[1:] - 1] = math.inf
+        price, home = np.zeros(n, np.int64), np.append(old.home, np.zeros(len(names) - len(old.name), np.int64))
+        for v, name in enumerate(names):
+            here = slice(first[v], first[v + 1])
+            home[v] = first[v] + int(np.argmax(value[here] == self._values[name]))
+            if name not in found:
+                price[here] = [cell.price for cell in parts[v]]
+            elif self.moves.is_shared:
+                price[here] = [min(math.floor(cell.price * BUDGET / budget), 4 * BUDGET) for cell in parts[v]]
+                lower_towards(price, first[v], home[v], first[v + 1] - 1)
+        self.cells = Cells(np.array(names, np.int64), first, home, top, value, price)
+        n_more = len(names) - len(old.name)
+        tester = np.append(self.leaves.first_tester, np.full(n_more, len(self.leaves.tester)))
+        leaves = self.leaves._replace(begin=begin[self.leaves.begin], end=end[self.leaves.end], first_tester=tester)
+        # Leaves are left out whose cells hold nothing that can be.
+        free, nothing = self.cells._replace(price=np.zeros_like(price)), np.zeros(len(leaves.node), np.int64)
+        self.leaves: Leaves = narrow(Problem(free, leaves, nothing, 0, 1), new_tables(self.cells, leaves)).leaves
+
+    # ---- Boxes of cells ----------------------------------------------------------------------------------------------
+
+    def _ends(
+        self, columns: Iterable[int], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the least and the largest values of columns in a box of cells."""
+        ends: tuple[dict[int, float], dict[int, float]] = {}, {}
+        for column in columns:
+            v = self._columns[column]
+            if column in self._group_of:
+                places = self.cells.value[low[v] : high[v] + 1]
+                is_set = places == self.moves.choices[self._group_of[column]].columns.index(column)
+                ends[0][column], ends[1][column] = float(is_set.all()), float(is_set.any())
+            else:
+                ends[0][column], ends[1][column] = float(self._low[low[v]]), float(self._high[high[v]])
+        return ends
+
+    def _box(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> RelatedBox | int:
+        """Return the linear relations in a box of cells, or the number of a relation that no row there keeps."""
+        ends = self._within_rest(*self._ends(self._columns, low, high), low, high)
+        rows = []
+        for r, relation in self._relations:
+            is_kept = relation.is_kept_between(*ends)
+            if is_kept is False:
+                return r
+            if is_kept is None and not relation.when and not relation.values:
+                rows.append((r, relation.then[0]))
+        return RelatedBox(*ends, rows, {*self._group_of})
+
+    def _within_rest(
+        self, least: dict[int, float], most: dict[int, float], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the ends of columns in a box, taken to where what all others cost at least leaves a column to go."""
+        cells, moves = self.cells, self.moves
+        if not moves.is_shared:
+            return least, most
+        spent = cells.price[np.clip(cells.home, low, high)]
+        rest = BUDGET - int(spent.sum()) + spent
+        for column, v in self._columns.items():
+            if column in self._group_of:
+                continue
+            x, way = float(self.x[column]), moves.numbers.scale[:, column]
+            if moves.norm == 0:
+                reach = way * (0.0 if rest[v] < BUDGET // int(moves.eps) else math.inf)
+            else:
+                share = float(max(rest[v], 0)) / BUDGET
+                reach = way * (moves.eps * share ** (1 / moves.norm) * (1 + 1e-9)) + abs(x) * 1e-15
+            least[column], most[column] = max(least[column], x - reach[DOWN]), min(most[column], x + reach[UP])
+        return least, most
+
+    def _parts(self, multipliers: list[tuple[int, Fraction]]) -> tuple[NDArray[np.float64], float, float]:
+        """Return what each cell has of a sum of relations and of the budget, at least; what all may have; and its size.
+
+        At most, that is, as floats tell: rounding is in favour of cells.
+        """
+        rate, moves, cells = float(self._rate), self.moves, self.cells
+        part = rate * cells.price * (float(moves.budget) / BUDGET)
+        slope: dict[int, Fraction] = {}
+        bound = Fraction(moves.budget if rate else 0)
+        relations = dict(self._relations)
+        for r, multiplier in multipliers:
+            row = relations[r].then[0]
+            bound += multiplier * row.bound
+            for column, a in row.terms:
+                slope[column] = slope.get(column, Fraction(0)) + multiplier * a
+        size, total = abs(float(bound)), float(bound)
+        for v in dict.fromkeys(self._columns[c] for c in slope):
+            here, name = slice(cells.first[v], cells.first[v + 1]), int(cells.name[v])
+            if name >= len(self.x):
+                group = moves.choices[name].columns
+                more = np.array([float(slope.get(group[int(place)], 0.0)) for place in cells.value[here]])
+                part[here] += more - SLACK * (np.abs(more) + part[here])
+                size += float(np.abs(more).max())
+            else:
+                part[here], largest = self._least(name, self._low[here], self._high[here], float(slope[name]), rate)
+                size += largest
+        return part, total, size
+
+    def _least(
+        self, f: int, low: NDArray[np.float64], high: NDArray[np.float64], slope: float, rate: float
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the least of ``rate * price + slope * value`` in cells of a column, and how large that is."""
+        x, norm, scale = float(self.x[f]), self.moves.norm, self.moves.numbers.scale[:, f]
+        points = [low, high, np.clip(x, low, high)]
+        with np.errstate(all="ignore"):
+            if rate and norm >= 2:
+                size = (abs(slope) * scale[int(slope < 0)] ** norm / (rate * norm)) ** (1 / (norm - 1))
+                points.append(np.clip(x - math.copysign(size, slope), low, high))
+            values = []
+            for z in points:
+                share = np.abs(z - x) / np.where(z > x, scale[UP], scale[DOWN])
+                price = (z != x) * 1.0 if norm == 0 else share**norm if norm < math.inf else share
+                paid = rate * price if rate else 0.0
+                values.append(paid + slope * z - SLACK * (np.abs(paid) + np.abs(slope * z)))
+            least = np.minimum.reduce(values)
+            largest = np.abs(least).max() + abs(slope) * np.maximum(np.abs(low), np.abs(high)).max()
+        return np.where(np.isfinite(least), least, -math.inf), float(largest)
+
+    def _is_empty(
+        self, multipliers: list[tuple[int, Fraction]], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> bool:
+        """Tell whether a sum of relations and of the budget is beyond what it may be, everywhere in a box of cells."""
+        part, most, size = self._parts(multipliers)
+        least = sum(float(part[low[v] : high[v] + 1].min()) for v in range(len(low)))
+        return bool(least > most + SLACK * (size + abs(least)))
+
+    def point(
+        self, z: NDArray[np.float64], choice: NDArray[np.int64], *, is_limited: bool
+    ) -> NDArray[np.float64] | None:
+        """Return a row in chosen cells that keeps all relations, if one is found; see `RowProblem.point`."""
+        if self._keeps(z):
+            return z if not is_limited or self.is_affordable(z) else None
+        box = self._box(choice, choice)
+        if isinstance(box, int):
+            self._multipliers[choice.tobytes()] = []
+            return None
+        target, multipliers = find_nearest(box, self.x, self.moves)
+        self._multipliers[choice.tobytes()] = multipliers
+        if self._is_empty(multipliers, choice, choice):
+            return None
+        for is_coarse in (False, True) if target else ():
+            values = repair(target, box, self.x, self.moves, is_coarse=is_coarse)
+            if values is not None:
+                z[list(values)] = list(values.values())
+                if self._keeps(z) and (not is_limited or self.is_affordable(z)):
+                    return z
+        self._unrepaired.add(choice.tobytes())
+        return None
+
+    def _keeps(self, z: NDArray[np.float64]) -> bool:
+        row = z.tolist()
+        return all(relation.is_kept(row) for _, relation in self._relations)
+
+    # ---- What a search asks ------------------------------------------------------------------------------------------
+
+    def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> Any:
+        """Tell whether no row in a box of cells keeps the relations and the budget, exactly, and how that is shown."""
+        box = self._box(low, high)
+        if isinstance(box, int):
+            return {"broken": box}
+        if super().is_beyond(low, high):
+            return True
+        multipliers = find_nearest(box, self.x, self.moves)[1] if box.rows else []
+        if multipliers and self._is_empty(multipliers, low, high):
+            return Prices(self.cells, self._rate, tuple(multipliers), Fraction(1)).document(Fraction(1))
+        if (low == high).all() and low.tobytes() in self._unrepaired:
+            self.is_open = True
+        return False
+
+    def sharpen(
+        self, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], prices: Prices | None
+    ) -> Prices | tuple[int, int] | None:
+        """Return prices by which chosen cells are too dear, or where to cut a box instead: variable and cell."""
+        broken = self._box(choice, choice)
+        if not isinstance(broken, int):
+            return self._prices(self._multipliers.get(choice.tobytes(), []), prices)
+        relation = dict(self._relations)[broken]
+        if relation.when or relation.values or len(relation.columns) == 1:
+            return self._cut_at(relation, choice, low, high)
+        return self._prices([(broken, Fraction(1))], prices)
+
+    def _cut_at(
+        self, relation: Relation, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> tuple[int, int] | None:
+        """Return where, within a box, a relation that is broken in chosen cells turns nearest to them."""
+        best = None
+        for v in dict.fromkeys(self._columns[column] for column in relation.columns):
+            for c in range(low[v], high[v] + 1):
+                other, distance = choice.copy(), abs(c - int(choice[v]))
+                other[v] = c
+                is_near = best is None or distance < best[0]
+                if is_near and relation.is_kept_between(*self._ends(relation.columns, other, other)) is not False:
+                    best = distance, v, c if c < choice[v] else c - 1
+        return None if best is None else best[1:]
+
+    def _prices(self, multipliers: list[tuple[int, Fraction]], before: Prices | None) -> Prices | None:
+        """Return prices that stand for a sum of relations and of the budget; half of it stood before, if any did."""
+        if not multipliers:
+            return None
+        if before is not None:
+            old = dict(before.multipliers)
+            new = dict(multipliers)
+            multipliers = [(r, (old.get(r, Fraction(0)) + new.get(r, Fraction(0))) / 2) for r in {**old, **new}]
+            multipliers = [(r, m) for r, m in multipliers if m]
+        part, most, size = self._parts(multipliers)
+        cells = self.cells
+        least = np.minimum.reduceat(part, cells.first[:-1])
+        if not np.isfinite(least).all():
+            return None
+        room = most - float(least.sum()) + SLACK * (size + float(np.abs(least).sum()))
+        if not 0 < room < math.inf:
+            return None
+        share = (part - np.repeat(least, np.diff(cells.first))) / room * (1 - SLACK)
+        price = np.floor(np.minimum(share, 4.0) * BUDGET).astype(np.int64)
+        ends = zip(cells.first.tolist(), cells.first[1:].tolist(), strict=False)
+        home = np.array([first + int(np.argmin(price[first:end])) for first, end in ends], np.int64)
+        for v in range(len(home)):
+            lower_towards(price, cells.first[v], home[v], cells.first[v + 1] - 1)
+        return Prices(cells._replace(home=home, price=price), self._rate, tuple(multipliers), Fraction(room))

@@ -1,0 +1,82 @@
+"""Rows whose columns are tied by relations: verdicts, witnesses and radii, against every row in reach."""
+
+import random
+
+import numpy as np
+import pytest
+
+from certiforest import Attacker, TreeEnsemble, certify
+from relation_referee import check, random_case
+
+NAMES = ["a", "b", "c"]
+# Says 1 where a > 5 and b <= 5.
+NODES = [0, -1, 1, -1, -1], [5.0, 0, 5.0, 0, 0], [-1, 0, -1, 1, 0]
+A_WITHOUT_B = TreeEnsemble(*NODES, n_features=3, classes=[0, 1], feature_names=NAMES)
+
+
+@pytest.mark.parametrize(("seed", "radius"), [(101, False), (102, False), (103, True)])
+def test_no_verdict_is_wrong_and_no_witness_breaks_a_relation(seed, radius):
+    outcomes = [check(random_case(random.Random(f"{seed} {i}")), radius) for i in range(60)]
+    assert [wrong for _, wrong in outcomes if wrong] == []
+    assert {"is stable whole", "is unstable whole"} <= {outcome for outcome, _ in outcomes}
+
+
+@pytest.mark.parametrize(
+    ("relations", "norm", "eps", "stable"),
+    [
+        ([], "inf", 2, 0),
+        (["a <= b"], "inf", 2, 1),
+        (["a <= b + 2"], "inf", 2, 0),
+        (["a <= b + c"], "inf", 2, 0),
+        (["2 a <= b + c"], "inf", 2, 1),
+        (["2 a < b + 5"], "inf", 2, 1),
+        (["a = b"], "inf", 2, 1),
+        (["a = c"], "inf", 2, 0),
+        (["a = c"], "l1", 3, 1),
+        (["a = c"], "l1", 4, 0),
+        (["a = c"], "l2", 2.75, 1),
+        (["a = c"], "l2", 3, 0),
+        (["a = c"], "l0", 1, 1),
+        (["a = c"], "l0", 2, 0),
+        ([{"if": "a > 4.5", "then": "b >= 6"}], "inf", 2, 1),
+        ([{"if": "a > 4.5", "then": ["c > 5", "b < 9"]}], "inf", 2, 0),
+        ([{"if": ["a > 4.5", "c <= 5"], "then": "b >= 6"}], "inf", 2, 0),
+        ([{"column": "a", "values": [1, 4, 7]}], "inf", 2, 1),
+        ([{"column": "a", "values": [4, 6]}], "inf", 2, 0),
+    ],
+)
+def test_relations_decide(relations, norm, eps, stable):
+    """The row is (4, 4, 4): a must rise above 5 while b stays at 5 or below."""
+    attacker = Attacker(norm, eps, relations=relations, integer=["a", "b", "c"])
+    found = certify(A_WITHOUT_B, [[4, 4, 4]], attacker=attacker, witness=True)
+    assert found.stable.tolist() == [stable]
+    if stable == 0:
+        assert A_WITHOUT_B.predict(found.witness).tolist() == [1]
+
+
+def test_equations_hold_exactly_on_floats():
+    attacker = Attacker("inf", 2.5, relations=["a = b + c"])
+    x = [[0.375, 0.125, 0.25]]
+    model = TreeEnsemble([0, -1, -1], [2.7, 0, 0], [-1, 0, 1], n_features=3, classes=[0, 1], feature_names=NAMES)
+    (z,) = certify(model, x, attacker=attacker, witness=True).witness
+    assert z[0] > 2.7
+    assert attacker.resolve(3, NAMES).relations[0].is_kept(z.tolist())
+
+
+def test_relations_that_a_row_breaks_do_not_bind_it():
+    attacker = Attacker("inf", 2, relations=["a <= b", "c <= 7"])
+    found = certify(A_WITHOUT_B, [[4, 3, 6], [4, 4, 6]], attacker=attacker, witness=True)
+    assert found.stable.tolist() == [0, 1]
+    assert found.witness[0, 2] <= 7
+
+
+@pytest.mark.parametrize(("norm", "radius"), [("inf", 1.0), ("l1", 2.0), ("l2", 2**0.5), ("l0", 2.0)])
+def test_radii_know_of_relations(norm, radius):
+    attacker = Attacker(norm, 0.5 if norm != "l0" else 1, relations=["a = c"], domain=(0, 20))
+    found = certify(A_WITHOUT_B, [[4, 4, 4]], attacker=attacker, radius=True)
+    assert found.radius[0] <= np.nextafter(radius, 9) * (1 + 1e-9)
+    assert radius <= found.radius_upper[0] <= radius * (1 + 1e-5)
+    plain = certify(A_WITHOUT_B, [[4, 4, 4]], attacker=attacker.replace(relations=None), radius=True)
+    assert plain.radius[0] <= found.radius[0]
+    never = attacker.replace(relations=["a <= b"])
+    assert certify(A_WITHOUT_B, [[4, 4, 4]], attacker=never, radius=True).radius.tolist() == [np.inf]
