@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 from certiforest import Attacker, TreeEnsemble, certify
 from relation_referee import check, random_case
@@ -80,3 +81,17 @@ def test_radii_know_of_relations(norm, radius):
     assert plain.radius[0] <= found.radius[0]
     never = attacker.replace(relations=["a <= b"])
     assert certify(A_WITHOUT_B, [[4, 4, 4]], attacker=never, radius=True).radius.tolist() == [np.inf]
+
+
+@pytest.mark.parametrize(
+    ("relations", "high"),
+    [([], 10.0), (["[0] <= [1]"], 7.0), ([{"if": "[0] > 1", "then": "[1] > 1"}], 7.0)],
+)
+def test_ranges_of_regressors_know_of_relations(relations, high):
+    X = np.array([[a, b] for a in range(4) for b in range(4)], float)
+    y = np.where(X[:, 0] <= 1, 1.0, np.where(X[:, 1] <= 1, 10.0, 7.0))
+    model = DecisionTreeRegressor(random_state=0).fit(X, y)
+    attacker = Attacker("inf", 2, relations=relations)
+    found = certify(model, [[1.0, 1.0]], attacker=attacker, tolerance=0.5, witness=True)
+    assert [*found.low, *found.high] == pytest.approx([1.0, high], abs=1e-9)  # with rounding of the library
+    assert found.stable.tolist() == [0]
