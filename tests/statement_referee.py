@@ -13,12 +13,16 @@ import itertools
 import math
 import random
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
 
 from aside_referee import ensemble_of
-from certiforest import Domain, Insensitive, Monotone, Range, Same, check, measure
+from certiforest import Domain, Insensitive, Monotone, Range, Same, audit, check, measure
+from certiforest.ensemble.model_file import pieces
 from oracle import Case, exact_sums, leaf_of, predict
 
 GRID = [i / 4 for i in range(-4, 9)]
@@ -206,7 +210,9 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
     wrong: list[str] = []
 
     def expect(statement, is_true: bool) -> None:
-        (result,) = check(model, statement, world.domain, **tell)
+        results = check(model, statement, world.domain, **tell, proof=True)
+        (result,) = results
+        wrong.extend(audited(results, model, getattr(statement, "other", None)))
         if result.holds is None or result.holds != is_true:
             wrong.append(f"{statement}: {result.holds}, but it is {is_true}; {result.bounds}")
         if result.holds is False:
@@ -253,6 +259,16 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
             found = measure(model, "fall", world.domain, column=c, **tell)
             wrong += judge_bounds("fall", found.bounds[1], found.bounds[0], max(falls), 1)
     return wrong, question
+
+
+def audited(results, *models) -> list[str]:
+    """Return what the auditor does not confirm of results about models, the last of which may be None."""
+    files = [BytesIO("".join(pieces(model)).encode()) for model in models if model is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        results.save(Path(folder) / "c.jsonl")
+        certificate = BytesIO((Path(folder) / "c.jsonl").read_bytes())
+    found = audit.audit(files[0], certificate, files[1:])
+    return found.doubts + [f"without a proof: {result}" for result in results if result.proof is None]
 
 
 def draw_columns(rng: random.Random, world: World) -> list[int]:

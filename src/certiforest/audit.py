@@ -28,9 +28,11 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from fractions import Fraction
-from math import ceil, inf, isfinite, lcm, nextafter
-from operator import add, lt
+from itertools import pairwise
+from math import ceil, floor, gcd, inf, isfinite, lcm, nextafter
+from operator import add, lt, mul
 from typing import Any, BinaryIO, NewType
 
 LARGEST = sys.float_info.max
@@ -38,6 +40,8 @@ LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 200 more for eve
 MOST_STEPS = 10**8  # for all that is said about a row, each about a microsecond: a minute or two
 MOST_WAYS = 2 * 10**5  # by rules, to values of all features of a row
 MOST_CODES = 10**5  # in sets of values, counted for each feature that has them; and one for every 8 bytes of the model
+MOST_STEPS_OF_CLAIM = 2 * 10**9  # for a statement about all inputs
+LONGEST_CLAIM = 2**28  # bytes of its line
 DIGITS = 128  # costs are 2**-DIGITS of the budget, rounded down, unless that leaves a question open
 NOWHERE = inf, inf  # the numbers that count as missing where none do
 
@@ -76,6 +80,23 @@ BOUND = {
     "unit": Maybe((int, int), (1, 1)), "lambda": Maybe((int, int), (0, 1)), "tables": Maybe([(int, int, [int])], []),
 }  # fmt: skip
 SPLIT = {"split": (int, float), "low": object, "high": object}
+PLACES = OneOf("columns that are", {  # those of a domain that are not named are numbers, all of them
+    "numbers": {"numbers": [int], **ENDS, "integer": Maybe(bool), "missing": Maybe(bool)},
+    "listed": {"listed": [int], "values": [float], "missing": Maybe(bool)},
+    "one_hot": {"one_hot": [int]},
+})  # fmt: skip
+STATED = {
+    "format": "certiforest statements", "version": range(1, 2), "model_sha256": str, "classes": [object],
+    "domain": {"columns": Maybe([PLACES], []), "plausible": Maybe(object)}, "about": object,
+}  # fmt: skip
+SCORE = {"sign": range(-1, 2), "link": Maybe(str, ""), "scale": (int, int), "shift": (int, int)}
+CLAIM = {
+    "statement": object, "scores": Maybe([SCORE], []), "rounding": Maybe([(Size, Size)], []), "parts": Maybe([[float]]),
+    "holds": Maybe(bool), "cases": Maybe([object], []), "inputs": Maybe([[Maybe(float)]]), "about": object,
+}  # fmt: skip
+CASE = {"bits": [int], "cells": [(int, [object])], "bounds": [object], "tree": [object]}
+WEIGHED = {"weights": [int], "shift": Maybe(range(1024), 0), "tables": Maybe([(int, int, [int])], [])}
+CELL = Maybe([Maybe(float, inf)])
 
 
 class Refusal(Exception):  # noqa: N818  # nothing is wrong with the program that raises it
@@ -174,6 +195,7 @@ class Model:
         expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
         expect(len(set(self.classes)) == n, "every class of the model once")
         self.unit, self.base, self.scores, self.widest = 1, [0] * n, list[list[int]](), 2  # bits of what leaves add
+        self.step = 1  # all that leaves add are multiples of it
         if not self.is_vote:
             table = [said["base"], *said["scores"]]
             width, numbers = len(said["base"]), {v for row in table for v in row}
@@ -184,6 +206,7 @@ class Model:
             whole = {v: int(Fraction(v) * self.unit) for v in numbers}
             self.widest += max(map(int.bit_length, whole.values()))
             self.base, *self.scores = [[0] * (n - width) + [whole[v] for v in row] for row in table]
+            self.step = min((v & -v for v in whole.values() if v), default=1)
         self._read_nodes(said)
         self._read_columns(said)
 
@@ -599,20 +622,26 @@ class Proof(Reach):
         return found < 0
 
 
-class Row:
+class Work:
+    """What takes steps, and so many at most."""
+
+    steps, most_steps = 0, MOST_STEPS
+
+    def charge(self, steps: int, bits: int = 0, more: int = 0) -> None:
+        """Count steps, and give up where there are too many; of a product, 2**20 bits times bits are one."""
+        self.steps += steps * (1 + (bits * more >> 20))
+        if self.steps > self.most_steps:
+            raise Refusal(f"Expected a proof of up to {self.most_steps} steps, got a longer one.")
+
+
+class Row(Work):
     """A row, what is said about it, and what its model makes of it."""
 
     def __init__(self, found: Audit, values: list[float], said: dict[str, Any]) -> None:
         self.model, self.attacker, self.margin = found.model, found.attacker, found.margin
-        self.values, self.said, self.steps = values, said, 0
+        self.values, self.said = values, said
         self.totals = self.model.totals(values, self.charge)
         self.own = self.totals.index(max(self.totals))
-
-    def charge(self, steps: int, bits: int = 0, more: int = 0) -> None:
-        """Count steps, and give up on a row that takes too many; of a product, 2**20 bits times bits are one."""
-        self.steps += steps * (1 + (bits * more >> 20))
-        if self.steps > MOST_STEPS:
-            raise Refusal(f"Expected a proof of up to {MOST_STEPS} steps, got a longer one.")
 
     def check_witness(self, eps: float, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
@@ -713,44 +742,592 @@ class Audit:
             if len(self.doubts) < 10:
                 self.doubts.append(f"{name} is {refusal.kind}. {refusal}")
 
+    def words(self) -> list[str]:
+        """Return what was found, in lines; first who attacks."""
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        first = f"Attacker: norm {self.attacker.norm}, eps {self.attacker.eps!r}."
+        if self.attacker.words:
+            first += f" The header says more: {', '.join(sorted(self.attacker.words))}."
+        if self.attacked is not None:
+            labels = ", ".join(f"{label:.40}" for label in sorted(self.attacked))
+            first += f" Only rows of these classes are attacked: {labels}."
+        return [first, f"Rows: {counts}.", *self.doubts]
 
-def audit(model_file: BinaryIO, certificate: BinaryIO) -> Audit:
-    """Check a whole certificate."""
-    model = Model(parse(model_file.read(), "the model"))
+
+class Domain:
+    """Where inputs lie, as several models see it: of each variable the values that their trees can tell apart.
+
+    A group of one-hot columns is one more variable, as of an `Attacker`, and inf stands for what is missing.
+    """
+
+    def __init__(self, said: dict[str, Any], models: list[Model]) -> None:
+        self.n, self.blanks = models[0].n_features, models[0].blanks
+        # What one model never takes to be missing never is.
+        self.required = {f for model in models for f in (model.required if model.takes_missing else range(self.n))}
+        self.cuts, self.listed = dict[int, set[float]](), {f for model in models for f in model.listed}
+        self.codes = dict[int, set[float]]()
+        for model in models:
+            for f in model.cuts:
+                self.cuts.setdefault(f, set()).update(model.cuts[f])
+            for f in model.codes:
+                if f in model.listed or f not in self.listed:
+                    self.codes.setdefault(f, set()).update(model.codes[f])
+        is_one = all((model.n_features, model.blanks) == (self.n, self.blanks) for model in models)
+        is_one = is_one and all(self.codes[f] == model.codes[f] for model in models for f in model.listed)
+        is_one = is_one and self.codes.keys().isdisjoint(self.cuts)
+        expect(is_one, "models of the same columns, with the same categories and numbers that count as missing")
+        self.columns, self.groups = dict[int, dict[str, Any]](), list[list[int]]()
+        self.place_in, named = dict[int, tuple[int, float]](), list[int]()
+        for entry in said["columns"]:
+            columns = next(iter(entry.values()))
+            named += columns
+            self.columns |= dict.fromkeys(columns, entry)
+            if "one_hot" in entry:
+                self.place_in |= {f: (self.n + len(self.groups), float(i)) for i, f in enumerate(columns)}
+                self.groups.append(columns)
+        is_sound = all(0 <= f < self.n for f in named) and len({*named}) == len(named) and all(self.groups)
+        is_sound = is_sound and self.place_in.keys().isdisjoint({*self.codes, *self.blanks})
+        expect(is_sound, "columns that there are, each once, and numbers where they are one-hot")
+        self.values = [*map(self._values, range(self.n))]
+        self.values += [tuple(map(float, range(len(group)))) for group in self.groups]
+
+    def _values(self, f: int) -> Region:
+        """Return a value of each kind that a column can hold, in order."""
+        said, known = self.columns.get(f, {}), self.codes.get(f)
+        if f in self.place_in:
+            return (0.0,)
+        found: Iterable[float]
+        if "listed" in said:
+            found = said["values"]
+        elif known is None:  # the last number of each piece between thresholds
+            ends = (min(v, self.ends(f)[1]) for v in (*self.cuts.get(f, ()), LARGEST))
+            found = (v // 1 if said.get("integer") else v for v in ends)
+        else:  # and one that no set holds: the first number, or right after one in a set
+            after = {float(ceil(v)) for v in (self.ends(f)[0], *(code + 1 for code in known))}
+            found = [*known, *sorted(v for v in after - known if self.holds(f, v))[:1]]
+        held = {v for v in found if self.holds(f, v)}
+        first, last = self.blanks.get(f, NOWHERE)
+        there = {v for v in held if not first <= v <= last}
+        may_miss = f not in self.required and (said.get("missing") or there != held)
+        return (*sorted(there), *[inf] * bool(may_miss))
+
+    def holds(self, f: int, v: float) -> bool:
+        """Tell whether a column can hold a number."""
+        said, known = self.columns.get(f, {}), self.codes.get(f)
+        if "listed" in said:
+            return v in said["values"]
+        (low, high), is_kind = self.ends(f), not (said.get("integer") and v % 1)
+        if known is not None:
+            is_kind = v in known or (f not in self.listed and v % 1 == 0)
+        return low <= v <= high and is_kind
+
+    def ends(self, f: int) -> tuple[float, float]:
+        """Return the smallest and the largest number of a column."""
+        low, high = map(self.columns.get(f, {}).get, ("low", "high"))
+        return -LARGEST if low is None else low, LARGEST if high is None else high
+
+    def values_of(self, row: list[float | None]) -> list[float]:
+        """Return the values of an input's variables; refuse what lies elsewhere."""
+        expect(len(row) == self.n, f"inputs of {self.n} columns")
+        values = [inf if v is None else v for v in row]
+        for f, v in enumerate(values):
+            first, last = self.blanks.get(f, NOWHERE)
+            is_held = v in (0.0, 1.0) if f in self.place_in else self.holds(f, v) and not first <= v <= last
+            expect(v in self.values[f] if v == inf else is_held, "inputs in the domain, with null for blanks")
+        for group in self.groups:
+            hot = [values[f] for f in group]
+            expect(sum(hot) == 1, "one-hot columns of which one is 1")
+            values.append(float(hot.index(1.0)))
+        return values
+
+
+def log_bounds(y: Fraction) -> tuple[Fraction, Fraction]:
+    """Return numbers below and above a logarithm, by the series of atanh: log y = 2 atanh((y - 1) / (y + 1))."""
+    k = y.numerator.bit_length() - y.denominator.bit_length()
+    m = y / Fraction(2) ** k  # above 1 / 2, below 2
+    total = error = Fraction(0)
+    for factor, z in ((2, (m - 1) / (m + 1)), (2 * k, Fraction(1, 3))):
+        total += factor * sum(z ** (2 * i + 1) / (2 * i + 1) for i in range(40))
+        error += abs(factor * z**81)
+    return total - error, total + error
+
+
+# What a weighted sum of outputs must be at least, or above: (model, input, output) -> weight, a whole number.
+Need = namedtuple("Need", "weights least is_strict", defaults=[False])
+NEVER = Need({}, 1)
+
+
+class Score:
+    """The score of a model for one of the inputs: which sum it is of, and at which sums it has a value.
+
+    A statement counts scores that are off by ``rho``, of sums that are off by ``r``.
+    """
+
+    def __init__(self, said: dict[str, Any], rounding: list[float], model: Model, place: tuple[int, int]) -> None:
+        expect(len(model.classes) == 2 and said["sign"], "scores of two classes, with the sign 1 or -1")
+        expect(said["link"] in ("", "log_odds"), "log_odds as a link, or none")
+        expect(said["scale"][0] > 0 and said["scale"][1] > 0 and said["shift"][1] > 0, "scores that grow with sums")
+        self.place, self.sign, self.link = place, said["sign"], said["link"]
+        self.scale, self.shift = Fraction(*said["scale"]), Fraction(*said["shift"])
+        self.r, self.rho = map(Fraction, rounding)
+
+    def beyond(self, y: Fraction, sign: int, is_strict: bool = False) -> list[Need]:
+        """Ask for a score of at least y, or, with the sign -1, of at most y; nothing is asked where all are."""
+        near = y - sign * self.rho
+        if self.link and not 0 < y < 1:
+            return [NEVER] if (y >= 1) == (sign > 0) else []
+        if self.link and not 0 < near < 1:
+            return []
+        total = log_bounds(near / (1 - near))[sign < 0] if self.link else near
+        least = sign * (total * self.scale + self.shift) - self.r
+        return [Need({(*self.place, 1): sign * self.sign}, least, is_strict)]
+
+    def above(self, other: Score, most: Fraction, way: int) -> list[Need]:
+        """Ask for a score that is above another one by more than so much; rounding counts in its favour with -1."""
+        steps, offset = (1 / self.scale, 1 / other.scale), self.shift / self.scale - other.shift / other.scale
+        if self.link or other.link:  # where sums are alike, so are scores
+            expect(most == 0 and self.place[0] == other.place[0], "parts of probabilities")
+            steps, offset = (Fraction(1), Fraction(1)), Fraction(0)
+        least = most + offset + way * (self.r * steps[0] + other.r * steps[1])
+        unit = Fraction(gcd(*(step.numerator for step in steps)), lcm(*(step.denominator for step in steps)))
+        one, two = (int(step / unit) for step in steps)
+        return [Need({(*self.place, 1): one * self.sign, (*other.place, 1): -two * other.sign}, least / unit, True)]
+
+
+class Boxes:
+    """The inputs of a domain, one or two that differ in some columns, and what trees add; boxes of these are proved.
+
+    Sets of values of a variable are bits of a whole number, and a box has one for each variable. What differs has a
+    variable more for the second input, its twin; these come last.
+    """
+
+    def __init__(self, claim: Claim, domain: Domain, twins: list[int], order: tuple[int, int] | None) -> None:
+        self.models, self.domain, self.charge, self.order = claim.models, domain, claim.charge, order
+        self.values = domain.values + [domain.values[f] for f in twins]
+        self.twin = {f: len(domain.values) + i for i, f in enumerate(twins)}
+        self.whole = [(1 << len(values)) - 1 for values in self.values]
+        self.unit = max(model.unit for model in self.models)
+        self.lows = dict[int, int]()  # split -> the values that it sends low
+        self.trees = [(m, root) for m, model in enumerate(self.models) for root in model.trees]
+        self.ends = [[*self._ends(root)] for _, root in self.trees]
+
+    def _walk(self, root: Any, held: dict[int, int], twin: dict[int, int]) -> Iterator[tuple[int, dict[int, int]]]:
+        """Yield the leaves of a tree, and what leads there."""
+        waiting = [(root, held)]
+        while waiting:
+            node, held = waiting.pop()
+            if type(node) is int:
+                yield node, held
+                continue
+            f, own = self.domain.place_in.get(node[0], (node[0], None))
+            if id(node) not in self.lows:
+                sent = (is_low(node, z if own is None else float(z == own)) for z in self.values[f])
+                self.lows[id(node)] = sum(1 << i for i, goes_low in enumerate(sent) if goes_low)
+                self.charge(len(self.values[f]) * (1 + len(self.values[f]) // 64))
+            v, low = twin.get(f, f), self.lows[id(node)]
+            here = held.get(v, self.whole[v])
+            self.charge(1 + len(held))
+            for child, kept in ((node[4], here & ~low), (node[3], here & low)):
+                if kept:
+                    waiting.append((child, held if kept == here else held | {v: kept}))
+
+    def _ends(self, root: Any) -> Iterator[tuple[int, int, dict[int, int]]]:
+        """Yield the leaves of a tree that the two inputs reach together, and what leads there."""
+        for leaf, held in self._walk(root, {}, {}):
+            for other, both in self._walk(root, held, self.twin):
+                yield leaf, other, both
+
+    def added(self, need: Need, m: int, leaves: tuple[int, int]) -> int:
+        """Return what leaves of the m-th model add to a weighted sum, in units."""
+        model, total = self.models[m], 0
+        for (i, place, c), weight in need.weights.items():
+            if i == m and model.is_vote:
+                total += weight * self.unit * (leaves[place] == c)
+            elif i == m:
+                total += weight * model.scores[leaves[place]][c] * (self.unit // model.unit)
+        return total
+
+    def base(self, need: Need) -> int:
+        """Return what a weighted sum is without trees, in units."""
+        units = [self.unit // model.unit for model in self.models]
+        return sum(weight * self.models[m].base[c] * units[m] for (m, _, c), weight in need.weights.items())
+
+    def least(self, need: Need) -> int:
+        """Return the least sum that will do, in units: all that models add are multiples of a step."""
+        steps = [self.unit // self.models[m].unit * self.models[m].step for m, _, _ in need.weights]
+        step = min(steps, default=1)
+        n = need.least * self.unit / step
+        return (floor(n) + 1 if need.is_strict else ceil(n)) * step
+
+    def meets(self, needs: list[Need], inputs: list[list[float]]) -> bool:
+        """Tell whether inputs meet all that is needed, exactly."""
+        for need in needs:
+            total = 0
+            for (m, x, c), weight in need.weights.items():
+                model = self.models[m]
+                total += weight * model.totals(inputs[x], self.charge)[c] * (self.unit // model.unit)
+            if total < self.least(need):
+                return False
+        return True
+
+    def prove(self, needs: list[Need], case: Any) -> None:
+        """Refuse a case unless no inputs meet all that is needed."""
+        said = read(case, CASE, "a case")
+        bits = [k - self.unit.bit_length() + 1 for k in said["bits"]]
+        expect(len(bits) == len(needs) and max(map(abs, bits)) < 2**14, "bits for each sum")
+        self.leasts = [self.least(need) - self.base(need) for need in needs]  # what trees must add
+        self.exact = [
+            [[self.added(need, m, ends[:2]) for need in needs] for ends in self.ends[t]]
+            for t, (m, _) in enumerate(self.trees)
+        ]
+        # What trees add, in whole numbers of 2**-bits, rounded up; that of trees which always add the same is exact.
+        self.adds = [[list(one) for one in tree] for tree in self.exact]
+        self.needed = list[int]()
+        for r, k in enumerate(bits):
+            rest, smallest = self.leasts[r], 0
+            for tree in self.adds:
+                all_same = len({one[r] for one in tree}) == 1
+                rest -= tree[0][r] if all_same else 0
+                for one in tree:
+                    one[r] = 0 if all_same else scaled(one[r], k)
+                smallest += min(one[r] for one in tree)
+            self.needed.append(max(scaled(rest, k), smallest))
+        self.cells = self._cells(said["cells"])
+        self.bounds = dict[int, Any]()
+        waiting = [[*self.whole]]
+        for entry in said["tree"]:
+            expect(waiting, "an end for each part, and no more")
+            box = waiting.pop()
+            if type(entry) is list:
+                v, cell = read(entry, (int, int), "a cut")
+                expect(v in self.cells and 0 <= cell < len(self.cells[v]) - 1, "cuts between cells")
+                low = sum(self.cells[v][: cell + 1])  # bits of their own
+                waiting += [[*box[:v], box[v] & part, *box[v + 1 :]] for part in (~low, low)]
+                self.charge(len(box))
+            elif all(box):
+                is_proved = self._fails_alone(box) if entry == -1 else self._is_below(box, entry, said["bounds"])
+                expect(is_proved, "a bound below what is needed in every part")
+        expect(not waiting, "an end for each part")
+
+    def _cells(self, said: list[tuple[int, list[Any]]]) -> dict[int, list[int]]:
+        """Return the values in each cell of variables: up to numbers that increase, or in lists, null for the rest."""
+        found = dict[int, list[int]]()
+        for v, ends in said:
+            expect(0 <= v < len(self.values) and v not in found, "cells of variables that there are, each once")
+            values = self.values[v]
+            if all(map(is_number, ends)):
+                expect(all(map(lt, ends, ends[1:])), "ends of cells that increase")
+                tops = [1 << bisect_right(values, end) for end in ends]
+                found[v] = [top - last for last, top in zip([1, *tops], [*tops, self.whole[v] + 1], strict=True)]
+            else:
+                lists = read(ends, [CELL], "lists of values")
+                place = {z: i for i, listed in enumerate(lists) for z in listed or ()}
+                rest = lists.index(None) if None in lists else -1
+                found[v] = [0] * len(lists)
+                for i, z in enumerate(values):
+                    expect(place.get(z, rest) >= 0, "cells to hold all values")
+                    found[v][place.get(z, rest)] |= 1 << i
+            self.charge(len(ends) * (1 + len(values) // 64))
+        return found
+
+    def _read_bound(self, number: Any, bounds: list[Any]) -> tuple[list[int], dict[int, Any], dict[int, list[int]]]:
+        """Return weights, tables of trees, and what each variable is paid by them in its cells."""
+        expect(type(number) is int and 0 <= number < len(bounds), "bounds that there are")
+        if number in self.bounds:
+            return self.bounds[number]
+        said = read(bounds[number], WEIGHED, "a bound")
+        weights, tables, paid = said["weights"], dict[int, dict[int, Any]](), dict[int, list[int]]()
+        expect(len(weights) == len(self.needed) and min(weights) >= 0, "weights, none below 0")
+        for t, v, flat in said["tables"]:
+            own, n = tables.setdefault(t, {}), len(self.cells.get(v, ()))
+            is_order = t == len(self.trees) and self.order is not None and v in self.order
+            expect((is_order or 0 <= t < len(self.trees)) and n and v not in own, "one table for a tree and a variable")
+            entries = [*zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
+            ends = [end for entry in entries for end in entry[:2]]
+            expect(len(flat) % 3 == 0 and all(first <= last for first, last, _ in entries), "cells, and a number each")
+            expect(ends == sorted(ends) and all(0 <= c < n for c in ends), "cells of a table in order")
+            paid.setdefault(v, [0] * n)
+            own[v], rest = [], self.whole[v]
+            for first, last, m in entries:
+                mask = sum(self.cells[v][first : last + 1])
+                expect(not mask & ~rest, "cells of a table once")
+                rest &= ~mask
+                own[v].append((mask, m << said["shift"]))
+                for c in range(first, last + 1):
+                    paid[v][c] += m << said["shift"]
+                self.charge(1 + last - first, m.bit_length() + said["shift"], 64)
+            own[v].append((rest, 0))
+        self.bounds[number] = weights, tables, paid
+        return self.bounds[number]
+
+    def _is_below(self, box: list[int], number: Any, bounds: list[Any]) -> bool:
+        """Tell whether a weighted sum of what is to be met is, by tables, less than needed all over a box."""
+        weights, tables, paid = self._read_bound(number, bounds)
+        total = -sum(map(mul, weights, self.needed))
+        narrow = {v for v, kept in enumerate(box) if kept != self.whole[v]}
+        for t, ends in enumerate(self.ends):
+            own, least, best = tables.get(t, {}), dict[tuple[int, int], int](), None
+            for added, (_, _, held) in zip(self.adds[t], ends, strict=True):
+                if not (narrow and any(not held[v] & box[v] for v in narrow & held.keys())):
+                    worth = sum(map(mul, weights, added))
+                    for v, table in own.items():
+                        region = held.get(v, -1) & box[v]
+                        if (v, region) not in least:
+                            least[v, region] = min(m for mask, m in table if mask & region)
+                        worth -= least[v, region]
+                    best = worth if best is None else max(best, worth)
+            self.charge(len(ends) * (1 + len(own)))
+            if best is None:
+                return True
+            total += best
+        for v, sums in paid.items():
+            total += max(m for m, cell in zip(sums, self.cells[v], strict=True) if cell & box[v])
+            self.charge(len(sums))
+        if self.order is None:
+            return total < 0
+        most = self._most_in_order(box, tables.get(len(self.trees), {}))
+        return most is None or total + most < 0
+
+    def _most_in_order(self, box: list[int], own: dict[int, Any]) -> int | None:
+        """Return the most that is left of the tables of two variables which are in order; None if they never are."""
+        assert self.order
+        pays = []  # for both, places of their numbers in the box, and what is paid there
+        for v in self.order:
+            there = [i for i, z in enumerate(self.values[v]) if z < inf and box[v] >> i & 1]
+            pays.append([(i, next((m for mask, m in own.get(v, ()) if mask >> i & 1), 0)) for i in there])
+            self.charge(len(there) * (1 + len(own.get(v, ()))))
+        most, best, (lower, upper) = -inf, -inf, pays
+        for i, m in reversed(lower):
+            while upper and upper[-1][0] >= i:
+                best = max(best, -upper.pop()[1])
+            most = max(most, best - m)
+        return None if most == -inf else int(most)
+
+    def _fails_alone(self, box: list[int]) -> bool:
+        """Tell whether every tree has one end in a box, and these do not meet what is needed, exactly."""
+        if self.order is not None and self._most_in_order(box, {}) is None:
+            return True
+        totals = [0] * len(self.leasts)
+        for t, ends in enumerate(self.ends):
+            left = [e for e, (_, _, held) in enumerate(ends) if all(kept & box[v] for v, kept in held.items())]
+            self.charge(len(ends) * 2)
+            if not left:
+                return True
+            expect(len(left) == 1, "one end of each tree where no bound is given")
+            totals = [*map(add, totals, self.exact[t][left[0]])]
+        return any(map(lt, totals, self.leasts))
+
+
+def scaled(value: int, shift: int) -> int:
+    """Return ``value * 2**shift``, rounded up."""
+    return value << shift if shift >= 0 else -(-value >> -shift)
+
+
+Cases = Iterator[list[Need]]  # in none of which all that is needed is met by any inputs
+
+
+def range_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield scores above and below a range."""
+    for end, sign in zip(reversed(said["range"]), (1, -1), strict=True):
+        if end is not None:
+            yield claim.scored[0].beyond(Fraction(end), sign, is_strict=True)
+
+
+def insensitive_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield two decisions, or a high score and a low one."""
+    if said["low"] is None or said["high"] is None:
+        expect(said["low"] is said["high"], "both low and high, or neither")
+        n = len(claim.models[0].classes)
+        for a in range(n):
+            for b in range(a):  # of two inputs, either comes first
+                yield [*claim.says(0, a, -1), *claim.says(1, b, -1)]
+        return
+    one, other = claim.scored
+    yield [*one.beyond(Fraction(said["high"]), 1), *other.beyond(Fraction(said["low"]), -1)]
+
+
+def monotone_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield a score that is above that of an input which is further up, or down."""
+    yield from claim.above(said["tolerance"])
+
+
+def same_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield two decisions, or scores that are too far apart, one way and the other."""
+    if said["tolerance"] is None:
+        here, there = (model.classes for model in claim.models[:2])
+        for a, b in ((a, b) for a in range(len(here)) for b in range(len(there)) if here[a] != there[b]):
+            yield [*claim.says(0, a, 1), *claim.says(1, b, 1)]
+        return
+    yield from claim.above(said["tolerance"])
+    claim.scores.reverse()
+    yield from claim.above(said["tolerance"])
+
+
+# Word of a statement -> its form and the cases in which it fails.
+CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases]]] = {
+    "range": ({"range": (Maybe(float), Maybe(float))}, range_cases),
+    "insensitive": ({"insensitive": [int], "low": Maybe(float), "high": Maybe(float)}, insensitive_cases),
+    "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, monotone_cases),
+    "same": ({"same": str, "tolerance": Maybe(Size)}, same_cases),
+}
+
+
+class Claim(Work):
+    """A statement about all inputs of a domain, and the cases in which it would fail."""
+
+    most_steps = MOST_STEPS_OF_CLAIM
+
+    def __init__(self, said: dict[str, Any], found: Claims) -> None:
+        forms = OneOf("statements that are", {word: form for word, (form, _) in CLAIMS.items()})
+        self.said, self.stated = said, read(said["statement"], forms, "a statement")
+        self.word = next(word for word in CLAIMS if word in self.stated)
+        told, parts = self.stated[self.word], said["parts"]
+        columns = {"insensitive": told, "monotone": [told]}.get(self.word, [])
+        others = [told] if self.word == "same" else []
+        expect(all(sha in found.others for sha in others), f"the model of SHA-256 {' '.join(others):.64} as well")
+        self.models, self.parts = (
+            [found.model, *(found.others[sha] for sha in others)],
+            [*(parts or [])],
+        )
+        self.rounding = said["rounding"] * (2 // max(len(said["rounding"]), 1))
+        scores = said["scores"] * (2 // max(len(said["scores"]), 1))
+        expect(len(self.rounding) == 2 and len(scores) in (0, 2), "scores and rounding of one model, or of two")
+        self.sides = (0, 0), (1, 0) if others else (0, int(bool(columns)))  # which model, and which input
+        self.scores = [
+            Score(score, rounding, self.models[side[0]], side)
+            for score, rounding, side in zip(scores, self.rounding, self.sides, strict=bool(scores))
+        ]
+        plausible = [] if found.plausible is None else [found.plausible]
+        domain = Domain(found.domain, [*self.models, *plausible])
+        self.twins = sorted({domain.place_in.get(f, (f,))[0] for f in columns})
+        names = {f for v in self.twins for f in (domain.groups[v - domain.n] if v >= domain.n else [v])}
+        expect(names == {*columns} and names <= {*range(domain.n)}, "columns that there are, with all of a group")
+        order = None
+        if self.word == "monotone":
+            expect(self.twins == columns and columns[0] not in domain.codes, "a column of numbers")
+            expect(self.stated["direction"] in ("up", "down"), "the direction up or down")
+            order = (told, len(domain.values)) if self.stated["direction"] == "up" else (len(domain.values), told)
+        self.needs = [Need({(len(self.models), x, 1): 1}, 0) for _ in plausible for x in range(1 + bool(columns))]
+        self.models += plausible
+        self.boxes = Boxes(self, domain, self.twins, order)
+
+    @property
+    def scored(self) -> list[Score]:
+        """The two scores."""
+        expect(self.scores, "what scores are")
+        return self.scores
+
+    def says(self, side: int, c: int, way: int) -> list[Need]:
+        """Ask for a decision, with a lead that rounding does not make, or, with -1, also where it may have."""
+        m, x = self.sides[side]
+        r, rivals = way * Fraction(self.rounding[side][0]), (a for a in range(len(self.models[m].classes)) if a != c)
+        return [Need({(m, x, c): 1, (m, x, a): -1}, r, r > 0 or (r == 0 and a < c)) for a in rivals]
+
+    def above(self, most: float) -> Cases:
+        """Yield a first score that is above the second one by more than so much: of probabilities, in parts."""
+        one, other = self.scored
+        if not self.parts:
+            yield one.above(other, Fraction(most), 1)
+            return
+        ends = [0.0, *self.parts.pop(0), 1.0]
+        expect(all(map(lt, ends, ends[1:])), "parts that increase")
+        for low, high in pairwise(ends):  # of the second score
+            yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *other.beyond(Fraction(high), -1)]
+
+    def check(self) -> None:
+        """Refuse what does not hold for lack of a proof, and what is said to fail for lack of inputs that show it."""
+        asked = [[*needs, *self.needs] for needs in CLAIMS[self.word][1](self, self.stated) if NEVER not in needs]
+        cases, inputs = self.said["cases"], self.said["inputs"] or []
+        if self.said["holds"]:
+            expect(len(cases) == len(asked), f"{len(asked)} cases")
+            for needs, case in zip(asked, cases, strict=True):
+                self.boxes.prove(needs, case)
+        elif self.said["holds"] is False:
+            expect(len(inputs) == 1 + bool(self.twins), "inputs that show it: two where columns may differ, or one")
+            rows = [self.boxes.domain.values_of(row) for row in inputs] * (3 - len(inputs))
+            shared = {*range(len(rows[0]))} - {*self.twins} - self.boxes.domain.place_in.keys()
+            expect(all(rows[0][v] == rows[1][v] for v in shared), "inputs that differ in columns of the statement only")
+            if self.boxes.order:
+                v = self.twins[0]
+                lower, upper = rows if self.stated["direction"] == "up" else rows[::-1]
+                expect(lower[v] <= upper[v] < inf, "inputs in order")
+            expect(any(self.boxes.meets(needs, rows) for needs in asked), "inputs that show it")
+
+
+class Claims:
+    """Checks statements one by one; keeps counts, and those in doubt."""
+
+    def __init__(self, header: Any, model: Model, others: list[Model]) -> None:
+        header = read(header, STATED, "the header of statements")
+        if header["model_sha256"] != model.sha256:
+            raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
+        labels = [*map(text_of, model.classes)]
+        expect([*map(text_of, header["classes"])] == labels, "the model's classes in the header")
+        self.model, self.domain = model, header["domain"]
+        self.others = {other.sha256: other for other in (model, *others)}
+        self.plausible = None if self.domain["plausible"] is None else Model(self.domain["plausible"])
+        expect(self.plausible is None or len(self.plausible.classes) == 2, "one sum that tells what is plausible")
+        self.counts = dict.fromkeys(("hold", "fail", "open", "not proved"), 0)
+        self.doubts, self.told = list[str](), list[str]()
+
+    def add(self, line: Any, name: str) -> None:
+        """Check a statement."""
+        said = read(line, CLAIM, name)
+        try:
+            if said["holds"] is not None:
+                Claim(said, self).check()
+            outcome = {True: "hold", False: "fail", None: "open"}[said["holds"]]
+        except Refusal as refusal:
+            outcome = "not proved"
+            self.doubts.append(f"{name} is not proved. {refusal}")
+        self.counts[outcome] += 1
+        text = json.dumps({key: said[key] for key in ("statement", "scores", "rounding") if said[key]})
+        self.told.append(f"{name}, {outcome}: {text:.2000}")
+
+    def words(self) -> list[str]:
+        """Return what was found, in lines; first what the statements are about."""
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        plausible = "" if self.plausible is None else ", and only what is plausible"
+        first = f"Domain: {len(self.domain['columns'])} entries on columns, as the header says{plausible}."
+        return [first, *self.told, f"Statements: {counts}.", *self.doubts]
+
+
+def audit(model_file: BinaryIO, certificate: BinaryIO, others: Iterable[BinaryIO] = ()) -> Audit | Claims:
+    """Check a whole certificate; ``others`` are models that its statements compare the first one with."""
+    model, *more = (Model(parse(file.read(), "the model")) for file in (model_file, *others))
     longest = LONGEST_LINE + 200 * model.n_features
-    found = Audit(parse(certificate.readline(longest), "the first line of the certificate"), model)
+    header = parse(certificate.readline(longest), "the first line of the certificate")
+    is_claims = type(header) is dict and header.get("format") == STATED["format"]
+    found: Audit | Claims = Claims(header, model, more) if is_claims else Audit(header, model)
+    kind, longest = ("statement", LONGEST_CLAIM) if is_claims else ("row", longest)
     for n_rows, line in enumerate(iter(lambda: certificate.readline(longest), b"")):
         expect(len(line) < longest, f"lines below {longest} bytes")
-        name = f"row {n_rows} (line {n_rows + 2})"
+        name = f"{kind} {n_rows} (line {n_rows + 2})"
         entries = parse(line, name)
         if type(entries) is dict and "end" in entries:
             is_end = read(entries, {"end": int}, "the last line")["end"] == n_rows and not certificate.read(1)
-            expect(is_end, f"a last line that says {n_rows}, the number of rows")
+            expect(is_end, f"a last line that says {n_rows}, the number of {kind}s")
             return found
         found.add(entries, name)
     n_rows = sum(found.counts.values())
-    raise Refusal(f"Expected a line that ends the certificate, got none after {n_rows} rows: the file was cut short.")
+    raise Refusal(
+        f"Expected a line that ends the certificate, got none after {n_rows} {kind}s: the file was cut short."
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
     paths = sys.argv[1:] if argv is None else argv
     try:
-        expect(len(paths) == 2, "two files, MODEL and CERTIFICATE")
-        with open(paths[0], "rb") as model_file, open(paths[1], "rb") as certificate:
-            found = audit(model_file, certificate)
+        expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE, and any other models that it compares with")
+        with ExitStack() as stack:
+            model, certificate, *others = (stack.enter_context(open(path, "rb")) for path in paths)
+            found = audit(model, certificate, others)
     except (Refusal, OSError) as error:
         sys.stderr.write(f"certiforest: error: {error}\n")
         return 2
-    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items())
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    first = f"Attacker: norm {found.attacker.norm}, eps {found.attacker.eps!r}."
-    if found.attacker.words:
-        first += f" The header says more: {', '.join(sorted(found.attacker.words))}."
-    if found.attacked is not None:
-        labels = ", ".join(f"{label:.40}" for label in sorted(found.attacked))
-        first += f" Only rows of these classes are attacked: {labels}."
-    sys.stdout.write("\n".join([first, f"Rows: {counts}.", *found.doubts, outcome]) + "\n")
+    sys.stdout.write("\n".join([*found.words(), outcome]) + "\n")
     return 1 if found.doubts else 0
 
 

@@ -8,22 +8,86 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import ENOUGH, JointProblem, Problem
+from certiforest.problem.problem import ENOUGH, JointProblem, Leaves, Problem
 from certiforest.proof.clock import Clock
 from certiforest.proof.moves_kernels import Balance, Several
-from certiforest.proof.search_kernels import FOUND, OPEN, WEIGHT, examine_box, find_split, weighted
-from certiforest.proof.tables_kernels import NO_BOUND, Tables, narrow, new_tables, whole_bound
+from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, find_split, weighted
+from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, new_tables, whole_bound
 
 LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
 FIRST_SWEEPS, MOST_SWEEPS = 100, 20
 FIRST_TRIES, MOST_TRIES = 40, 1
+OPEN_END, SINGLE = -2, -1  # of a proof, in place of the number of a bound: none, and none is needed
 # Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a problem stays open.
 MOST_NUMBERS = 2**27
+
+
+class Bound(NamedTuple):
+    """Weights of requirements, and tables: ``value * 2**shift`` in some segments, 0 in the others."""
+
+    weight: list[int]
+    shift: int
+    segment: NDArray[np.int64]
+    value: NDArray[np.int64]
+
+
+class Proof:
+    """Why no cells give more than a bound: a tree of cuts, at each of whose ends a bound holds for what is left.
+
+    Attributes
+    ----------
+    bounds : list of Bound
+    """
+
+    def __init__(self) -> None:
+        self.bounds: list[Bound] = []
+        self._nodes: list[Any] = [OPEN_END]
+
+    def cut(self, node: int, variable: int, cell: int) -> tuple[int, int]:
+        """Cut what is left at a node after a cell of a variable; return the nodes below."""
+        n = len(self._nodes)
+        self._nodes[node] = variable, cell, n
+        self._nodes += [OPEN_END, OPEN_END]
+        return n, n + 1
+
+    def close(self, node: int, bound: int) -> None:
+        """Note which bound holds at a node; `SINGLE` if a single choice of cells is left."""
+        self._nodes[node] = bound
+
+    def add(self, leaves: Leaves, several: Several, tables: Tables, shift: int = 0) -> int:
+        """Keep tables of a box as a bound; return its number."""
+        n_segments = np.diff(leaves.first_segment)
+        v = np.repeat(leaves.scope, n_segments)
+        is_inside = (leaves.end >= tables.low[v]) & (leaves.begin <= tables.high[v])
+        table = np.where(is_inside, np.rint(np.ldexp(tables.table, -shift)), -np.inf)
+        # The same number in all of a table changes nothing: let it be such that most are 0.
+        most = np.maximum.reduceat(table, leaves.first_segment[:-1]) if len(table) else table
+        value = np.where(is_inside, table - np.repeat(most, n_segments), 0.0).astype(np.int64)
+        segment = np.flatnonzero(value)
+        self.bounds.append(Bound(several.balance.weight.tolist(), shift, segment, value[segment]))
+        return len(self.bounds) - 1
+
+    def tree(self) -> list[Any] | None:
+        """Return the cuts, (variable, cell), and the bounds that ends have; what is below a cut follows it, low first.
+
+        None if there is no bound for some end.
+        """
+        found, waiting = [], [0]
+        while waiting:
+            node = self._nodes[waiting.pop()]
+            if node == OPEN_END:
+                return None
+            if isinstance(node, tuple):
+                variable, cell, first = node
+                waiting += [first + 1, first]
+                node = variable, cell
+            found.append(node)
+        return found
 
 
 class Found(NamedTuple):
@@ -59,9 +123,13 @@ class _Box(NamedTuple):
     start: NDArray[np.float64] | None
     balance: Balance
     bound: int
+    node: int  # of the proof
+    proved: int  # which of its bounds shows the bound
 
 
-def find_cells(problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock) -> Found:
+def find_cells(
+    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, proof: Proof | None = None
+) -> Found:
     """Find cells that meet the requirements; where ``bound`` is below 0 there are provably none.
 
     Parameters
@@ -72,19 +140,29 @@ def find_cells(problem: JointProblem, exact: Callable[[NDArray[np.int64]], int |
         do not meet the others; both exactly.
     clock : Clock
         When it is up, what is known so far is returned, but not before one box is examined.
+    proof : Proof, optional
+        A new one, in which is noted why ``bound`` holds.
     """
-    return _search(problem, exact, clock, None)
+    return _search(problem, exact, clock, None, proof)
 
 
 def find_most(
-    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int
+    problem: JointProblem,
+    exact: Callable[[NDArray[np.int64]], int | None],
+    clock: Clock,
+    resolution: int,
+    proof: Proof | None = None,
 ) -> Found:
     """Find the cells that give most to the requirements that grow, to within ``resolution``; see `find_cells`."""
-    return _search(problem, exact, clock, resolution)
+    return _search(problem, exact, clock, resolution, proof)
 
 
 def _search(
-    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, resolution: int | None
+    problem: JointProblem,
+    exact: Callable[[NDArray[np.int64]], int | None],
+    clock: Clock,
+    resolution: int | None,
+    proof: Proof | None,
 ) -> Found:
     """Return what `find_most` does; any cells that meet the requirements will do without a resolution."""
     cells, leaves, gain, need, grows, lowest, highest = problem
@@ -102,7 +180,7 @@ def _search(
         n_pushed += 1
         heapq.heappush(waiting, (0 if resolution is None else -box.bound, -n_pushed, box))
 
-    push(_Box(lowest, highest, None, equal, int(ENOUGH)))
+    push(_Box(lowest, highest, None, equal, int(ENOUGH), 0, OPEN_END))
     dropped = -int(ENOUGH)  # the most that boxes which were left may give
     while waiting and (n_boxes == 0 or not (clock.is_up or len(waiting) > most_waiting)):
         box = heapq.heappop(waiting)[-1]
@@ -111,6 +189,8 @@ def _search(
             target = best + resolution if best is not None else LEAST
         if box.bound < target:
             dropped = max(dropped, box.bound)
+            if proof is not None:
+                proof.close(box.node, box.proved)
             continue
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:] = 0.0 if box.start is None else box.start
@@ -119,23 +199,38 @@ def _search(
         several = Several(gain, need + grows * target, grows, balance, tries, n_boxes)
         status = examine_box(weighted(cells, leaves, several), several, tables, sweeps, int(ENOUGH), False)
         n_boxes += 1
-        bound = target - 1
+        bound, proved = target - 1, box.proved
         if status in (OPEN, FOUND):
             bound = min(box.bound, _bound(weighted(cells, leaves, several), several, tables, target))
         if bound < target:
+            if proof is not None:
+                bound, shift = target - 1, 0
+                if status == UNREACHABLE:
+                    tables.table[:] = 0.0
+                else:
+                    shift = coarsen(weighted(cells, leaves, several), tables)
+                proof.close(box.node, proof.add(leaves, several, tables, shift))
             dropped = max(dropped, bound)
             continue
+        if proof is not None and resolution is not None and bound < box.bound:
+            proved = proof.add(leaves, several, tables)
         value = exact(tables.choice) if status == FOUND else None
         if value is not None and value >= target:
             is_first, best, kept = best is None, value, tables.choice.copy()
             if resolution is None:
                 return Found(kept, best, bound, n_boxes)
             # Weights found before there was a target are of no use.
-            push(box if is_first else box._replace(start=tables.table.copy(), balance=balance, bound=bound))
+            start = tables.table.copy()
+            push(box if is_first else box._replace(start=start, balance=balance, bound=bound, proved=proved))
             continue
         start = tables.table.copy()
         variable, cut = find_split(weighted(cells, leaves, several), tables)
         low, high = tables.low.copy(), tables.high.copy()
+        if proof is not None:  # what `find_split` takes from the ends would have to be shown
+            low, high = box.low.copy(), box.high.copy()
+            if variable < 0 and (low < high).any():
+                variable = int(np.argmax(high - low))
+                cut = int(min(tables.high[variable], high[variable] - 1))
         if variable < 0:  # a single cell of each variable
             value = exact(low)
             if value is not None and value >= target:
@@ -143,14 +238,23 @@ def _search(
                 if resolution is None:
                     return Found(kept, best, bound, n_boxes)
             dropped = max(dropped, target - 1 if value is None else value)
+            if proof is not None:
+                proof.close(box.node, SINGLE)
             continue
         dropped = max(dropped, target - 1)  # what `find_split` has taken from the ends
         last, first = high.copy(), low.copy()
         last[variable], first[variable] = cut, cut + 1
-        halves = [_Box(low, last, start, balance, bound), _Box(first, high, start, balance, bound)]
+        below = (0, 0) if proof is None else proof.cut(box.node, variable, cut)
+        halves = [
+            _Box(low, last, start, balance, bound, below[0], proved),
+            _Box(first, high, start, balance, bound, below[1], proved),
+        ]
         for half in halves if tables.choice[variable] > cut else halves[::-1]:
             push(half)
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))
+    for _, _, box in waiting:
+        if proof is not None:
+            proof.close(box.node, box.proved)
     return Found(kept, best, max(open_bound, dropped, -int(ENOUGH) if best is None else best), n_boxes)
 
 

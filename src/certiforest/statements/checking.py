@@ -19,8 +19,10 @@ from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.compared import Answer, Compared, Side
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, Statement, StatementError
+from certiforest.statements.proofs import header_of, listed, stated
 from certiforest.statements.results import Measured, Results, StatementResult
 from certiforest.statements.space import Space
+from certiforest.version import __version__
 from certiforest.words import setting, shown
 
 Progress = Callable[[int, int], None]
@@ -36,6 +38,7 @@ def check(
     outputs: str = "probability",
     time_limit: float = 60.0,
     n_jobs: int | None = 1,
+    proof: bool = False,
     progress: Progress | None = None,
 ) -> Results:
     """Prove or refute statements about all inputs of a model in a domain.
@@ -56,6 +59,8 @@ def check(
         Seconds for each statement.
     n_jobs : int, optional
         Statements that are looked at side by side, by threads; -1: one for each processor.
+    proof : bool, default=False
+        Whether to keep what shows it, for ``results.save(path)``: of all that is decided but `Robust`.
     progress : callable, optional
         Called with the number of statements decided so far, and of all.
 
@@ -78,7 +83,7 @@ def check(
     listed = list(listed)
     if not listed:
         raise StatementError("Expected a statement at least, got none.")
-    checker, results, seconds = Checker(model, domain, outputs, rows), [], check_time_limit(time_limit)
+    checker, results, seconds = Checker(model, domain, outputs, rows, proof), [], check_time_limit(time_limit)
     for statement in listed:
         if not isinstance(statement, Statement):
             raise StatementError(f"Expected a statement, got {shown(statement)}.")
@@ -86,7 +91,7 @@ def check(
         results.append(result)
         if progress is not None:
             progress(len(results), len(listed))
-    return Results(results)
+    return Results(results).with_header(checker.header()) if proof else Results(results)
 
 
 def _in_threads(work: Callable[[Any, Clock], Any], asked: Sequence[Any], seconds: float, n_jobs: int) -> Iterator[Any]:
@@ -172,7 +177,9 @@ def measure(
 class Checker:
     """A model in a domain, asked about one statement after the other."""
 
-    def __init__(self, model: Any, domain: Domain, outputs: str, rows: tuple[Any, Any] | None = None) -> None:
+    def __init__(
+        self, model: Any, domain: Domain, outputs: str, rows: tuple[Any, Any] | None = None, proof: bool = False
+    ) -> None:
         if not isinstance(domain, Domain):
             raise StatementError(f"Expected a Domain, as Domain.from_data(X) returns, got {shown(domain)}.")
         if outputs not in OUTPUTS:
@@ -180,16 +187,38 @@ class Checker:
         self._scored, self._domain, self._outputs, self._rows = ScoredModel(model, outputs), domain, outputs, rows
         self._space = Space([self._scored.ensemble], domain)
         self._compared: list[tuple[Any, Compared]] = []
+        self._is_proof_wanted = proof
+
+    def header(self) -> dict[str, Any]:
+        """Return the first line of a certificate."""
+        names = self._domain.columns or self._scored.ensemble.feature_names
+        about = {"made by": f"certiforest {__version__}", **({} if names is None else {"columns": list(names)})}
+        return header_of(self._scored, self._space, about)
 
     def check(self, statement: Statement, clock: Clock) -> StatementResult:
         """Prove or refute a statement, which holds if it does not fail in any way."""
-        began, proved, reached, holds = time.monotonic(), -math.inf, -math.inf, True
+        began, proved, reached, holds, proofs = time.monotonic(), -math.inf, -math.inf, True, list[Any]()
         for answer in self._answers(statement, clock):
             if answer.holds is False:
-                return StatementResult(statement, False, answer.pair, answer.bounds, time.monotonic() - began)
+                line = self._line(statement, False, answer.shown)
+                return StatementResult(statement, False, answer.pair, answer.bounds, time.monotonic() - began, line)
             holds = holds and answer.holds is True
             proved, reached = max(proved, answer.bounds[0]), max(reached, answer.bounds[1])
-        return StatementResult(statement, holds or None, None, (proved, reached), time.monotonic() - began)
+            proofs.append(answer.shown)
+        line = self._line(statement, True, proofs) if holds else None
+        return StatementResult(statement, holds or None, None, (proved, reached), time.monotonic() - began, line)
+
+    def _line(self, statement: Statement, holds: bool, found: Any) -> dict[str, Any] | None:
+        """Return what a certificate says of a statement; None if none is wanted, or none there."""
+        if not self._is_proof_wanted or found is None or (holds and None in found):
+            return None
+        both = next((both for other, both in self._compared if other is getattr(statement, "other", None)), None)
+        models = [self._scored] if both is None else both.models
+        said = stated(statement, models, self._space, holds)
+        if said is None:
+            return None
+        rows = found[: 2 if isinstance(statement, (Insensitive, Monotone)) else 1]
+        return {**said, "holds": holds, **({"cases": found} if holds else {"inputs": [listed(row) for row in rows]})}
 
     def _answers(self, statement: Statement, clock: Clock) -> Iterator[Answer]:
         """Yield what is known of each way in which a statement can fail."""
@@ -235,7 +264,7 @@ class Checker:
 
     def _inputs(self, columns: Sequence[Column], ordered: tuple[Column, str] | None = None) -> Compared:
         sides = [Side(self._scored, place, 0, self._scored.n_outputs) for place in (0, 1)]
-        return Compared(sides[0], sides[1], self._space, columns, ordered)
+        return Compared(sides[0], sides[1], self._space, columns, ordered, self._is_proof_wanted)
 
     def _models(self, other: Any) -> Compared:
         """Return this model and another one, or the path of one, which is translated once."""
@@ -250,6 +279,7 @@ class Checker:
             Side(models[0], 0, 0, n_first + n_second),
             Side(models[1], 1, n_first, n_first + n_second),
             Space([model.ensemble for model in models], self._domain),
+            is_proof_wanted=self._is_proof_wanted,
         )
         self._compared.append((other, both))
         return both

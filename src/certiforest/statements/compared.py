@@ -21,6 +21,7 @@ from certiforest.formats.opened import Function
 from certiforest.formats.scored import ScoredModel
 from certiforest.problem.problem import ENOUGH
 from certiforest.proof.clock import Clock
+from certiforest.proof.requirements import Proof
 from certiforest.statements.domain import DomainError
 from certiforest.statements.kinds import StatementError
 from certiforest.statements.question import InputQuestion, Requirement, Rows
@@ -31,11 +32,15 @@ Test = Callable[[Any, Any], bool] | None
 
 
 class Answer(NamedTuple):
-    """What is known of one way in which a statement can fail; ``bounds`` and ``pair`` as in `StatementResult`."""
+    """What is known of one way in which a statement can fail; ``bounds`` and ``pair`` as in `StatementResult`.
+
+    ``shown`` is what a certificate says of it: why no inputs fail, or the inputs that do, if it is wanted.
+    """
 
     holds: bool | None
     bounds: tuple[float, float]
     pair: Any = None
+    shown: Any = None
 
 
 class Most(NamedTuple):
@@ -87,6 +92,7 @@ class Compared(NamedTuple):
     space: Space
     columns: Sequence[Column] = ()
     ordered: tuple[Column, str] | None = None
+    is_proof_wanted: bool = False
 
     @property
     def swapped(self) -> Compared:
@@ -123,13 +129,15 @@ class Compared(NamedTuple):
             is_unsure = True
             return False
 
-        question = self.ask(*requirements)
-        found, unit = question.find(clock, is_counted), float(question.unit)
+        question, proof = self.ask(*requirements), Proof() if self.is_proof_wanted else None
+        found, unit = question.find(clock, is_counted, proof), float(question.unit)
         if found.choice is not None:
-            pair = question.frame(question.rows(found.choice))
-            return Answer(False, (math.inf, (found.reached or 0) * unit), pair)
+            rows = question.rows(found.choice)
+            return Answer(False, (math.inf, (found.reached or 0) * unit), question.frame(rows), rows)
         proved = found.bound * unit if found.bound < ENOUGH else math.inf
-        return Answer(None if is_unsure or found.bound >= 0 else True, (proved, -math.inf))
+        if is_unsure or found.bound >= 0:
+            return Answer(None, (proved, -math.inf))
+        return Answer(True, (proved, -math.inf), None, None if proof is None else question.case(proof))
 
     def stays_within(self, end: float, sign: int, clock: Clock) -> Answer:
         """Answer whether no score is above an end, or, with the sign -1, below it."""

@@ -16,7 +16,8 @@ from certiforest.problem.leaves_kernels import Alternatives
 from certiforest.problem.pairs_kernels import Pairs, leaves_of, pair_leaves
 from certiforest.problem.problem import FORBIDDEN, Cells, JointProblem
 from certiforest.proof.clock import Clock
-from certiforest.proof.requirements import Found, find_cells, find_most
+from certiforest.proof.requirements import Found, Proof, find_cells, find_most
+from certiforest.statements.proofs import case_of
 from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -75,6 +76,7 @@ class InputQuestion:
         self._space, self._requirements = space, _and_plausible(requirements, space, n_rows)
         self._n_rows, self._n_variables = n_rows, len(space.problem.cells.name)
         self._cells, self._twin = with_twins(space.problem.cells, space.variables_of(columns))
+        self._names = space.names_of(columns)
         self._rules = self._make_rules(ordered)
         self._find_gains()
         self._problem = self._joint_problem()
@@ -120,30 +122,48 @@ class InputQuestion:
         self._shift = GAIN_BITS - grown.bit_length()
         self.unit = self._score_unit / Fraction(2) ** self._shift
         gain, need = np.zeros((len(pairs.here), len(sizes)), np.int64), np.empty(len(sizes), np.int64)
-        for i, r in enumerate(self._requirements):
-            shift = self._shift if r.grows else GAIN_BITS - sizes[i].bit_length()
+        self._shifts = [
+            self._shift if r.grows else GAIN_BITS - size.bit_length()
+            for r, size in zip(self._requirements, sizes, strict=True)
+        ]
+        for i, shift in enumerate(self._shifts):
             apart = _rounded_up(here[:, i], score_rows[0], shift) + _rounded_up(there[:, i], score_rows[1], shift)
             gain[:, i] = np.where(alike, _rounded_up(both[:, i], score_rows[0], shift), apart)
             # Beyond these no leaves meet it, or all that are allowed do.
             need[i] = max(min(_shifted(self._needs_of_tables[i], shift), 1 << 39), -(1 << 39))
+        # What a certificate calls tables: trees by number, then the order; it has no tables for what is not allowed.
+        trees = np.searchsorted(problem.leaves.first, pairs.here[pairs.allowed.first[:-1]], "right") - 1
+        self._tables = problem.leaves.name[trees]
         for rule in self._rules:
             pairs, gain = _with_rule(cells, pairs, gain, rule)
+            number = space.verifier.ensemble.n_trees if len(rule.variables) == 2 else -1
+            self._tables = np.append(self._tables, number)
         low, high = (with_ends_of_twins(ends, twin, cells.first) for ends in (space.low, space.high))
         grows = np.array([r.grows for r in self._requirements], np.int64)
         return JointProblem(cells, leaves_of(cells, pairs), gain, need, grows, low, high)
 
-    def find(self, clock: Clock, is_counted: Callable[[Rows], bool]) -> Found:
+    def find(self, clock: Clock, is_counted: Callable[[Rows], bool], proof: Proof | None = None) -> Found:
         """Look for inputs that meet the requirements and are counted; see `requirements.find_cells`."""
 
         def exact(choice: NDArray[np.int64]) -> int | None:
             value = self._exact(choice)
             return value if value is None or value < 0 or is_counted(self.rows(choice)) else None
 
-        return find_cells(self._problem, exact, clock)
+        return find_cells(self._problem, exact, clock, proof)
 
-    def find_most(self, clock: Clock) -> Found:
+    def find_most(self, clock: Clock, proof: Proof | None = None) -> Found:
         """Look for the inputs for which sums that grow are largest; see `requirements.find_most`."""
-        return find_most(self._problem, self._exact, clock, RESOLUTION)
+        return find_most(self._problem, self._exact, clock, RESOLUTION, proof)
+
+    def case(self, proof: Proof) -> dict[str, Any] | None:
+        """Return what a certificate says of a proof; None if something is left open."""
+        n, space = self._n_variables, self._space
+        numbers, doubled = self._cells.name.tolist(), np.flatnonzero(self._twin[:n] >= 0).tolist()
+        original = [*range(n), *doubled]
+        numbers[n:] = [space.n_names + self._names.index(name) for name in numbers[n:]]
+        found = case_of(proof, self._problem, numbers, self._tables, lambda v: space.contents(original[v]))
+        unit = self._score_unit.denominator.bit_length() - self._score_unit.numerator.bit_length()
+        return None if found is None else {"bits": [shift + unit for shift in self._shifts], **found}
 
     def rows(self, choice: NDArray[np.int64]) -> Rows:
         """Return the two inputs in chosen cells."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
-from certiforest.statements.kinds import Statement
+from certiforest.statements.kinds import Statement, StatementError
+from certiforest.statements.proofs import save
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class StatementResult:
         How far beyond what is stated inputs go, in sums of scores: what is proved to be the most (inf: nothing is), and
         what was reached. The statement holds if the first is below 0.
     seconds : float
+    proof : dict, optional
+        What shows it, as a certificate has it, if it was asked for: what is decided has one, but for `Robust` and
+        differences of probabilities.
     method : {"proved", "refuted", "open"}
     """
 
@@ -31,6 +36,7 @@ class StatementResult:
     pair: Any
     bounds: tuple[float, float]
     seconds: float
+    proof: dict[str, Any] | None = None
 
     @property
     def method(self) -> str:
@@ -44,6 +50,23 @@ class StatementResult:
 
 class Results(tuple[StatementResult, ...]):
     """The results of `check`, in the order of the statements."""
+
+    header: dict[str, Any] | None = None  # of a certificate, if proofs were asked for
+
+    def with_header(self, header: dict[str, Any]) -> Results:
+        """Return the results, to be saved as a certificate that begins so."""
+        self.header = header
+        return self
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write what was proved and refuted to a certificate, which appears whole or not at all.
+
+        `certiforest audit` checks it against the model file. Of a statement without a proof it says nothing.
+        """
+        if self.header is None:
+            raise StatementError("Expected results with proofs, got none: call check(..., proof=True).")
+        lines = [result.proof or {"statement": str(result.statement)} for result in self]
+        save([self.header, *lines, {"end": len(lines)}], path, replace=replace)
 
     @property
     def holds(self) -> bool:

@@ -208,9 +208,46 @@ class Space:
                 given[np.isnan(given[:, f]), f] = number
         return decode(self.domain, self.verifier.ensemble, given)
 
-    def variables_of(self, columns: Sequence[Column]) -> list[int]:
-        """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
-        found = set(find_columns(list(columns), self._n_features, self._names, "columns"))
+    @property
+    def n_names(self) -> int:
+        """How many features and groups there are."""
+        return self._n_features + len(self.domain.groups)
+
+    def contents(self, v: int) -> list[Any] | None:
+        """Return the codes in each cell of a category, as certificates have them; None where ends of cells tell.
+
+        None in place of codes are all others, and a list of None holds what is missing.
+        """
+        cells, f = self.problem.cells, int(self.problem.cells.name[v])
+        if f >= self._n_features or not isinstance(self.verifier.moves.choices.get(f), Categories):
+            return None
+        here, known = slice(cells.first[v], cells.first[v + 1]), sorted(self._known(f))
+        found: list[Any] = []
+        bottom = -math.inf
+        for top, value in zip(cells.top[here].tolist(), cells.value[here].tolist(), strict=True):
+            codes = [code for code in known if bottom < code <= top]
+            found.append([None] if value == math.inf else None if value not in known else codes)
+            bottom = top
+        return found
+
+    def column_documents(self) -> list[dict[str, Any]]:
+        """Return what the domain allows in each column, by index, as the header of a certificate has it."""
+        found: list[dict[str, Any]] = [{"one_hot": list(group)} for group in self.domain.groups]
+        in_groups = {f for group in self.domain.groups for f in group}
+        for f, column in enumerate(self._columns):
+            ends = {"low": column.low, "high": column.high, **({"integer": True} if column.is_whole else {})}
+            said = {"numbers": [f], **ends} if column.listed is None else {"listed": [f], "values": column.listed}
+            if f not in in_groups:
+                found.append(said | ({"missing": True} if self.domain.missing[f] else {}))
+        return found
+
+    def columns_of(self, columns: Sequence[Column]) -> list[int]:
+        """Return columns by index."""
+        return find_columns(list(columns), self._n_features, self._names, "columns")
+
+    def names_of(self, columns: Sequence[Column]) -> list[int]:
+        """Return the features and groups that columns are."""
+        found = set(self.columns_of(columns))
         for g, columns_of_group in enumerate(self.domain.groups):
             group = set(columns_of_group)
             if group & found:
@@ -219,6 +256,11 @@ class Space:
                         "Expected all columns of a one-hot group, got some of them; name the others, too."
                     )
                 found = found - group | {self._n_features + g}
+        return sorted(found)
+
+    def variables_of(self, columns: Sequence[Column]) -> list[int]:
+        """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
+        found = self.names_of(columns)
         return [v for v, f in enumerate(self.problem.cells.name.tolist()) if f in found]
 
     def variable_of_numbers(self, column: Column) -> int | None:

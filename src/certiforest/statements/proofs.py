@@ -1,0 +1,215 @@
+"""Proofs of statements, as certificates have them: text that anyone can check with the model file.
+
+The format stands in ``docs/certificate_format.md``; `certiforest.audit` checks it and shares no code with this.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble.model_file import pieces
+from certiforest.files import write_atomically
+from certiforest.formats.opened import log_odds
+from certiforest.formats.scored import ScoredModel
+from certiforest.problem.problem import JointProblem
+from certiforest.proof.requirements import Bound, Proof
+from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement
+from certiforest.statements.space import Space
+
+FORMAT, FORMAT_VERSION = "certiforest statements", 1
+SUM = "", Fraction(1), Fraction(0)  # a score that is the sum itself
+Contents = Callable[[int], list[Any] | None]
+
+
+def case_of(
+    proof: Proof, problem: JointProblem, variables: Sequence[int], tables: NDArray[np.int64], contents: Contents
+) -> dict[str, Any] | None:
+    """Return what a certificate says of a proof; None if something is left open.
+
+    Parameters
+    ----------
+    proof : Proof
+    problem : JointProblem
+    variables : sequence of int
+        What a certificate calls each variable.
+    tables : ndarray of int64, shape (n_tables,)
+        What it calls each table; those below 0 are left out.
+    contents : callable
+        Returns the values in each cell of a variable, where ends of cells do not tell.
+    """
+    tree = proof.tree()
+    if tree is None:
+        return None
+    numbers = {number: i for i, number in enumerate(dict.fromkeys(node for node in tree if _is_bound(node)))}
+    bounds = [proof.bounds[number] for number in numbers]
+    cells, leaves = problem.cells, problem.leaves
+    scope = np.repeat(np.arange(len(leaves.scope)), np.diff(leaves.first_segment))
+    table, variable = np.repeat(tables, np.diff(leaves.first_scope))[scope], leaves.scope[scope]
+    # Only cells that something tells apart are there: those after which there is a cut are the last of such.
+    cuts: list[set[int]] = [set() for _ in variables]
+    for node in tree:
+        if isinstance(node, tuple):
+            cuts[node[0]].add(node[1])
+    for bound in bounds:
+        for g in bound.segment[table[bound.segment] >= 0].tolist():
+            cuts[variable[g]] |= {int(leaves.begin[g]) - 1, int(leaves.end[g])}
+    lists = [contents(v) if cut else None for v, cut in enumerate(cuts)]
+    first = cells.first.tolist()
+    inner = [range(first[v], first[v + 1] - 1) for v in range(len(cuts))]
+    ends = [
+        np.array(inner[v] if lists[v] else sorted(cut.intersection(inner[v])), np.int64) for v, cut in enumerate(cuts)
+    ]
+
+    def place(v: int, cell: int) -> int:
+        return int(np.searchsorted(ends[v], cell))
+
+    def written(bound: Bound) -> dict[str, Any]:
+        found: dict[tuple[int, int], list[int]] = {}
+        for g, value in zip(bound.segment.tolist(), bound.value.tolist(), strict=True):
+            v = int(variable[g])
+            if table[g] >= 0:
+                entry = [place(v, int(leaves.begin[g])), place(v, int(leaves.end[g])), value]
+                found.setdefault((int(table[g]), v), []).extend(entry)
+        said = [[t, variables[v], entries] for (t, v), entries in found.items()]
+        shift = {"shift": bound.shift} if bound.shift else {}
+        return {"weights": bound.weight, **shift, **({"tables": said} if said else {})}
+
+    return {
+        "cells": [[variables[v], lists[v] or cells.top[ends[v]].tolist()] for v, cut in enumerate(cuts) if cut],
+        "bounds": [written(bound) for bound in bounds],
+        "tree": [
+            [variables[node[0]], place(*node)] if isinstance(node, tuple) else numbers.get(node, -1) for node in tree
+        ],
+    }
+
+
+def _is_bound(node: Any) -> bool:
+    return isinstance(node, int) and node >= 0
+
+
+def header_of(model: ScoredModel, space: Space, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the first line of a certificate: which model, and where inputs lie."""
+    ensemble, domain = model.ensemble, space.domain
+    plausible = None if domain.plausible is None else json.loads("".join(pieces(domain.plausible)))
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "model_sha256": ensemble.sha256,
+        "classes": ensemble.classes.tolist(),
+        "domain": {"columns": space.column_documents(), **({} if plausible is None else {"plausible": plausible})},
+        "about": about,
+    }
+
+
+def stated(statement: Statement, models: Sequence[ScoredModel], space: Space, holds: bool) -> dict[str, Any] | None:
+    """Return a statement as a certificate has it, what scores are, and rounding; None if there is no way to say it.
+
+    Rounding is such that the statement follows from what was proved of exact sums, or is refuted by what was found.
+    """
+    sha, one = models[-1].ensemble.sha256, models[0]
+    match statement:
+        case Range(low, high):
+            ends = low if low > -math.inf else None, high if high < math.inf else None
+            said, score, off = _levels(one, ends, holds)
+            return {"statement": {"range": said}, "scores": [score], "rounding": [off]}
+        case Insensitive(columns, None):
+            words: dict[str, Any] = {"insensitive": space.columns_of(columns)}
+            return {"statement": words, "rounding": [[rounded(one.tie, up=not holds), 0.0]]}
+        case Insensitive(columns, low, high):
+            said, score, off = _levels(one, (low, high), holds)
+            words = {"insensitive": space.columns_of(columns), "low": said[0], "high": said[1]}
+            return {"statement": words, "scores": [score], "rounding": [off]}
+        case Same(_, None):
+            return {"statement": {"same": sha}, "rounding": [[rounded(model.tie, up=holds), 0.0] for model in models]}
+        case Same(_, tolerance):
+            words = {"same": sha, "tolerance": tolerance}
+        case Monotone(column, direction, tolerance):
+            words = {"monotone": space.columns_of([column])[0], "direction": direction, "tolerance": tolerance}
+        case _:
+            return None
+    if not all(model.is_linear for model in models) and (tolerance or len(models) > 1):
+        return None  # of differences of probabilities
+    scores = [_score(model, link_of(model) or SUM) for model in models]
+    rounding = [[rounded(Fraction(model.margin), up=holds), 0.0] for model in models]
+    return {"statement": words, "scores": scores, "rounding": rounding}
+
+
+def _levels(
+    model: ScoredModel, ends: tuple[float | None, float | None], holds: bool
+) -> tuple[list[float | None], dict[str, Any], list[float]]:
+    """Return the ends of low and high scores, what scores are, and rounding; sums where no link is known."""
+    link, said, rounding = link_of(model), list(ends), []
+    for i, end in enumerate(ends):
+        if end is None or (model.is_probability and not 0 < end < 1):
+            continue
+        if link is None:
+            said[i] = rounded(model.level(end), up=(i == 1) == holds)
+        exact = rounded(model.slack_at(end), up=not holds), 0.0
+        rounding.append(exact if link is None else _rounding_at(model, end, up=not holds))
+    worst = min if holds else max
+    return said, _score(model, link or SUM), [worst((part[i] for part in rounding), default=0.0) for i in (0, 1)]
+
+
+def link_of(model: ScoredModel) -> tuple[str, Fraction, Fraction] | None:
+    """Return how sums come of scores: a function of these, a factor, and what is added; None if that is not known."""
+    if model.is_linear:
+        start = model.level(0.0)
+        return "", model.level(1.0) - start, start
+    if model.is_regressor:
+        return None
+    start = model.level(0.5)
+    factor = Fraction(float(f"{float((model.level(0.75) - start) / Fraction(log_odds(0.75))):.12g}"))
+    for score in (0.001, 0.01, 0.1, 0.3, 0.7, 0.99):
+        total, found = model.level(score), factor * Fraction(log_odds(score)) + start
+        if abs(total - found) > (abs(total) + abs(start)) / 2**49:
+            return None
+    return "log_odds", factor, start
+
+
+def _rounding_at(model: ScoredModel, score: float, *, up: bool) -> tuple[float, float]:
+    """Return how far off sums, and scores made of them, may be: nearly as far as `ScoredModel.slack_at` says, or more.
+
+    Of probabilities, the slack of a model is what their rounding makes where they are 1 / 2.
+    """
+    level, exact, slack = model.level(score), model.slack_at(score), Fraction(model.opened.slack)
+    if not model.is_probability:
+        return rounded(exact + up * abs(level) / 2**50, up=up), 0.0
+    start, nearest, quarter = model.level(0.5), Fraction(min(score, 1 - score)), slack / 4
+    spare = exact - Fraction(model.margin) - quarter / (Fraction(score) * (1 - Fraction(score)))
+    error = (abs(level - start) + abs(start)) / 2**50  # of the level, in floats
+    near = Fraction(model.margin) + (spare + error if up else min(spare - error, Fraction(0)))
+    off = quarter * (1 + 2 * quarter / nearest) if up else quarter * nearest / (nearest + quarter) / 2
+    return rounded(max(near, Fraction(0)), up=up), rounded(off, up=up)
+
+
+def rounded(value: Fraction, *, up: bool) -> float:
+    """Return the nearest float that is at least a value, or at most."""
+    found = float(value)
+    if (found < value) if up else (found > value):
+        return math.nextafter(found, math.inf if up else -math.inf)
+    return found
+
+
+def _score(model: ScoredModel, link: tuple[str, Fraction, Fraction]) -> dict[str, Any]:
+    name, scale, shift = link
+    fractions = {"scale": list(scale.as_integer_ratio()), "shift": list(shift.as_integer_ratio())}
+    return {"sign": model.sign, **({"link": name} if name else {}), **fractions}
+
+
+def save(certificate: Sequence[dict[str, Any]], path: str | os.PathLike[str], *, replace: bool) -> None:
+    """Write the lines of a certificate to a file, which appears whole or not at all."""
+    content = (json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n" for line in certificate)
+    write_atomically(path, content, replace=replace)
+
+
+def listed(row: NDArray[np.float64]) -> list[float | None]:
+    """Return a row with null for what is missing."""
+    return [None if value != value else value for value in row.tolist()]
