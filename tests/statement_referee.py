@@ -267,7 +267,8 @@ def audited(results, *models) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         results.save(Path(folder) / "c.jsonl")
         certificate = BytesIO((Path(folder) / "c.jsonl").read_bytes())
-    found = audit.audit(files[0], certificate, files[1:])
+    others = [audit.Model(audit.parse(file.read(), "a model")) for file in files[1:]]
+    found = audit.audit(files[0], certificate, others)
     return found.doubts + [f"without a proof: {result}" for result in results if result.proof is None]
 
 

@@ -27,10 +27,8 @@ import json
 import sys
 from bisect import bisect_left, bisect_right
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from math import ceil, floor, gcd, inf, isfinite, lcm, nextafter
 from operator import add, lt, mul
 from typing import Any, BinaryIO, NewType
@@ -40,8 +38,7 @@ LONGEST_LINE = 2**24  # bytes of a line of the certificate, and 200 more for eve
 MOST_STEPS = 10**8  # for all that is said about a row, each about a microsecond: a minute or two
 MOST_WAYS = 2 * 10**5  # by rules, to values of all features of a row
 MOST_CODES = 10**5  # in sets of values, counted for each feature that has them; and one for every 8 bytes of the model
-MOST_STEPS_OF_CLAIM = 2 * 10**9  # for a statement about all inputs
-LONGEST_CLAIM = 2**28  # bytes of its line
+LONGEST_CLAIM = 2**28  # bytes of a line about all inputs, which may take 20 times as many steps
 DIGITS = 128  # costs are 2**-DIGITS of the budget, rounded down, unless that leaves a question open
 NOWHERE = inf, inf  # the numbers that count as missing where none do
 
@@ -625,13 +622,13 @@ class Proof(Reach):
 class Work:
     """What takes steps, and so many at most."""
 
-    steps, most_steps = 0, MOST_STEPS
+    steps, times = 0, 1
 
     def charge(self, steps: int, bits: int = 0, more: int = 0) -> None:
         """Count steps, and give up where there are too many; of a product, 2**20 bits times bits are one."""
         self.steps += steps * (1 + (bits * more >> 20))
-        if self.steps > self.most_steps:
-            raise Refusal(f"Expected a proof of up to {self.most_steps} steps, got a longer one.")
+        if self.steps > self.times * MOST_STEPS:
+            raise Refusal(f"Expected a proof of up to {self.times * MOST_STEPS} steps, got a longer one.")
 
 
 class Row(Work):
@@ -973,6 +970,7 @@ class Boxes:
     def prove(self, needs: list[Need], case: Any) -> None:
         """Refuse a case unless no inputs meet all that is needed."""
         said = read(case, CASE, "a case")
+        expect(needs, "something that is not always so")
         bits = [k - self.unit.bit_length() + 1 for k in said["bits"]]
         expect(len(bits) == len(needs) and max(map(abs, bits)) < 2**14, "bits for each sum")
         self.leasts = [self.least(need) - self.base(need) for need in needs]  # what trees must add
@@ -1109,12 +1107,13 @@ class Boxes:
             return True
         totals = [0] * len(self.leasts)
         for t, ends in enumerate(self.ends):
-            left = [e for e, (_, _, held) in enumerate(ends) if all(kept & box[v] for v, kept in held.items())]
+            there = [all(kept & box[v] for v, kept in held.items()) for _, _, held in ends]
+            left = {tuple(added) for added, is_there in zip(self.exact[t], there, strict=True) if is_there}
             self.charge(len(ends) * 2)
             if not left:
                 return True
-            expect(len(left) == 1, "one end of each tree where no bound is given")
-            totals = [*map(add, totals, self.exact[t][left[0]])]
+            expect(len(left) == 1, "trees that add the same all over a part where no bound is given")
+            totals = [*map(add, totals, left.pop())]
         return any(map(lt, totals, self.leasts))
 
 
@@ -1175,7 +1174,7 @@ CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases]
 class Claim(Work):
     """A statement about all inputs of a domain, and the cases in which it would fail."""
 
-    most_steps = MOST_STEPS_OF_CLAIM
+    times = 20
 
     def __init__(self, said: dict[str, Any], found: Claims) -> None:
         forms = OneOf("statements that are", {word: form for word, (form, _) in CLAIMS.items()})
@@ -1231,7 +1230,7 @@ class Claim(Work):
             return
         ends = [0.0, *self.parts.pop(0), 1.0]
         expect(all(map(lt, ends, ends[1:])), "parts that increase")
-        for low, high in pairwise(ends):  # of the second score
+        for low, high in zip(ends[:-1], ends[1:], strict=True):  # of the second score
             yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *other.beyond(Fraction(high), -1)]
 
     def check(self) -> None:
@@ -1257,7 +1256,7 @@ class Claim(Work):
 class Claims:
     """Checks statements one by one; keeps counts, and those in doubt."""
 
-    def __init__(self, header: Any, model: Model, others: list[Model]) -> None:
+    def __init__(self, header: Any, model: Model, others: Sequence[Model]) -> None:
         header = read(header, STATED, "the header of statements")
         if header["model_sha256"] != model.sha256:
             raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
@@ -1292,13 +1291,13 @@ class Claims:
         return [first, *self.told, f"Statements: {counts}.", *self.doubts]
 
 
-def audit(model_file: BinaryIO, certificate: BinaryIO, others: Iterable[BinaryIO] = ()) -> Audit | Claims:
+def audit(model_file: BinaryIO, certificate: BinaryIO, others: Sequence[Model] = ()) -> Audit | Claims:
     """Check a whole certificate; ``others`` are models that its statements compare the first one with."""
-    model, *more = (Model(parse(file.read(), "the model")) for file in (model_file, *others))
+    model = Model(parse(model_file.read(), "the model"))
     longest = LONGEST_LINE + 200 * model.n_features
     header = parse(certificate.readline(longest), "the first line of the certificate")
     is_claims = type(header) is dict and header.get("format") == STATED["format"]
-    found: Audit | Claims = Claims(header, model, more) if is_claims else Audit(header, model)
+    found: Audit | Claims = Claims(header, model, others) if is_claims else Audit(header, model)
     kind, longest = ("statement", LONGEST_CLAIM) if is_claims else ("row", longest)
     for n_rows, line in enumerate(iter(lambda: certificate.readline(longest), b"")):
         expect(len(line) < longest, f"lines below {longest} bytes")
@@ -1319,10 +1318,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
     paths = sys.argv[1:] if argv is None else argv
     try:
-        expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE, and any other models that it compares with")
-        with ExitStack() as stack:
-            model, certificate, *others = (stack.enter_context(open(path, "rb")) for path in paths)
-            found = audit(model, certificate, others)
+        expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE")
+        others = []
+        for path in paths[2:]:
+            with open(path, "rb") as other:
+                others.append(Model(parse(other.read(), "a model")))
+        with open(paths[0], "rb") as model_file, open(paths[1], "rb") as certificate:
+            found = audit(model_file, certificate, others)
     except (Refusal, OSError) as error:
         sys.stderr.write(f"certiforest: error: {error}\n")
         return 2

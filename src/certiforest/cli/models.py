@@ -110,7 +110,12 @@ def convert(
 
 def audit(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of certiforest; convert writes one.")],
-    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="What certify --proof wrote.")],
+    certificate: Annotated[
+        Path, typer.Argument(metavar="CERTIFICATE", help="What --proof of certify, check or measure wrote.")
+    ],
+    others: Annotated[
+        list[Path] | None, typer.Argument(metavar="OTHER", help="Models that statements compare the first one with.")
+    ] = None,
 ) -> None:
     """Check every statement of a certificate, exactly and on its own.
 
@@ -122,8 +127,9 @@ def audit(
     not proved. The program behind this needs nothing but Python: copy the
     file audit.py of this package and run python -I audit.py.
     """
-    for path, what in ((model, "model file"), (certificate, "certificate")):
+    paths = [model, certificate, *(others or [])]
+    for path, what in zip(paths, ("model file", "certificate", *["model file"] * len(paths)), strict=False):
         check_readable(path, what)
     from certiforest.audit import main
 
-    raise typer.Exit(main([str(model), str(certificate)]))
+    raise typer.Exit(main([*map(str, paths)]))
