@@ -1228,9 +1228,9 @@ class Claim(Work):
         if not self.parts:
             yield one.above(other, Fraction(most), 1)
             return
-        ends = [0.0, *self.parts.pop(0), 1.0]
-        expect(all(map(lt, ends, ends[1:])), "parts that increase")
-        for low, high in zip(ends[:-1], ends[1:], strict=True):  # of the second score
+        parts = self.parts.pop(0)
+        for low, high in zip([0.0, *parts], [*parts, 1.0], strict=True):  # of the second score
+            expect(low < high, "parts that increase")
             yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *other.beyond(Fraction(high), -1)]
 
     def check(self) -> None:

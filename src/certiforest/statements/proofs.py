@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.ensemble import ModelError
 from certiforest.ensemble.model_file import pieces
 from certiforest.files import write_atomically
 from certiforest.formats.opened import log_odds
@@ -165,12 +166,15 @@ def link_of(model: ScoredModel) -> tuple[str, Fraction, Fraction] | None:
         return "", model.level(1.0) - start, start
     if model.is_regressor:
         return None
-    start = model.level(0.5)
-    factor = Fraction(float(f"{float((model.level(0.75) - start) / Fraction(log_odds(0.75))):.12g}"))
-    for score in (0.001, 0.01, 0.1, 0.3, 0.7, 0.99):
-        total, found = model.level(score), factor * Fraction(log_odds(score)) + start
-        if abs(total - found) > (abs(total) + abs(start)) / 2**49:
-            return None
+    try:
+        start, three = model.level(0.5), Fraction(log_odds(0.75))
+        factor = Fraction(float(f"{float((model.level(0.75) - start) / three):.12g}"))
+        for score in (0.001, 0.01, 0.1, 0.3, 0.7, 0.99):
+            total, found = model.level(score), factor * Fraction(log_odds(score)) + start
+            if abs(total - found) > (abs(total) + abs(start)) / 2**49:
+                return None
+    except ModelError:  # calibrated, to some probabilities only
+        return None
     return "log_odds", factor, start
 
 

@@ -154,7 +154,9 @@ class InputQuestion:
     def find_most(self, clock: Clock, proof: Proof | None = None) -> Found:
         """Look for the inputs for which sums that grow are largest; see `requirements.find_most`."""
         found = find_most(self._problem, self._exact, clock, RESOLUTION, proof)
-        return found._replace(bound=found.bound + (self._shift < 0))  # what cells give was rounded down
+        if found.choice is None or self._shift >= 0:
+            return found
+        return found._replace(bound=found.bound + 1)  # what cells give was rounded down
 
     def case(self, proof: Proof) -> dict[str, Any] | None:
         """Return what a certificate says of a proof; None if something is left open."""
