@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,11 @@ from certiforest.words import shown
 CATBOOST_KEYS = re.compile(rb'"(oblivious_trees|features_info)"\s*:')
 CATBOOST_BINARY = b"CBM1"
 LOSSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
-REGRESSION = ("RMSE", "MAE")  # the sum is the prediction
+# What a prediction was as a sum, by loss.
+REGRESSION: dict[str, Callable[[float], float]] = dict.fromkeys(
+    ("RMSE", "MAE", "Quantile", "MAPE", "Huber", "LogCosh", "Expectile"), float
+)
+REGRESSION |= dict.fromkeys(("Poisson", "Tweedie"), math.log)
 LABEL_TYPES = {"Integer": (int,), "Float": (float, int), "String": (str,), "Boolean": (bool,)}  # it writes 1 for 1.0
 
 
@@ -104,8 +109,8 @@ def _read(content: bytes) -> Any:
 
 def _translate(document: Any, classes: ArrayLike | None) -> Opened:
     loss = string(document, "model_info", "params", "loss_function", "type")
-    if loss not in LOSSES + REGRESSION:
-        raise ModelError(f"Expected one of the losses {', '.join(LOSSES + REGRESSION)}, got {shown(loss)}.")
+    if loss not in (*LOSSES, *REGRESSION):
+        raise ModelError(f"Expected one of the losses {', '.join((*LOSSES, *REGRESSION))}, got {shown(loss)}.")
     is_regressor = loss in REGRESSION
     if str(entry(document, "model_info").get("binclass_probability_threshold", "0.5")) != "0.5":
         raise ModelError("Expected classes to be parted at probability 0.5, got a model with a threshold of its own.")
@@ -141,8 +146,8 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
     return Opened(
         ensemble,
         "this file of CatBoost",
-        sum_at=float if is_regressor else log_odds if loss == "Logloss" else None,
-        slack=0.0 if is_regressor else LOGISTIC_SLACK,
+        sum_at=REGRESSION.get(loss, log_odds if loss == "Logloss" else None),
+        slack=0.0 if REGRESSION.get(loss) is float else LOGISTIC_SLACK,
         is_regressor=is_regressor,
     )
 

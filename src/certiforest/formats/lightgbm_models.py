@@ -25,7 +25,11 @@ from certiforest.formats.opened import LOGISTIC_SLACK, Opened, check_fitted, log
 from certiforest.words import shown
 
 LIGHTGBM_HEADER = b"tree"
-REGRESSION = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")  # the sum is the prediction
+# What a prediction was as a sum, by objective.
+REGRESSION: dict[str, Callable[[float], float]] = dict.fromkeys(
+    ("regression", "regression_l1", "huber", "fair", "quantile", "mape"), float
+)
+REGRESSION |= dict.fromkeys(("poisson", "gamma", "tweedie"), math.log)
 WITHOUT_VALUE = ("tree", "average_output", "end of trees")
 ZERO = float(np.float32(1e-35))  # numbers up to here are zero
 BELOW_ZERO = math.nextafter(-ZERO, -math.inf)
@@ -37,7 +41,7 @@ WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 # Probabilities of one class against the rest come close to one, where float64 tells them apart only if their sums are
 # PROBABILITY_SLACK["multiclassova"] apart. Beyond this sum even that does not suffice.
 LARGEST_SIGMOID_SUM = 24.0
-PROBABILITY_SLACK = {"binary": LOGISTIC_SLACK, "multiclass": LOGISTIC_SLACK, "multiclassova": 2.0**-16}
+PROBABILITY_SLACK = {"multiclassova": 2.0**-16} | {name: 0.0 for name in REGRESSION if REGRESSION[name] is float}
 
 
 def content_of_lightgbm(model: Any) -> str:
@@ -153,12 +157,12 @@ class _Parser:
         is_regressor, sum_at = objective in REGRESSION, None
         if is_regressor or objective == "binary":
             unit = divisor if is_regressor else divisor / sigmoid
-            sum_at = partial(_scaled, float if is_regressor else log_odds, unit)  # which can be sent elsewhere
+            sum_at = partial(_scaled, REGRESSION.get(objective, log_odds), unit)  # which can be sent elsewhere
         return Opened(
             ensemble,
             "this file of LightGBM",
             sum_at=sum_at,
-            slack=PROBABILITY_SLACK.get(objective, 0.0) / min(sigmoid, 1.0),
+            slack=PROBABILITY_SLACK.get(objective, LOGISTIC_SLACK) / min(sigmoid, 1.0),
             is_regressor=is_regressor,
         )
 

@@ -134,6 +134,11 @@ class Opened(NamedTuple):
                 f"Expected threshold=None: {self.name} does not say what probability its sums stand for; give the"
                 " fitted model of the library that trained it."
             )
+        if self.is_regressor and self.sum_at is not None:
+            try:
+                self.sum_at(threshold)
+            except ValueError:  # of a logarithm
+                raise ModelError(f"Expected a threshold above 0, as predictions are, got {shown(threshold)}.") from None
         if not self.is_regressor and not 0 < threshold < 1:
             raise ModelError(f"Expected threshold to be a probability between 0 and 1, got {shown(threshold)}.")
 

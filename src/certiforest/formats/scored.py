@@ -41,10 +41,14 @@ class ScoredModel:
         self._is_vote = self.ensemble.combine == "vote"
         self._is_sum = outputs == "score" and not (self.is_regressor or self._is_vote)
         self.n_outputs = self.ensemble.n_classes if self._is_vote else len(self.ensemble.summands()[1])
-        self._is_exact = self.opened.predict is None and self.opened.dtype == np.float64  # and no library rounds
+        is_one_leaf = self.ensemble.n_trees == self.opened.n_averaged == 1
+        self._is_exact = (self.opened.predict is None or is_one_leaf) and self.opened.dtype == np.float64
         self.margin = 0.0 if self._is_vote or self._is_exact else self.ensemble.rounding_bound(self.opened.dtype)
         if math.isinf(self.margin):
             raise ModelError(f"Expected scores whose sums {np.dtype(self.opened.dtype)} holds, got larger ones.")
+        most = math.log(float(np.finfo(self.opened.dtype).max)) - 2
+        if self.is_regressor and not self.is_linear and self.ensemble.largest_sum > most:
+            raise ModelError(f"Expected sums up to {most:.0f}, whose exponentials are floats, got larger ones.")
 
     def check_score(self) -> None:
         """Refuse models without a score."""

@@ -7,6 +7,7 @@ is another model, which ``voting="hard"`` asks for.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
@@ -41,7 +42,9 @@ HISTOGRAM = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 REGRESSORS = (DecisionTreeRegressor, *FORESTS[2:], BOOSTED[1], HISTOGRAM[1])
 # Strategies of dummies that look at no row and draw no lot.
 CONSTANT = ("prior", "most_frequent", "constant", "mean", "median", "quantile")
-IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")  # of histogram boosting: the sum is the prediction
+# What a prediction of histogram boosting was as a sum, by loss.
+REGRESSION: dict[str, Callable[[float], float]] = dict.fromkeys(("squared_error", "absolute_error", "quantile"), float)
+REGRESSION |= dict.fromkeys(("poisson", "gamma"), math.log)
 
 
 def is_sklearn_model(model: Any) -> bool:
@@ -148,8 +151,8 @@ def _open_trees(model: Any, name: str, *, is_vote: bool) -> Opened:
 
 
 def _open_histogram_boosting(model: Any, name: str) -> Opened:
-    if isinstance(model, REGRESSORS) and model.loss not in IDENTITY_LOSSES:
-        raise ModelError(f"Expected one of the losses {', '.join(IDENTITY_LOSSES)}, got {model.loss!r} of {name}.")
+    if isinstance(model, REGRESSORS) and model.loss not in REGRESSION:
+        raise ModelError(f"Expected one of the losses {', '.join(REGRESSION)}, got {model.loss!r} of {name}.")
     predictors = [predictor for round_ in model._predictors for predictor in round_]
     place, values = _categories_of(model)
     subsets: list[NDArray] = []
@@ -209,15 +212,16 @@ def _add_up(
         **sets,
     )
     unit = 0.5 if getattr(model, "loss", None) == "exponential" else 1.0  # of log-odds
+    link = REGRESSION.get(model.loss, float) if is_regressor else None
     return Opened(
         ensemble,
         name,
         predict=model.predict,
         raw=lambda rows: sign * (model.predict if is_regressor else model.decision_function)(rows),
         score=lambda rows: model.predict(rows) if is_regressor else model.predict_proba(rows)[:, 1],
-        sum_at=float if is_regressor else (lambda score: unit * log_odds(score)) if n_outputs == 1 else None,
+        sum_at=link or (lambda score: unit * log_odds(score)) if n_outputs == 1 else None,
         sign=sign,
-        slack=0.0 if is_regressor else LOGISTIC_SLACK,
+        slack=0.0 if link is float else LOGISTIC_SLACK,
         is_regressor=is_regressor,
     )
 

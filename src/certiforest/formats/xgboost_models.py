@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -39,7 +40,10 @@ UBJSON_OBJECT = re.compile(rb"\{[iUIlL]")  # a size comes first, where JSON has 
 XGBOOST_KEY = re.compile(rb'"learner"\s*:')
 TWO_CLASSES = ("binary:logistic", "binary:hinge")
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
-REGRESSION = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror")  # the sum is the prediction
+# What a prediction was as a sum, by objective.
+IDENTITY = ("squarederror", "absoluteerror", "pseudohubererror", "quantileerror", "squaredlogerror")
+REGRESSION: dict[str, Callable[[float], float]] = {f"reg:{name}": float for name in IDENTITY}
+REGRESSION |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), math.log)
 LARGEST_CATEGORY = 2**24
 NO_PARENT = (-1, 2**31 - 1)
 BOOSTER_KEYS = {"name", "model", "gbtree", "weight_drop"}
@@ -146,14 +150,17 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         subsets=table.subsets or None,
         categories=_read_categories(learner) if table.subsets else None,
     )
-    is_regressor = objective in REGRESSION
+    sum_at = REGRESSION.get(objective, log_odds if objective == "binary:logistic" else None)
+    slack = 0.0 if sum_at is float else PROBABILITY_SLACK
+    if sum_at is math.log:  # that of the base may be rounded otherwise
+        slack += 2.0**-23 * float(np.abs(ensemble.summands()[1]).max())
     return Opened(
         ensemble,
         "this file of XGBoost",
-        sum_at=float if is_regressor else log_odds if objective == "binary:logistic" else None,
+        sum_at=sum_at,
         dtype=np.float32,
-        slack=0.0 if is_regressor else PROBABILITY_SLACK,
-        is_regressor=is_regressor,
+        slack=slack,
+        is_regressor=objective in REGRESSION,
     )
 
 
@@ -182,14 +189,14 @@ def _read_outputs(learner: Any) -> tuple[str, int, int]:
     parameters = entry(learner, "learner_model_param")
     if has(parameters, "num_target") and integer(parameters, "num_target") != 1:
         raise ModelError("Expected one label per row, got a model of several targets.")
-    if objective in TWO_CLASSES + REGRESSION:
+    if objective in (*TWO_CLASSES, *REGRESSION):
         n_classes, n_outputs, written = 2, 1, [0, 1]
     elif objective in MANY_CLASSES:
         n_classes = n_outputs = integer(learner, "objective", "softmax_multiclass_param", "num_class")
         written = [n_classes]
     else:
         raise ModelError(
-            f"Expected one of the objectives {', '.join(TWO_CLASSES + MANY_CLASSES + REGRESSION)},"
+            f"Expected one of the objectives {', '.join((*TWO_CLASSES, *MANY_CLASSES, *REGRESSION))},"
             f" got {shown(objective)}."
         )
     if integer(parameters, "num_class") not in written:
@@ -213,6 +220,10 @@ def _read_base(learner: Any, objective: str, n_outputs: int) -> NDArray[np.float
         # In float32, as XGBoost does it; the logarithm is rounded once.
         odds = np.float32(1) / written - np.float32(1)
         written = (-np.log(odds.astype(np.float64))).astype(np.float32)
+    elif REGRESSION.get(objective) is math.log:
+        if not (written > 0).all():
+            raise ModelError(f"Expected a base_score above 0, got {shown(text)}.")
+        written = np.log(written.astype(np.float64)).astype(np.float32)
     if len(written) not in (1, n_outputs):
         raise ModelError(f"Expected a base_score for each of {n_outputs} outputs, got {len(written)}.")
     return np.broadcast_to(written.astype(np.float64), n_outputs).copy()
