@@ -85,7 +85,7 @@ def test_radii_know_of_relations(norm, radius):
 
 @pytest.mark.parametrize(
     ("relations", "high"),
-    [([], 10.0), (["[0] <= [1]"], 7.0), ([{"if": "[0] > 1", "then": "[1] > 1.5"}], 7.0)],
+    [([], 10.0), (["[0] <= [1]"], 7.0), ([{"if": "[0] > 1", "then": "[1] >= 2"}], 7.0)],
 )
 def test_ranges_of_regressors_know_of_relations(relations, high):
     X = np.array([[a, b] for a in range(4) for b in range(4)], float)
