@@ -33,7 +33,7 @@ def load(folder: Path, name: str) -> tuple[pd.DataFrame, np.ndarray]:
         table = pd.read_csv(folder / f"{name}.csv", header=None if name == "spambase" else "infer")
     X, y = table.iloc[:, :-1], (table.iloc[:, -1] > 0).astype(int).to_numpy()
     X.columns = [str(column) for column in X.columns]
-    return X.astype({column: "category" for column in X if X[column].dtype == object}), y
+    return X.astype(dict.fromkeys(X.select_dtypes(exclude="number"), "category")), y
 
 
 def models(

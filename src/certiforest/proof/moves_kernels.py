@@ -1,49 +1,13 @@
 """Moves: cells that give what is needed, found one variable at a time."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy import ndarray
 
 from certiforest.compiled import kernel
-from certiforest.problem.problem import ENOUGH
-
-
-class Balance(NamedTuple):
-    """Weights (n_requirements,) in whole numbers, their logarithms, and the last steps and directions of these."""
-
-    weight: ndarray
-    log: ndarray
-    step: ndarray
-    way: ndarray
-
-
-class Several(NamedTuple):
-    """Several requirements at once, and weights that make one of them.
-
-    ``gain``, ``need`` and ``grows`` are as in `JointProblem`, with the target in the needs. Where no cells were found
-    by moves alone, so many tries begin at random from a seed.
-    """
-
-    gain: ndarray
-    need: ndarray
-    grows: ndarray
-    balance: Balance
-    n_tries: int
-    seed: int
-
 
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
-
-
-@kernel
-def is_met(problem, several, tables):
-    """Improve the chosen cells; tell whether they meet what is asked: of the one problem, if several is None."""
-    if several is None:
-        return climb(problem, tables, MOST_ROUNDS) >= problem.need
-    return ascend(problem.leaves, several, tables) >= 0
 
 
 @kernel
@@ -272,90 +236,3 @@ def best_move(problem, tables, least, total):
     if moved >= 0:
         choice[moved] = best
     return most
-
-
-@kernel
-def weigh_for_all(leaves, several, tables, v, out):
-    """Write what the trees that test a variable gain for each requirement in each of its cells in the box."""
-    gain, low, high = several.gain, tables.low[v], tables.high[v]
-    out[low : high + 1] = 0
-    for t in leaves.tester[leaves.first_tester[v] : leaves.first_tester[v + 1]]:
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            first, last = conditions_on(leaves, k, v, tables.choice)
-            for i in range(first, last):
-                bottom, top = cells_of(leaves, k, i, low, high)
-                for c in range(bottom, top + 1):
-                    for r in range(gain.shape[1]):
-                        out[c, r] += gain[leaves.node[k], r]
-
-
-@kernel
-def least_surplus(several, total, change, r_change):
-    """Return how far the requirement that is shortest is beyond its need; those that do not grow count if not met."""
-    least = ENOUGH
-    for r in range(total.shape[0]):
-        surplus = total[r] + change[r] - r_change[r] - several.need[r]
-        if several.grows[r] == 1 or surplus < 0:
-            least = min(least, surplus)
-    return least
-
-
-@kernel
-def ascend(leaves, several, tables):
-    """Improve the chosen cells one variable at a time while that helps; return the least surplus.
-
-    What is best is first what the shortest requirement has, then the weighted sum of all.
-    """
-    choice, n_variables, n_requirements = tables.choice, tables.choice.shape[0], several.need.shape[0]
-    weight, by_cell = several.balance.weight, np.empty((tables.theta.shape[0], n_requirements), np.int64)
-    total, nothing = np.zeros(n_requirements, np.int64), np.zeros(n_requirements, np.int64)
-    for v in range(n_variables):
-        choice[v] = min(max(choice[v], tables.low[v]), tables.high[v])
-    for t in range(leaves.name.shape[0]):
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            if allows(leaves, k, choice):
-                total += several.gain[leaves.node[k]]
-                break
-    best = least_surplus(several, total, nothing, nothing)
-    v = n_quiet = 0
-    while n_quiet < n_variables:
-        here = there = choice[v]
-        if tables.low[v] < tables.high[v] and leaves.first_tester[v] < leaves.first_tester[v + 1]:
-            weigh_for_all(leaves, several, tables, v, by_cell)
-            most = 0
-            for c in range(tables.low[v], tables.high[v] + 1):
-                surplus, more = least_surplus(several, total, by_cell[c], by_cell[here]), np.int64(0)
-                for r in range(n_requirements):
-                    more += weight[r] * (by_cell[c, r] - by_cell[here, r])
-                if surplus > best or (surplus == best and more > most):
-                    best, most, there = surplus, more, c
-            if there != here:
-                total += by_cell[there] - by_cell[here]
-                choice[v] = there
-        n_quiet = n_quiet + 1 if there == here else 1
-        v = v + 1 if v + 1 < n_variables else 0
-    return best
-
-
-@kernel
-def wander(leaves, several, tables):
-    """Leave the chosen cells at random in a few variables, and ascend again; tell whether the best will do."""
-    best, kept = ascend(leaves, several, tables), tables.choice.copy()
-    state = np.uint64(several.seed) * np.uint64(2862933555777941757) + np.uint64(3037000493)
-    for _ in range(several.n_tries):
-        if best >= 0:
-            break
-        for _ in range(4):
-            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-            v = np.int64((state >> np.uint64(33)) % np.uint64(kept.shape[0]))
-            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-            n = np.uint64(tables.high[v] - tables.low[v] + 1)
-            tables.choice[v] = tables.low[v] + np.int64((state >> np.uint64(33)) % n)
-        surplus = ascend(leaves, several, tables)
-        if surplus >= best:
-            best = surplus
-            kept[:] = tables.choice
-        else:
-            tables.choice[:] = kept
-    tables.choice[:] = kept
-    return best >= 0

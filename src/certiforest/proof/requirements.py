@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.problem.problem import ENOUGH, JointProblem, Leaves, Problem
+from certiforest.proof.ascent_kernels import Several, masks_of, wander
 from certiforest.proof.clock import Clock
-from certiforest.proof.moves_kernels import Balance, Several
 from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, find_split, weighted
 from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, new_tables, whole_bound
 
 LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
-FIRST_SWEEPS, MOST_SWEEPS = 100, 20
-FIRST_TRIES, MOST_TRIES = 40, 1
+FIRST_SWEEPS, MOST_SWEEPS = 100, 6
+FIRST_TRIES, MOST_TRIES = 200, 8
+BOXES_OF_WALK = 25  # after so many, tries begin at cells of the box at hand, wherever others have come
 OPEN_END, SINGLE = -2, -1  # of a proof, in place of the number of a bound: none, and none is needed
 # Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a problem stays open.
 MOST_NUMBERS = 2**27
@@ -69,7 +70,7 @@ class Proof:
         most = np.maximum.reduceat(table, leaves.first_segment[:-1]) if len(table) else table
         value = np.where(is_inside, table - np.repeat(most, n_segments), 0.0).astype(np.int64)
         segment = np.flatnonzero(value)
-        self.bounds.append(Bound(several.balance.weight.tolist(), shift, segment, value[segment]))
+        self.bounds.append(Bound(several.weight.tolist(), shift, segment, value[segment]))
         return len(self.bounds) - 1
 
     def tree(self) -> list[Any] | None:
@@ -121,7 +122,7 @@ class _Box(NamedTuple):
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     start: NDArray[np.float64] | None
-    balance: Balance
+    weight: NDArray[np.int64]
     bound: int
     node: int  # of the proof
     proved: int  # which of its bounds shows the bound
@@ -169,8 +170,8 @@ def _search(
     tables, n_boxes, n_pushed = new_tables(cells, leaves), 0, 0
     best: int | None = None
     kept: NDArray[np.int64] | None = None
-    log, step, way = np.zeros(len(need)), np.full(len(need), 0.5), np.zeros(len(need))
-    equal = Balance(np.full(len(need), WEIGHT // len(need)), log, step, way)
+    (first_word, mask, place), walk = masks_of(leaves), lowest.copy()
+    equal = np.full(len(need), WEIGHT // len(need))
     waiting: list[tuple[int, int, _Box]] = []
     most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
 
@@ -194,10 +195,14 @@ def _search(
             continue
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:] = 0.0 if box.start is None else box.start
-        balance = Balance(*(part.copy() for part in box.balance))
+        weight = box.weight.copy()
         sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.start is None else (MOST_SWEEPS, MOST_TRIES)
-        several = Several(gain, need + grows * target, grows, balance, tries, n_boxes)
+        several = Several(leaves, gain, need + grows * target, grows, weight, first_word, mask, place)
         status = examine_box(weighted(cells, leaves, several), several, tables, sweeps, int(ENOUGH), False)
+        is_found, candidate = status == FOUND, tables.choice
+        if status == OPEN:
+            walk = candidate.copy() if n_boxes % BOXES_OF_WALK == 0 else walk
+            is_found, candidate = wander(several, lowest, highest, walk, tries, n_boxes) >= 0, walk
         n_boxes += 1
         bound, proved = target - 1, box.proved
         if status in (OPEN, FOUND):
@@ -214,14 +219,14 @@ def _search(
             continue
         if proof is not None and resolution is not None and bound < box.bound:
             proved = proof.add(leaves, several, tables)
-        value = exact(tables.choice) if status == FOUND else None
+        value = exact(candidate) if is_found else None
         if value is not None and value >= target:
-            is_first, best, kept = best is None, value, tables.choice.copy()
+            is_first, best, kept = best is None, value, candidate.copy()
             if resolution is None:
                 return Found(kept, best, bound, n_boxes)
             # Weights found before there was a target are of no use.
             start = tables.table.copy()
-            push(box if is_first else box._replace(start=start, balance=balance, bound=bound, proved=proved))
+            push(box if is_first else box._replace(start=start, weight=weight, bound=bound, proved=proved))
             continue
         start = tables.table.copy()
         variable, cut = find_split(weighted(cells, leaves, several), tables)
@@ -246,8 +251,8 @@ def _search(
         last[variable], first[variable] = cut, cut + 1
         below = (0, 0) if proof is None else proof.cut(box.node, variable, cut)
         halves = [
-            _Box(low, last, start, balance, bound, below[0], proved),
-            _Box(first, high, start, balance, bound, below[1], proved),
+            _Box(low, last, start, weight, bound, below[0], proved),
+            _Box(first, high, start, weight, bound, below[1], proved),
         ]
         for half in halves if tables.choice[variable] > cut else halves[::-1]:
             push(half)
@@ -260,7 +265,7 @@ def _search(
 
 def _bound(problem: Problem, several: Several, tables: Tables, target: int) -> int:
     """Return how much more than the need the cells of a box can give, as far as tables show."""
-    whole, grown = int(whole_bound(narrow(problem, tables), tables)), int(several.balance.weight @ several.grows)
+    whole, grown = int(whole_bound(narrow(problem, tables), tables)), int(several.weight @ several.grows)
     if whole >= problem.need and (whole == NO_BOUND or grown == 0):
         return int(ENOUGH)
     return target + (whole - int(problem.need)) // max(grown, 1)

@@ -1,8 +1,8 @@
 """One box of cells: prove it, find cells that break it, or tell where to cut it in two.
 
 Where there are several requirements, cells that meet them all also meet their weighted sum, whatever the weights, so
-that a bound on that sum proves a box empty. Weights are whole numbers; those of requirements that the bound finds hard
-to meet are raised.
+that a bound on that sum proves a box empty. Weights are whole numbers, and change as
+far as that makes the bound smaller.
 """
 
 import math
@@ -11,7 +11,8 @@ import numpy as np
 
 from certiforest.compiled import kernel
 from certiforest.problem.problem import Problem
-from certiforest.proof.moves_kernels import allows, best_move, fits_one_move, is_met, wander
+from certiforest.proof.ascent_kernels import ascend
+from certiforest.proof.moves_kernels import MOST_ROUNDS, allows, best_move, climb, fits_one_move
 from certiforest.proof.sweep_kernels import new_sweep_scratch, overshoot, sweep
 from certiforest.proof.tables_kernels import (
     NO_BOUND,
@@ -34,7 +35,7 @@ PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 
 NOTHING = np.int64(-(2**61))
 # Weights of requirements are up to this. Leaves of all trees are worth less than 2**40 to a requirement, and their
 # tables are not much larger than that, so that whole numbers have room for weighted sums of them all.
-WEIGHT = 1 << 8
+WEIGHT = 1 << 10
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
 PATIENT_SWEEPS, PATIENCE = 4, 0.05
 
@@ -92,10 +93,10 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
             before[:] = tables.table
-        sweep(leaves, problem.gain, tables, span, n_sweeps > 1, scratch)
+        settled = sweep(leaves, problem.gain, tables, span, n_sweeps > 1, scratch)
         if budget > 0:
             set_lambda(cells, tables, best_lambda(cells, budget, tables))
-        bound = float_bound(budget, tables)
+        bound = settled + float_bound(budget, tables)
         if bound < problem.need - 0.5 and whole_bound(problem, tables) < problem.need:
             return PROVED
         if n_sweeps == next_climb:
@@ -108,8 +109,8 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - problem.need):
                 break
             mark = lowest
-        if several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most_sweeps:
-            shift_weights(problem, several, tables.table)
+        may_shift = several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most_sweeps
+        if may_shift and shift_weights(problem, several, tables.table):
             problem = weighted(cells, leaves, several)
             _, _, span = size_up(problem)
             momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
@@ -119,9 +120,15 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
             return PAUSED
     if is_met(problem, several, tables):
         return FOUND
-    if several is not None and wander(leaves, several, tables):
-        return FOUND
     return OPEN
+
+
+@kernel
+def is_met(problem, several, tables):
+    """Improve the chosen cells; tell whether they meet what is asked: of the one problem, if several is None."""
+    if several is None:
+        return climb(problem, tables, MOST_ROUNDS) >= problem.need
+    return ascend(several, tables.low, tables.high, tables.choice) >= 0
 
 
 @kernel
@@ -142,7 +149,7 @@ def size_up(problem):
 @kernel
 def weighted(cells, leaves, several):
     """Return the problem that the weighted sum of several requirements is; ``leaves.node`` numbers the leaves."""
-    weight, need = several.balance.weight, np.int64(0)
+    weight, need = several.weight, np.int64(0)
     gain = np.zeros(leaves.node.shape[0], np.int64)
     for r in range(weight.shape[0]):
         need += weight[r] * several.need[r]
@@ -153,40 +160,64 @@ def weighted(cells, leaves, several):
 
 @kernel
 def shift_weights(problem, several, table):
-    """Raise the weights of requirements that the best leaves of all trees, as the tables stand, leave short.
+    """Change the weights, one after the other, as far as the bound falls while the tables stay; tell if one is new.
 
-    The bound is convex in the weights, and what the best leaves have beyond the need is its slope. Steps grow while
-    they keep their direction, and are halved where it turns.
+    The bound is convex in the weights. It has a kink where requirements are against each other in many trees, which
+    only equal weights make nothing of: no step is taken across it.
     """
-    leaves, (weight, log, step, way) = problem.leaves, several.balance
-    surplus = -several.need.astype(np.float64)
+    leaves, weight = problem.leaves, several.weight
+    taken = np.empty(leaves.node.shape[0])  # what tables take from each leaf
     least = np.empty(leaves.scope.shape[0])
     for t in range(leaves.name.shape[0]):
-        best, most, everywhere = 0, -math.inf, 0.0
+        everywhere = 0.0
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
             least[s] = least_between(leaves, table, leaves.first_segment[s], leaves.first_segment[s + 1])
             everywhere += least[s]
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            value = problem.gain[k] - everywhere
+            taken[k] = everywhere
             i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
             while i < end:
                 s, entry = leaves.place[i], math.inf
                 while i < end and leaves.place[i] == s:
                     entry = min(entry, least_between(leaves, table, leaves.low[i], leaves.high[i] + 1))
                     i += 1
-                value += least[s] - entry
-            if value > most:
-                best, most = leaves.node[k], value
-        surplus += several.gain[best]
-    mean = (weight * surplus).sum() / weight.sum()
-    for r in range(surplus.shape[0]):
-        turn = 1.0 if surplus[r] < mean else -1.0
-        step[r] = min(step[r] * 1.2, 1.0) if turn == way[r] else 0.5 * step[r]
-        way[r] = turn
-        log[r] += turn * step[r]
-    log[:] = np.maximum(log - log.max(), -10.0)
-    share = np.exp(log)
-    weight[:] = np.rint(WEIGHT * share / share.sum()).astype(np.int64)
+                taken[k] += entry - least[s]
+    one, others, is_new = np.empty(taken.shape[0]), np.empty(taken.shape[0]), False
+    for r in range(weight.shape[0]):
+        rest = weight.sum() - weight[r]
+        if rest == 0:
+            continue
+        need = several.need[r], ((several.need * weight).sum() - several.need[r] * weight[r]) / rest
+        for k in range(taken.shape[0]):
+            gain = several.gain[leaves.node[k]]
+            one[k], others[k] = gain[r], ((gain * weight).sum() - gain[r] * weight[r]) / rest
+        low, high = 0, WEIGHT
+        while low < high:
+            middle = (low + high) // 2
+            if tilted_bound(leaves, one, others, need, taken, middle) <= tilted_bound(
+                leaves, one, others, need, taken, middle + 1
+            ):
+                high = middle
+            else:
+                low = middle + 1
+        before = tilted_bound(leaves, one, others, need, taken, weight[r])
+        if tilted_bound(leaves, one, others, need, taken, low) < before - 1e-9 * abs(before):
+            is_new = True
+            for q in range(weight.shape[0]):
+                weight[q] = low if q == r else np.int64(np.rint(weight[q] * ((WEIGHT - low) / rest)))
+    return is_new
+
+
+@kernel
+def tilted_bound(leaves, one, others, need, taken, part):
+    """Return the bound, but for what stays, if one requirement has so much of all weight, and the others the rest."""
+    bound = -(part * need[0] + (WEIGHT - part) * need[1])
+    for t in range(leaves.name.shape[0]):
+        most = -math.inf
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            most = max(most, part * one[k] + (WEIGHT - part) * others[k] - taken[k])
+        bound += most
+    return bound
 
 
 @kernel

@@ -85,6 +85,8 @@ def share_of_variables(leaves, tables, out):
 def sweep(leaves, gain, tables, span, takes_down, scratch):
     """Set the tables of one tree after the other; every tree's bracket is then at most zero.
 
+    Trees whose leaves all gain the same are left without tables; return what they gain.
+
     ``leaves`` and ``gain`` come from `narrow`; ``span`` is more than all trees can differ by. Without ``takes_down``,
     the second step is left out.
     """
@@ -98,8 +100,16 @@ def sweep(leaves, gain, tables, span, takes_down, scratch):
         leaves.first_condition.view(np.uint64), leaves.place.view(np.uint64), leaves.low.view(np.uint64),
         leaves.high.view(np.uint64), free, free + np.uint64(leaves.scope.shape[0]),
     )  # fmt: skip
+    settled = 0.0
     for t in range(np.uint64(leaves.name.shape[0])):
         ends = first_leaf[t], first_leaf[t + ONE]
+        if is_settled(gain, ends):
+            settled += gain[ends[0]]
+            for g in range(first_segment[first_scope[t]], first_segment[first_scope[t + ONE]]):
+                for c in range(begin[g], end[g] + ONE):
+                    theta[c] -= table[g]
+                table[g] = 0.0
+            continue
         for s in range(first_scope[t], first_scope[t + ONE]):
             best = -math.inf
             for g in range(first_segment[s], first_segment[s + ONE]):
@@ -148,6 +158,16 @@ def sweep(leaves, gain, tables, span, takes_down, scratch):
                 table[g] = -offer[g]
                 for c in range(begin[g], end[g] + ONE):
                     theta[c] += change
+    return settled
+
+
+@kernel
+def is_settled(gain, ends):
+    """Tell whether all leaves of a tree gain the same: no tables are better than nothing there."""
+    k = ends[0] + ONE
+    while k < ends[1] and gain[k] == gain[ends[0]]:
+        k += ONE
+    return k == ends[1]
 
 
 @kernel
