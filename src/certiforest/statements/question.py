@@ -23,7 +23,7 @@ from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_t
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 # What leaves gain for one requirement has about this many bits, all trees together; the most is found to within
 # `RESOLUTION`.
-GAIN_BITS, RESOLUTION = 38, 1 << 17
+GAIN_BITS, RESOLUTION = 38, 1 << 15
 
 
 class Requirement(NamedTuple):
