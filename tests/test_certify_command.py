@@ -4,11 +4,12 @@ import csv
 import json
 import os
 
+import numpy as np
 import pytest
 
 from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, certify
 from shared_data import needs_shared, shared
-from small_models import VOTERS, stumps
+from small_models import VOTERS, lgb, stumps
 
 
 def test_rows_are_scaled_by_the_model(run, mail):
@@ -310,3 +311,40 @@ class TestAttackers:
     def test_files_that_are_refused(self, refuse, counts, write, changes, message):
         document = {"format": "certiforest attacker", "version": 1, "norm": 1, "eps": 1, **changes}
         assert message in refuse(*counts, "--attacker", write(document))
+
+
+def test_regressors_of_other_libraries(run, refuse, tmp_path):
+    rng = np.random.default_rng(0)
+    rows, path, out = tmp_path / "x.csv", tmp_path / "m.txt", tmp_path / "o.csv"
+    X = np.round(rng.normal(size=(60, 3)), 2)
+    y = X[:, 0] * X[:, 1] + 2
+    lgb("Regressor", min_child_samples=5).fit(X, y).booster_.save_model(path)
+    np.savetxt(rows, np.column_stack([X, y]), "%.17g", delimiter=",", header="a,b,c,y", comments="")
+    asked = "certify", path, rows, "--target", "y", "--eps", "0.1", "--tolerance", "0.4"
+    expected = certify(path, X, y, Attacker("linf", 0.1), tolerance=0.4, radius=True)
+    code, said, _ = run(*asked, "--out", out, "--radius", "--json", "--report", tmp_path / "r.html")
+    summary = json.loads(said)
+    assert code == 0
+    assert summary["verdicts"] == {verdict.name: n for verdict, n in expected.counts.items()}
+    assert summary["tolerance"] == 0.4
+    lines = list(csv.DictReader(out.open()))
+    for name in ("prediction", "low", "high", "low_reached", "high_reached", "radius", "label"):
+        assert [float(line[name]) for line in lines] == getattr(expected, name).tolist()
+    page = (tmp_path / "r.html").read_text()
+    assert "differs by more than 0.4" in page
+    assert "a regressor" in page
+    assert run(*asked, "--require", "0.99")[0] == 1
+    assert run(*asked, "--out", out, "--radius", "--force")[0] == 0  # from the parts, or anew
+    assert "--proof for a classifier" in refuse(*asked, "--proof", tmp_path / "p.jsonl")
+    assert "number >= 0, got -1" in refuse(*asked[:-1], "-1")
+    assert "threshold" in refuse(*asked[:-2])
+
+
+def test_the_range_of_a_probability(run, mail, refuse, tmp_path):
+    out = tmp_path / "found.csv"
+    assert run(*mail.question, "--outputs", "--out", out)[0] == 0
+    lines = list(csv.DictReader(out.open()))
+    row = TreeEnsemble.load(mail.model).scaling.apply([[4.5, 4.5]])
+    found = certify(mail.model, row, None, Attacker("inf", 0.1), outputs=True)
+    assert [float(lines[1][name]) for name in ("low", "high")] == [found.low[0], found.high[0]]
+    assert "a classifier" in refuse(*mail.question, "--tolerance", "0.1")

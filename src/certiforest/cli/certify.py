@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certiforest.cli import INTERRUPTED, console
-from certiforest.cli.options import DataOptions, InputError, ModelPath, OutputOptions, find_label
+from certiforest.cli.options import (
+    DataOptions,
+    InputError,
+    ModelPath,
+    OutputOptions,
+    find_label,
+    open_model,
+    open_regressor,
+)
 from certiforest.cli.questions import CertifyingOptions, StreamOptions, ask
 from certiforest.words import shown
 
@@ -33,6 +41,13 @@ def certify(
         typer.Option(metavar="PATH", help="Write one line per row: .csv, .parquet, or a directory of Parquet parts."),
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Write a report to look at.")] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="T", help="For a regressor: how far what it says of a row may move; finds its range."),
+    ] = None,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Also find the range of the second class's probability.")
+    ] = False,
     proof: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
     ] = None,
@@ -81,7 +96,12 @@ def certify(
     from certiforest.ensemble.blocks import block_rows
     from certiforest.report import render, spread_facts
 
-    question = ask(model, data, options, as_stream=True)
+    if tolerance is not None and not tolerance >= 0:
+        raise InputError(f"Expected --tolerance to be a number >= 0, got {tolerance}.")
+    if tolerance is not None and proof is not None:
+        raise InputError("Expected --proof for a classifier, got --tolerance, for a regressor, too.")
+    opens = open_model if tolerance is None else open_regressor
+    question = ask(model, data, options, as_stream=True, open_by=opens)
     ensemble, stream = question.ensemble, question.stream
     assert stream is not None
     labels = ensemble.classes.tolist()
@@ -91,11 +111,13 @@ def certify(
     start = time.perf_counter()
     is_reported_with_proofs = proof is not None and report is not None  # such a report is about all rows
     certifier = Certifier(
-        ensemble,
+        ensemble if tolerance is None and not outputs else model,
         question.attacker,
         radius=radius or is_reported_with_proofs,
         witness=witness or is_reported_with_proofs,
         proof=proof is not None,
+        tolerance=tolerance,
+        outputs=outputs,
         attacked=options.attacked_labels(ensemble),
         time_limit=options.time_limit,
         n_jobs=options.jobs,

@@ -214,6 +214,17 @@ def open_model(path: Path) -> TreeEnsemble:
     return as_ensemble(path)
 
 
+def open_regressor(path: Path) -> TreeEnsemble:
+    """Read a file of a regressor, whose sums are what it says or become that."""
+    from certiforest.formats.doors import open_model as open_whole
+
+    check_readable(path, "model file")
+    opened = open_whole(path)
+    if not opened.is_regressor:
+        raise InputError(f"Expected a regressor with --tolerance, got {opened.name}, a classifier.")
+    return opened.ensemble
+
+
 def check_one_of(option: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a value that is none of some words."""
     if value is not None and value not in choices:

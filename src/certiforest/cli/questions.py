@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -196,7 +196,14 @@ class Question:
         return found.unless_interrupted()
 
 
-def ask(model: Path, data: DataOptions, options: CertifyingOptions, *, as_stream: bool = False) -> Question:
+def ask(
+    model: Path,
+    data: DataOptions,
+    options: CertifyingOptions,
+    *,
+    as_stream: bool = False,
+    open_by: Callable[[Path], TreeEnsemble] = open_model,
+) -> Question:
     """Read a model and rows, or the first of a stream, and make the attacker."""
     from certiforest.data.readers import SUFFIXES
 
@@ -205,7 +212,7 @@ def ask(model: Path, data: DataOptions, options: CertifyingOptions, *, as_stream
     options.check_budget()
     if Path(data.data).suffix.lower() == ".json" and model.suffix.lower() in SUFFIXES:
         raise InputError(f"Expected the model before the data, got {str(model)!r} before {data.data!r}.")
-    ensemble = open_model(model)
+    ensemble = open_by(model)
     options.attacked_labels(ensemble)  # before rows are read
     source = data.source()
     stream = source.stream(ensemble, options.part) if as_stream else None

@@ -40,6 +40,7 @@ def summarise(run: StreamRun, spread: dict[str, Any], seconds: float) -> dict[st
             **({"remarks": run.remarks} if run.remarks else {}),
         },
         "attacker": describe_attacker(certifier.attacker),
+        **({"tolerance": certifier.tolerance} if certifier.is_regressor else {}),
         "attacked": None if certifier.attacked is None else certifier.attacked.tolist(),
         "has_large_spread": spread["has_large_spread"],
         "largest_eps": spread["largest_eps"],

@@ -31,13 +31,13 @@ from certiforest.files import FileError
 from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.rows.certificate_file import lines_of, save_lines
-from certiforest.rows.certified_rows import RowCounts, about_now
+from certiforest.rows.certified_rows import RANGES, RowCounts, about_now
 from certiforest.verdicts import Method
 from certiforest.version import __version__
 from certiforest.words import feature_name
 
 CONFIDENCE = 0.95
-KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper")  # what a part says of its rows
+KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", *RANGES)  # what a part says of its rows
 Advance = Callable[[int], None]
 Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 Submit = Callable[..., Any]
@@ -215,7 +215,8 @@ class StreamRun:
             "input": identify(stream.files),
             "reading": [source.target, list(source.drop), source.kind, source.header, source.first_index],
             "part": stream.first.part,
-            "asked": {name: getattr(certifier, name) for name in ("radius", "witness", "time_limit")},
+            "asked": {name: getattr(certifier, name) for name in ("radius", "witness", "time_limit", "tolerance")}
+            | {"outputs": certifier.outputs is not None},
             "certiforest": __version__,
         }
 
@@ -265,14 +266,14 @@ class StreamRun:
 
     def _certificates(self, columns: PartColumns) -> Certificates:
         """Return what a part says, but for witnesses, which are in the units of the data."""
-        certifier, classes = self.certifier, self.certifier.ensemble.classes
+        certifier, classes = self.certifier, self.certifier.classes
         fields: dict[str, Any] = {name: columns[name] for name in KEPT if name in columns}
         for name in {"prediction", "label"} & set(fields):
-            fields[name] = fields[name].astype(classes.dtype)
+            fields[name] = fields[name].astype(np.float64 if certifier.is_regressor else classes.dtype)
         if certifier.witness:
             fields["witness"] = np.full((len(columns["row"]), certifier.ensemble.n_features), np.nan)
         names = certifier.ensemble.feature_names
-        common: dict[str, Any] = {"attacker": certifier.attacker, "attacked": certifier.attacked}
+        common: dict[str, Any] = {name: getattr(certifier, name) for name in ("attacker", "attacked", "tolerance")}
         return Certificates(**fields, **common, classes=classes, feature_names=names, ensemble=certifier.ensemble)
 
     def _measure_sample(self) -> None:
@@ -332,8 +333,8 @@ class StreamRun:
         if rows is None or found is None:  # no radii at all were asked for
             rows, certifier = self.stream.first.take(slice(0)), self.certifier
             empty = np.empty(0, np.int64)
-            found = Certificates(certifier.ensemble.classes[empty], empty.astype(np.int8), np.empty(0, "<U8"))
-            found = replace(found, attacker=certifier.attacker, classes=certifier.ensemble.classes)
+            found = Certificates(certifier.classes[empty], empty.astype(np.int8), np.empty(0, "<U8"))
+            found = replace(found, attacker=certifier.attacker, classes=certifier.classes)
         found = replace(found, rows=rows.X, ensemble=self.certifier.ensemble, about=self.about)
         findings = gather(found, spread=spread, **rows.names_for_report(self.model))
         findings |= {

@@ -73,6 +73,8 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
     more = " More about the attacker stands under Setting." if attacker_facts(attacker) else ""
     if findings["attacked"] is not None:
         more += f" Only rows of {listed(findings['attacked'])} are attacked; the others are as they are."
+    if findings["tolerance"] is not None:
+        more += f" A prediction is changed, or wrong, where it differs by more than {findings['tolerance']:g}."
     remarks = "".join(f" {remark}" for remark in findings["data"].get("remarks", ()))
     return (
         f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."
@@ -174,8 +176,9 @@ def _fragile(findings: dict[str, Any]) -> list[Part]:
         )
     words = (
         f"Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"
-        " attacker's reach that does so (its witness), without changes that it does not need."
+        " attacker's reach that does so (its witness)"
     )
+    words += ", without changes that it does not need." if findings["tolerance"] is None else ", the largest there is."
     return [Words(f"{words} {REALITY}{fractions}"), Cards(list(map(_card, rows)))]
 
 
@@ -233,7 +236,7 @@ def _setting(findings: dict[str, Any]) -> Facts:
     lines = [
         ("Model", model["name"]),
         ("Trees, nodes, features", f"{model['n_trees']}, {model['n_nodes']}, {model['n_features']}"),
-        ("Classes", ", ".join(model["classes"][:20])),
+        ("Classes", ", ".join(model["classes"][:20]) or "none, a regressor"),
         ("Spread", "no two trees share a feature" if model["spread"] is None else f"{model['spread']!r}"),
         ("Large spread for this attacker", "yes" if model["has_large_spread"] else "no"),
         ("Rows", f"{data['n_rows']:,} from {data['name']}"),

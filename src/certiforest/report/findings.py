@@ -66,13 +66,14 @@ def gather(
             "n_trees": ensemble.n_trees,
             "n_nodes": ensemble.n_nodes,
             "n_features": ensemble.n_features,
-            "classes": [str(label) for label in ensemble.classes.tolist()],
+            "classes": [str(label) for label in ensemble.classes.tolist()] if found.tolerance is None else [],
             **(spread or spread_facts(ensemble, attacker)),
             "sha256": ensemble.sha256,
         },
         "data": {"name": data, "n_rows": len(found), "scaled": scaling is not None, "rows_sha256": digest(found.rows)},
         "attacker": describe_attacker(attacker, names),
         "attacked": None if found.attacked is None else found.attacked.tolist(),
+        "tolerance": found.tolerance,
         "stability": found.row_counts.stability,
         **found.row_counts.verdicts,
         "certified_curve": curve_of(found) if has_radius else None,
@@ -180,13 +181,20 @@ def _fragile_rows(
     rows = []
     for row in fragile[:N_FRAGILE_ROWS]:
         x = found.rows[row]
-        z = trim(ensemble, x, found.witness[row], attacker)
+        z, changed = found.witness[row], None
+        if found.tolerance is None:
+            z = trim(ensemble, x, z, attacker)
+            changed = str(ensemble.predict(z[None])[0])
+        elif found.low_reached is not None and found.high_reached is not None:
+            ends = found.low_reached[row], found.high_reached[row]
+            changed = f"{max(ends, key=lambda end: abs(end - found.prediction[row])):.6g}"
         changes = list_changes(x, z, names, scaling, ensemble.categories)
         entry: dict[str, Any] = {
             "row": int(row_numbers[row]),
+            "is_class": found.tolerance is None,
             "label": None if found.label is None else str(found.label[row]),
-            "prediction": str(found.prediction[row]),
-            "changed_prediction": str(ensemble.predict(z[None])[0]),
+            "prediction": str(found.prediction[row]) if found.tolerance is None else f"{found.prediction[row]:.6g}",
+            "changed_prediction": changed,
             "radius": None if found.radius is None else float(found.radius[row]),
             "radius_is_exact": None if found.radius_is_exact is None else bool(found.radius_is_exact[row]),
             "n_changed": len(changes),

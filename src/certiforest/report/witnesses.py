@@ -128,7 +128,8 @@ def fragile_line(row: dict[str, Any]) -> str:
 
 def prediction_change(row: dict[str, Any]) -> str:
     """Say what a row is predicted, and what it becomes if it is changed."""
-    names = [class_name(row[key]) for key in ("prediction", "changed_prediction") if row[key] is not None]
+    name = class_name if row.get("is_class", True) else str
+    names = [name(row[key]) for key in ("prediction", "changed_prediction") if row[key] is not None]
     return " becomes ".join(names)
 
 
