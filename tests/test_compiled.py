@@ -76,9 +76,9 @@ def run(folder, code=CALL, **more):
 
 
 EDITS = [  # what to put for what in the lower file, what is printed then, and how many kernels that concerns
-    ("return x + STEP", "return x - STEP", ["-2", "7"], 2),
-    ("STEP, TABLE = 1", "STEP, TABLE = 3", ["6", "7"], 2),
-    ("[1, 2]", "[5, 2]", ["10", "7"], 2),
+    ("return x + STEP", "return x - STEP", ["-2", "7"], 1),
+    ("STEP, TABLE = 1", "STEP, TABLE = 3", ["6", "7"], 1),
+    ("[1, 2]", "[5, 2]", ["10", "7"], 1),
     ("    first: int\n    second: int", "    second: int\n    first: int", ["2", "7"], 1),
 ]
 
@@ -86,7 +86,7 @@ EDITS = [  # what to put for what in the lower file, what is printed then, and h
 def test_an_edited_kernel_is_compiled_anew_and_so_are_those_that_call_it(house):
     path = house / "lower_kernels.py"
     times = path.stat()
-    assert run(house) == (["2", "7"], 3)
+    assert run(house) == (["2", "7"], 2)
     for old, new, answer, n_compiled in EDITS:
         path.write_text(LOWER.replace(old, new))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # neither its time nor its size tells of the edit
@@ -130,7 +130,7 @@ def test_processes_that_compile_at_once_do_not_mix_signatures(house):
 
 
 def test_another_processor_runs_the_same_code(house):
-    assert run(house) == (["2", "7"], 3)
+    assert run(house) == (["2", "7"], 2)
     assert run(house, NUMBA_CPU_NAME="nehalem", NUMBA_CPU_FEATURES="-avx,-avx2,-fma,-sse4.1") == (["2", "7"], 0)
 
 
@@ -138,13 +138,13 @@ def test_other_code_of_the_process_is_compiled_for_its_processor(house):
     """And so it may be faster where it can be; kernels are the same whatever was compiled before."""
     code = "import numba\nother = numba.njit(lambda x: x * x)\nother(2.0)\n" + CALL + "other(2)\n"
     code += "assert all(made.library.codegen.magic_tuple()[1] != 'generic' for made in other.overloads.values())"
-    assert run(house, code) == (["2", "7"], 3)
+    assert run(house, code) == (["2", "7"], 2)
     assert run(house) == (["2", "7"], 0)
 
 
 def test_the_name_tells_what_compiled_and_not_which_numpy_was_there(monkeypatch):
     def name():
-        return sum_of._cache._name((numba.types.float64,), kernel_cache._codegen())
+        return sum_of._cache._name((numba.types.float64,), is_called=True)
 
     before = name()
     monkeypatch.setattr(np, "__version__", "2.0.0")
@@ -173,8 +173,8 @@ def test_multiplications_and_additions_are_rounded_one_by_one_on_all_processors(
     multiply_and_add(x, x, -x * x, out)
     assert not out.any()  # fused: 2 ** -60
     if not for_this_processor:
-        (made,) = multiply_and_add.inspect_asm().values()
-        assert not re.search(r"[yz]mm\d", made), "wide registers, which not all processors have"
+        (made,) = multiply_and_add.entries.values()
+        assert not re.search(r"[yz]mm\d", made.library.get_asm_str()), "wide registers, which not all processors have"
 
 
 def test_constants_are_numbers_like_others(house):
@@ -183,21 +183,21 @@ def test_constants_are_numbers_like_others(house):
         "@kernel\ndef both(x):\n    return add(1) + add(2) + add(x)\n"
     )
     code = CALL.replace("from upper_kernels import add_twice, first_of", "from constants_kernels import both")
-    assert run(house, code.replace("print(", "print(both(3)) #")) == (["9"], 2)
+    assert run(house, code.replace("print(", "print(both(3)) #")) == (["9"], 1)
 
 
 def test_each_signature_has_files_of_its_own(house):
     run(house, "from lower_kernels import add; add(1); add(1.0)")
     index = list((house / "certiforest").glob("*.nbi"))
-    assert len(index) == 2
+    assert len(index) == 4  # for each, what Python calls, and what others make part of their code
     assert {path.name for path in (house / "certiforest").glob("*.nbc")} == {f"{path.stem}.1.nbc" for path in index}
 
 
 def test_a_broken_file_is_replaced(house):
-    assert run(house) == (["2", "7"], 3)
+    assert run(house) == (["2", "7"], 2)
     for path in (house / "certiforest").iterdir():
         path.write_bytes(b"")
-    assert run(house) == (["2", "7"], 3)
+    assert run(house) == (["2", "7"], 2)
     assert run(house) == (["2", "7"], 0)
 
 
@@ -250,7 +250,7 @@ def test_arrays_that_cannot_be_written_to_share_the_code_of_those_that_can():
     values = np.arange(3.0)
     assert sum_of(values) == sum_of(frozen(values)) == sum_of(frozen(values)) == 3
     assert total((values, values)) == total((values, frozen(values))) == total((frozen(values), frozen(values))) == 6
-    assert [len(k.overloads) for k in (sum_of, total)] == [1, 1]
+    assert [len(k.entries) for k in (sum_of, total)] == [1, 1]
 
 
 def test_other_packages_still_see_that_an_array_cannot_be_written_to():
@@ -326,10 +326,10 @@ def test_without_numbas_private_parts_kernels_are_compiled_in_every_process(hous
 def test_numba_has_the_private_parts_that_keeping_kernels_needs():
     """Where this fails, kernels work, but are compiled too often: see kernel_cache.py."""
     assert isinstance(sum_of, kernel_cache.Kernel)
-    for part in ("_compile_for_args", "_insert", "compile", "_cache", "overloads"):
+    for part in ("_compile_for_args", "_insert", "compile", "add_overload", "overloads"):
         assert hasattr(sum_of, part), part
     assert hasattr(sum_of.targetctx, "_internal_codegen")
-    for part in ("_reduce", "_rebuild"):
+    for part in ("_reduce", "_rebuild", "_replace"):
         assert hasattr(kernel_cache.CompileResult, part), part
     assert {"load", "save"} <= set(dir(kernel_cache.IndexDataCacheFile))
     assert hasattr(numba.config, "CACHE_DIR")

@@ -13,9 +13,11 @@ except ImportError:  # a numba without what that file needs: kernels are compile
 
 def kernel(function: Callable) -> Any:
     """Compile a function when it is called with arguments of new types, unless its code is found on disk."""
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)  # and no fastmath
+    options = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": Kernel is not None}  # and no fastmath
+    compiled = numba.njit(**options)(function)
     if Kernel is not None and compiled is not function:  # it is where numba is told to compile nothing
         compiled.__class__ = Kernel
+        compiled.entries = {}
         compiled._cache = KernelCache(function, compiled.targetoptions)
     return compiled
 

@@ -37,10 +37,11 @@ import numba
 import numpy as np
 from numba import types
 from numba.core.caching import IndexDataCacheFile, NullCache
-from numba.core.codegen import JITCPUCodegen
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 
 logger = logging.getLogger(__name__)
 BESIDE_THE_SOURCES = Path(__file__).parent / "kernels"
@@ -49,60 +50,123 @@ PLAIN = types.Number | types.Boolean | types.NoneType | types.Array | types.NumP
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function, the same for every processor, for which all arrays can be written to."""
+    """A compiled function, the same for every processor, for which all arrays can be written to.
+
+    Other kernels are given its code to be made part of theirs, and that code alone is worth nothing to Python. What
+    Python calls is made when it calls, and kept.
+    """
 
     # Of all kernels: time spent on compiling or loading, how often was compiled, names of the code that Python called.
     seconds, n_compiled = 0.0, 0
     called: ClassVar[set[str]] = set()
+    _cache: KernelCache
+    entries: dict[Signature, CompileResult]  # numba does not hold what it is told to call
 
     def compile(self, signature: Signature) -> Any:
         """Return the code for a signature, made for every processor of this architecture, and for any number.
 
         Numba would compile a kernel that is called with a constant for this constant, and again for a variable.
         """
+        with self._as_ours():
+            return super().compile(tuple(map(types.unliteral, signature)))
+
+    def add_overload(self, made: CompileResult) -> None:
+        """Keep code for other kernels."""
+        self.overloads[made.signature.args] = made
+
+    @contextlib.contextmanager
+    def _as_ours(self) -> Iterator[None]:
+        """Let numba make machine code our way meanwhile."""
         with global_compiler_lock:
-            own = getattr(self.targetctx, "_internal_codegen", None)
+            self.targetctx.refresh()  # which makes what counts references, for all
+            own = self.targetctx._internal_codegen
             self.targetctx._internal_codegen = _codegen()
             try:
-                return super().compile(tuple(map(types.unliteral, signature)))
+                yield
             finally:
                 self.targetctx._internal_codegen = own
 
     def _compile_for_args(self, *args: Any, **keywords: Any) -> Any:
         """Return the code for arguments of types that this kernel has not been called with yet."""
         began = time.monotonic()
+        given = [numba.typeof(value) for value in args]
         try:
-            return self._code_for(*args, **keywords)
+            code = self._code_for(tuple(map(_writable, given)))
         finally:
             Kernel.seconds += time.monotonic() - began
-
-    def _code_for(self, *args: Any, **keywords: Any) -> Any:
-        given = [numba.typeof(value) for value in args]
-        wanted = [_writable(argument) for argument in given]
-        with contextlib.suppress(_UnknownError):
-            Kernel.called.add(self._cache._name(tuple(wanted), _codegen()))
-        if wanted == given:
-            return super()._compile_for_args(*args, **keywords)
-        code = self.compile(tuple(wanted))
         self._insert([argument._code for argument in given], code)  # the next such call is as quick as any
         return code
 
+    def _code_for(self, signature: Signature) -> Any:
+        """Return what Python calls: code that was kept, or that is made now."""
+        with self._as_ours():
+            if signature not in self.entries:
+                found = self._cache.load(signature, self.targetctx)
+                if found is None:
+                    found = self._with_a_way_in(signature)
+                    self._cache.save(signature, found)
+                self.entries[signature] = found
+        return self.entries[signature].entry_point
 
-class _Baseline(JITCPUCodegen):
-    """Makes machine code that needs nothing of a processor but what all of its architecture have."""
+    def _with_a_way_in(self, signature: Signature) -> CompileResult:
+        """Return the code for a signature with what Python needs to call it: optimised, and as machine code."""
+        self.compile(signature)
+        made = self.overloads[signature]
+        target = made.target_context  # which knows whether arrays are made
+        library = target.codegen().create_library(made.fndesc.qualname)
+        library.enable_object_caching()
+        library.is_called = True
+        for part in (made.library, rtsys.library):
+            library.add_linking_library(part)
+        target.create_cpython_wrapper(library, made.fndesc, made.environment, made.call_helper, release_gil=True)
+        return made._replace(library=library, entry_point=target.get_executable(library, made.fndesc, made.environment))
+
+
+class _Library(JITCodeLibrary):
+    """Code that becomes part of others', and is optimised there, unless Python calls it."""
+
+    is_called, _compiled_object = False, None
+
+    def serialize_using_object_code(self) -> Any:
+        """Return what is kept."""
+        return super().serialize_using_object_code() if self.is_called else self.serialize_using_bitcode()
+
+    def _optimize_final_module(self) -> None:
+        if self.is_called:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        if self.is_called or self._compiled_object:  # which was kept
+            super()._finalize_final_module()
+        else:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+
+class _Codegen(JITCPUCodegen):
+    """Makes machine code that needs nothing of a processor but what all of its architecture have.
+
+    Elsewhere than on 64-bit x86 and ARM, "generic" may lack what calls need.
+    """
+
+    _library_class = _Library
+    is_generic = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
 
     def _get_host_cpu_name(self) -> str:
-        return "generic"
+        return "generic" if self.is_generic else super()._get_host_cpu_name()
 
     def _get_host_cpu_features(self) -> str:
-        return ""
+        return "" if self.is_generic else super()._get_host_cpu_features()
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Set what code reads of Python's, where there is machine code."""
+        if self._engine.is_symbol_defined(name):
+            super().set_env(name, environment)
 
 
 @functools.cache
 def _codegen() -> JITCPUCodegen:
-    """Return what makes machine code: elsewhere than on 64-bit x86 and ARM, "generic" may lack what calls need."""
-    is_known = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
-    return (_Baseline if is_known else JITCPUCodegen)("certiforest")
+    return _Codegen("certiforest")
 
 
 def _writable(argument: types.Type) -> types.Type:
@@ -113,30 +177,48 @@ def _writable(argument: types.Type) -> types.Type:
 
 
 class KernelCache(NullCache):
-    """The machine code of one kernel; numba asks for it before it compiles, and hands over what it compiled."""
+    """The code of one kernel on disk: as Python calls it, and as part of other kernels, for which numba asks."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         self._function, self._options = function, options
 
     def load_overload(self, signature: Signature, target: Any) -> CompileResult | None:
-        """Return the code for a signature, None if it is to be compiled."""
+        """Return the code for a signature that becomes part of others, None if it is to be compiled."""
+        return self._load(signature, target, is_called=False)
+
+    def save_overload(self, signature: Signature, made: CompileResult) -> None:
+        """Keep the code for a signature that becomes part of others."""
+        self._save(signature, made, is_called=False)
+
+    def load(self, signature: Signature, target: Any) -> CompileResult | None:
+        """Return what Python calls for a signature, None if it is to be compiled."""
+        with contextlib.suppress(_UnknownError):
+            Kernel.called.add(self._name(signature, is_called=True))
+        found = self._load(signature, target, is_called=True)
+        if found is None:
+            logger.info("compiling %s", self._function.__qualname__)
+            Kernel.n_compiled += 1
+        return found
+
+    def save(self, signature: Signature, made: CompileResult) -> None:
+        """Keep what Python calls for a signature."""
+        self._save(signature, made, is_called=True)
+
+    def _load(self, signature: Signature, target: Any, *, is_called: bool) -> CompileResult | None:
         try:
-            target.refresh()
-            name = self._name(signature, target.codegen())
+            name = self._name(signature, is_called=is_called)
             for folder in folders():
                 found = IndexDataCacheFile(str(folder), name, None).load(name)
                 if found is not None:
                     return CompileResult._rebuild(target, *found)
         except Exception as problem:  # whatever is wrong with a file, the sources are at hand
             logger.debug("cannot look for %s: %r", self._function.__qualname__, problem)
-        logger.info("compiling %s", self._function.__qualname__)
-        Kernel.n_compiled += 1
         return None
 
-    def save_overload(self, signature: Signature, made: CompileResult) -> None:
-        """Keep the code for a signature in the first folder that can be written to."""
+    def _save(self, signature: Signature, made: CompileResult, *, is_called: bool) -> None:
+        """Keep code in the first folder that can be written to."""
         try:
-            name = self._name(signature, made.codegen)
+            name = self._name(signature, is_called=is_called)
             if made.lifted or made.library.has_dynamic_globals:
                 raise _UnknownError("addresses of this process")
             content = made._reduce()
@@ -154,12 +236,12 @@ class KernelCache(NullCache):
                 return
         _warn_once()
 
-    def _name(self, signature: Signature, codegen: Any) -> str:
+    def _name(self, signature: Signature, *, is_called: bool) -> str:
         """Return a file name made from the kernel, all its ingredients, the signature and the compiler."""
         python, svml = EXTENSION_SUFFIXES[0], numba.config.USING_SVML
-        compiler = python, numba.__version__, llvmlite.__version__, svml, codegen.magic_tuple(), self._options
+        compiler = python, numba.__version__, llvmlite.__version__, svml, _codegen().magic_tuple(), self._options
         made_from = _digest(*_ingredients(self._function, set()))
-        called_with = _digest(compiler, *map(_describe_type, signature))
+        called_with = _digest(is_called, compiler, *map(_describe_type, signature))
         return f"{self._function.__module__}.{self._function.__qualname__}-{made_from}-{called_with}"
 
 
