@@ -16,8 +16,8 @@ from small_models import stumps
 
 def test_a_sufficient_reason_is_columns_whose_values_alone_fix_the_decision():
     rng = random.Random("reasons")
-    n_explained = 0
-    for _ in range(25):
+    n_explained = n_sides = 0
+    for _ in range(40):
         case = random_case(rng)
         if case.missing or case.blanks:
             continue
@@ -25,8 +25,11 @@ def test_a_sufficient_reason_is_columns_whose_values_alone_fix_the_decision():
         n = ensemble.n_features
         cuts = [sorted({-2.0, 3.0, *ensemble.threshold[ensemble.feature == f].tolist()}) for f in range(n)]
         values = [[low, *(math.nextafter(v, math.inf) for v in row[1:-1]), *row[1:]] for row in cuts for low in row[:1]]
-        domain = Domain([row[0] for row in cuts], [row[-1] for row in cuts])
+        whole = [f for f in range(n) if rng.random() < 0.2 and case.x[f] % 1 == 0]
+        domain = Domain([row[0] for row in cuts], [row[-1] for row in cuts], whole or None)
         x = np.clip(case.x, domain.low, domain.high)
+        for f in whole:
+            values[f] = [float(v) for v in range(-2, 4)]
         every = [np.array(z) for z in itertools.product(*values)]
         (own,) = ensemble.predict(x[None])
         e = explain(ensemble, x, domain)
@@ -41,7 +44,33 @@ def test_a_sufficient_reason_is_columns_whose_values_alone_fix_the_decision():
 
             assert fixes(e.freeze)
             assert not any(fixes(set(e.freeze) - {f}) for f in e.freeze)
+            n_sides += check_box(e, ensemble, domain, np.array(every), own)
     assert n_explained > 5
+    assert n_sides > 10
+
+
+def check_box(e, ensemble, domain, every, own):
+    """Check that a box holds one decision and that no side can be extended; return how many another decision ends."""
+    low, high = domain.low.copy(), domain.high.copy()
+    for side in e.box:
+        (high if side.is_upper else low)[side.column] = side.end
+    assert {side.column for side in e.box} == {*e.freeze}
+    inside = ((low <= every) & (every <= high)).all(axis=1)
+    assert inside.any()
+    assert (ensemble.predict(every[inside]) == own).all()
+    for side in e.box:
+        f, z = side.column, side.beyond
+        assert side.is_last
+        if z is None:
+            assert side.end == (domain.high if side.is_upper else domain.low)[f]
+            continue
+        assert ensemble.predict(z[None])[0] != own
+        assert [g for g in range(len(z)) if not low[g] <= z[g] <= high[g]] == [f]
+        first, last = sorted([z[f], side.end])  # one threshold lies between them, or more where none is a whole number
+        cuts = np.unique(ensemble.threshold[ensemble.feature == f])
+        cuts = np.unique(np.floor(cuts)) if domain.integer[f] else cuts
+        assert ((first <= cuts) & (cuts < last)).sum() == 1
+    return sum(side.beyond is not None for side in e.box)
 
 
 VOTERS = stumps(
@@ -146,6 +175,11 @@ def test_a_row_with_missing_values_is_no_row_of_a_domain_without():
     with pytest.raises(RowError, match=r"missing value of column 0\."):
         explain(ensemble, [math.nan], Domain([0], [1]))
     assert explain(ensemble, [math.nan], Domain([0], [1], missing=True)).freeze == (0,)
+    e = explain(ensemble, [0.75], Domain([0], [1], missing=True))  # what is missing goes where numbers up to 0.5 go
+    assert e.facts["box"] == [
+        {"feature": "feature_0", "low": math.nextafter(0.5, 1), "high": 1.0, "below": "decision", "above": "domain"}
+    ]
+    assert "another decision" in repr(e)
 
 
 def test_one_row_only():

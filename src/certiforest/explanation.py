@@ -29,6 +29,7 @@ from certiforest.report.findings import digest, feature_names_of
 from certiforest.report.sections import Page
 from certiforest.report.shown import Shown
 from certiforest.report.witnesses import differ, list_changes, trim
+from certiforest.statements.boxes import Side, largest_box, list_sides
 from certiforest.statements.domain import Domain
 from certiforest.statements.space import Space
 from certiforest.verdicts import STABLE, UNSTABLE
@@ -55,6 +56,9 @@ class Explanation(Shown):
         predicted. Without any one of them the others were not found to do so.
     freeze_is_smallest : bool
         Whether no smaller set of features does so.
+    box : list of Side, or None
+        In a domain: how far columns of numbers among these may go, all at once, while the decision stays whatever
+        other columns are; those of categories and groups keep their values. No side can be extended.
     facts : dict
         All of it as plain data, ready for JSON: prediction, changes, trees, radius of each feature alone.
     """
@@ -63,6 +67,7 @@ class Explanation(Shown):
     witness: NDArray[np.float64] | None
     freeze: tuple[int, ...] | None
     freeze_is_smallest: bool
+    box: list[Side] | None
     facts: dict[str, Any]
 
     @property
@@ -114,7 +119,7 @@ def explain(
     (0.5000000000000001, ['feature 0'])
     """
     ensemble = as_ensemble(model)
-    x = _one_row(x, ensemble)
+    x, space = _one_row(x, ensemble), None
     if isinstance(attacker, Domain):
         space = Space([ensemble], attacker)
         if (outside := np.flatnonzero(np.isnan(x) & ~space.may_miss)).size:
@@ -131,6 +136,7 @@ def explain(
     changed = frozenset() if witness is None else questions.changed(witness)
     if changed and questions.attacker.has_norm:
         freeze, is_smallest = _smallest_freeze(questions, changed)
+    box = questions.box(freeze) if freeze is not None and space is not None else None
     alone, is_complete = questions.each_alone(names, changed)
     facts: dict[str, Any] = {
         "name": name,
@@ -147,6 +153,7 @@ def explain(
         "changed_prediction": None if witness is None else str(ensemble.predict(witness[None])[0]),
         "freeze": None if freeze is None else [_name(questions.columns[variable], names) for variable in freeze],
         "freeze_is_smallest": is_smallest,
+        "box": None if box is None else list_sides(box, names),
         "can_freeze": questions.attacker.has_norm,
         "proof": _size_of_proof(found),
         "model": {"sha256": ensemble.sha256},
@@ -156,7 +163,7 @@ def explain(
     if image_shape is not None and np.isfinite(x).all():
         facts["original"] = x.reshape(image_shape).tolist()
         facts["witness"] = (x if witness is None else witness).reshape(image_shape).tolist()
-    return Explanation(found, witness, freeze, is_smallest, facts)
+    return Explanation(found, witness, freeze, is_smallest, box, facts)
 
 
 def _one_row(x: Any, ensemble: TreeEnsemble) -> NDArray[np.float64]:
@@ -202,6 +209,27 @@ class _Questions:
         if found.witness is None or found.stable[0] != UNSTABLE or np.isnan(found.witness[0]).all():
             return None
         return trim(self.ensemble, self.x, found.witness[0], self.attacker)
+
+    def box(self, freeze: Iterable[int]) -> list[Side]:
+        """Return how far numbers among some variables may go, in a domain, while others go anywhere."""
+        ensemble, attacker = self.ensemble, self.attacker
+        assert attacker.domain is not None
+        is_whole = attacker.moves(ensemble.n_features).numbers.is_whole
+        stay = {*ensemble.categorical.tolist(), *(ensemble.blanks or {}), *np.flatnonzero(np.isnan(self.x)).tolist()}
+        grown = [v for v in freeze if self.columns[v] == [v] and v not in stay]
+        held = sorted(self._already | {f for v in freeze if v not in grown for f in self.columns[v]})
+        present = ensemble
+        if ensemble.missing_left is not None:  # none of these is missing
+            present = ensemble.replace(required=sorted({*ensemble.required, *grown}))
+
+        def ask(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[bool | None, NDArray[np.float64] | None]:
+            inside = attacker.replace(domain=(low, high), frozen=held)
+            found = certify(present, self.x[None], None, inside, witness=True, time_limit=self._time_limit)
+            assert found.witness is not None
+            stable, z = found.unless_interrupted().stable[0], found.witness[0]
+            return {STABLE: True, UNSTABLE: False}.get(stable), None if np.isnan(z).all() else z
+
+        return largest_box(ensemble, self.x, attacker.domain, grown, is_whole, ask)
 
     def changed(self, z: NDArray[np.float64]) -> frozenset[int]:
         """Return the variables that differ."""

@@ -26,6 +26,7 @@ def explanation_page(row: dict[str, Any]) -> Page:
             *map(Words, sentences(row)),
             Section("The row", [Pictures(row["original"], row["witness"]) if "original" in row else None]),
             Section("What changes", [Table(("Feature", "From and to"), changes, n_left=2)]),
+            Section("How far these may go, all at once, while the decision stays", [_box(row)]),
             Section("What the trees say", [_trees(row)]),
             Section("Each feature alone", [_alone(row)]),
             Section("The attacker", [Facts([may_change, *attacker_facts(row["attacker"])])], in_detail=True),
@@ -38,6 +39,15 @@ def _alone(row: dict[str, Any]) -> Bars:
     bars = [(entry["feature"], entry["radius"][1], _radius(entry["radius"])) for entry in row["alone"][:N_ALONE_SHOWN]]
     tried = "" if row["alone_is_complete"] else " (time was up before all were tried)"
     return Bars(bars, f"The radius of the row if this feature alone can be changed{tried}; small ones are dangerous.")
+
+
+def _box(row: dict[str, Any]) -> Table:
+    beyond = {"decision": "another decision", "domain": "the domain ends", "time": "not found out in time"}
+    sides = [
+        (at["feature"], f"{at['low']:.6g}", f"{at['high']:.6g}", beyond[at["below"]], beyond[at["above"]])
+        for at in row["box"] or ()
+    ]
+    return Table(("Feature", "From", "To", "Below", "Above"), sides)
 
 
 def sentences(row: dict[str, Any]) -> list[str]:
