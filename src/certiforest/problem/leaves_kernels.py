@@ -310,8 +310,8 @@ def in_segments(cells, name, node, allowed):
             tester[filled[scope[s]]] = t
             filled[scope[s]] += 1
     return Leaves(
-        name, first, node, first_condition, place, low, high, first_scope, scope, first_segment, begin[:n], end[:n],
-        tester, first_tester,
+        name, first, node, first_condition, place.astype(np.int32), low.astype(np.int32), high.astype(np.int32),
+        first_scope, scope, first_segment, begin[:n], end[:n], tester, first_tester,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from certiforest.compiled import kernel
 from certiforest.problem.leaves_kernels import Alternatives, in_segments
+from certiforest.problem.masks_kernels import masks_of
 
 
 class Pairs(NamedTuple):
@@ -47,9 +48,11 @@ def pair_leaves(cells, leaves, twin, keeps_shared):
     -------
     Pairs
     """
-    counts = write_pairs(cells, leaves, twin, keeps_shared, empty_pairs(0, 0, 0, 0), False)
+    first_word, mask, _ = masks_of(leaves)
+    masks = first_word, mask
+    counts = write_pairs(cells, leaves, masks, twin, keeps_shared, empty_pairs(0, 0, 0, 0), False)
     out = empty_pairs(*counts)
-    write_pairs(cells, leaves, twin, keeps_shared, out, True)
+    write_pairs(cells, leaves, masks, twin, keeps_shared, out, True)
     return out
 
 
@@ -72,7 +75,7 @@ def leaves_of(cells, pairs):
 
 
 @kernel
-def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
+def write_pairs(cells, leaves, masks, twin, keeps_shared, out, is_written):
     """Write tables, pairs, conditions and scopes, or only count them; return how many there are."""
     n_tables = n = m = n_scopes = 0
     allowed = out.allowed
@@ -94,12 +97,15 @@ def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
                 if is_written:
                     allowed.scope[n_scopes] = twin[leaves.scope[s]]
                 n_scopes += 1
+        common = np.zeros((leaves.first[t + 1] - leaves.first[t] + 63) >> 6, np.uint64)
         for k in range(leaves.first[t], leaves.first[t + 1]):
-            for other in range(leaves.first[t] if is_doubled else k, leaves.first[t + 1] if is_doubled else k + 1):
-                end = write_conditions(leaves, shift, (k, other), places, base, m, allowed, is_written)
-                if end < 0:
+            if is_doubled:
+                agree(leaves, masks, twin, k, common)
+            for i in range(leaves.first[t + 1] - leaves.first[t] if is_doubled else 1):
+                if is_doubled and not common[i >> 6] >> np.uint64(i & 63) & np.uint64(1):
                     continue
-                m = end
+                other = leaves.first[t] + i if is_doubled else k
+                m = write_conditions(leaves, shift, (k, other), places, base, m, allowed, is_written)
                 if is_written:
                     out.here[n], out.there[n], allowed.first_condition[n + 1] = k, other, m
                 n += 1
@@ -110,13 +116,29 @@ def write_pairs(cells, leaves, twin, keeps_shared, out, is_written):
 
 
 @kernel
+def agree(leaves, masks, twin, k, common):
+    """Write which leaves of its tree agree with one on all that is shared to ``common``, as a mask."""
+    first_word, mask = masks
+    common[:] = ~np.uint64(0)
+    i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
+    while i < end:
+        s, others = leaves.place[i], np.zeros_like(common)
+        while i < end and leaves.place[i] == s:
+            for g in range(leaves.low[i], leaves.high[i] + 1):
+                others |= mask[first_word[g] : first_word[g + 1]]
+            i += 1
+        if twin[leaves.scope[s]] < 0:
+            common &= others
+
+
+@kernel
 def write_conditions(leaves, shift, pair, places, base, m, out, is_written):
-    """Write the conditions of a pair of leaves from ``m`` on; return where they end, -1 if no two rows end there."""
+    """Write the conditions of a pair of leaves from ``m`` on; return where they end."""
     first_condition, scope, begin, end = leaves.first_condition, leaves.scope, leaves.begin, leaves.end
     i, i_last = first_condition[pair[0]], first_condition[pair[0] + 1]
     j, j_last = first_condition[pair[1]], first_condition[pair[1] + 1]
     for s in range(places[0], places[1]):
-        p, q, before = i, j, m
+        p, q = i, j
         while i < i_last and leaves.place[i] == s:
             i += 1
         while j < j_last and leaves.place[j] == s:
@@ -135,8 +157,6 @@ def write_conditions(leaves, shift, pair, places, base, m, out, is_written):
                 p += 1
             else:
                 q += 1
-        if m == before:
-            return -1
     j, place = first_condition[pair[1]], base + places[1] - places[0]
     for s in range(places[0], places[1]):
         move = shift[scope[s]]

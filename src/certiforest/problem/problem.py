@@ -45,7 +45,8 @@ class Leaves(NamedTuple):
 
     Leaf ``k`` has the conditions ``first_condition[k]`` to ``first_condition[k + 1]``, sorted by place: a variable is
     in a segment from ``low`` to ``high``, or, where conditions of one place follow one another, in one of any of them;
-    anywhere if there is none. Trees that test variable ``v`` are ``tester[first_tester[v]:first_tester[v + 1]]``.
+    anywhere if there is none. These are int32, for speed, all else is int64. Trees that test variable ``v`` are
+    ``tester[first_tester[v]:first_tester[v + 1]]``.
     """
 
     name: ndarray

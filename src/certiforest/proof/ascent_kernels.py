@@ -20,8 +20,7 @@ class Several(NamedTuple):
     """Several requirements at once, and weights that make one of them.
 
     ``leaves``, ``gain``, ``need`` and ``grows`` are as in `JointProblem`, with the target in the needs; ``weight``
-    (n_requirements,) is in whole numbers. The mask of segment ``g`` is ``mask[first_word[g]:first_word[g + 1]]``;
-    ``place`` (n_testers,) is where in the scope of a tester the variable is.
+    (n_requirements,) is in whole numbers. The rest is from `masks_of`.
     """
 
     leaves: Leaves
@@ -32,34 +31,6 @@ class Several(NamedTuple):
     first_word: ndarray
     mask: ndarray
     place: ndarray
-
-
-@kernel
-def masks_of(leaves):
-    """Return ``first_word``, ``mask`` and ``place``; see `Several`."""
-    first_word, place = np.zeros(leaves.begin.shape[0] + 1, np.int64), np.empty(leaves.tester.shape[0], np.int64)
-    filled = leaves.first_tester[:-1].copy()
-    for t in range(leaves.name.shape[0]):
-        n_words = (leaves.first[t + 1] - leaves.first[t] + 63) >> 6
-        for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-            place[filled[leaves.scope[s]]] = s
-            filled[leaves.scope[s]] += 1
-            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                first_word[g + 1] = first_word[g] + n_words
-    mask = np.zeros(first_word[-1], np.uint64)
-    for t in range(leaves.name.shape[0]):
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            word, bit = (k - leaves.first[t]) >> 6, ONE << np.uint64((k - leaves.first[t]) & 63)
-            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
-            for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-                if i == end or leaves.place[i] != s:
-                    for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                        mask[first_word[g] + word] |= bit
-                while i < end and leaves.place[i] == s:
-                    for g in range(leaves.low[i], leaves.high[i] + 1):
-                        mask[first_word[g] + word] |= bit
-                    i += 1
-    return first_word, mask, place
 
 
 @kernel

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.problem.masks_kernels import masks_of
 from certiforest.problem.problem import ENOUGH, JointProblem, Leaves, Problem
-from certiforest.proof.ascent_kernels import Several, masks_of, wander
+from certiforest.proof.ascent_kernels import Several, wander
 from certiforest.proof.clock import Clock
 from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, find_split, weighted
 from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, new_tables, whole_bound
@@ -171,6 +172,7 @@ def _search(
     best: int | None = None
     kept: NDArray[np.int64] | None = None
     (first_word, mask, place), walk = masks_of(leaves), lowest.copy()
+    rng = np.random.default_rng(0)
     equal = np.full(len(need), WEIGHT // len(need))
     waiting: list[tuple[int, int, _Box]] = []
     most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
@@ -198,22 +200,24 @@ def _search(
         weight = box.weight.copy()
         sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.start is None else (MOST_SWEEPS, MOST_TRIES)
         several = Several(leaves, gain, need + grows * target, grows, weight, first_word, mask, place)
-        status = examine_box(weighted(cells, leaves, several), several, tables, sweeps, int(ENOUGH), False)
+        inside = narrow(weighted(cells, leaves, several), tables).leaves
+        status = examine_box(weighted(cells, inside, several), several, tables, sweeps, int(ENOUGH), False)
         is_found, candidate = status == FOUND, tables.choice
         if status == OPEN:
-            walk = candidate.copy() if n_boxes % BOXES_OF_WALK == 0 else walk
+            if n_boxes % BOXES_OF_WALK == 0:
+                walk = candidate.copy() if n_boxes % (2 * BOXES_OF_WALK) == 0 else rng.integers(lowest, highest + 1)
             is_found, candidate = wander(several, lowest, highest, walk, tries, n_boxes) >= 0, walk
         n_boxes += 1
         bound, proved = target - 1, box.proved
         if status in (OPEN, FOUND):
-            bound = min(box.bound, _bound(weighted(cells, leaves, several), several, tables, target))
+            bound = min(box.bound, _bound(weighted(cells, inside, several), several, tables, target))
         if bound < target:
             if proof is not None:
                 bound, shift = target - 1, 0
                 if status == UNREACHABLE:
                     tables.table[:] = 0.0
                 else:
-                    shift = coarsen(weighted(cells, leaves, several), tables)
+                    shift = coarsen(weighted(cells, inside, several), tables)
                 proof.close(box.node, proof.add(leaves, several, tables, shift))
             dropped = max(dropped, bound)
             continue
@@ -229,7 +233,7 @@ def _search(
             push(box if is_first else box._replace(start=start, weight=weight, bound=bound, proved=proved))
             continue
         start = tables.table.copy()
-        variable, cut = find_split(weighted(cells, leaves, several), tables)
+        variable, cut = find_split(weighted(cells, inside, several), tables)
         low, high = tables.low.copy(), tables.high.copy()
         if proof is not None:  # what `find_split` takes from the ends would have to be shown
             low, high = box.low.copy(), box.high.copy()

@@ -97,8 +97,8 @@ def sweep(leaves, gain, tables, span, takes_down, scratch):
     begin, end = leaves.begin.view(np.uint64), leaves.end.view(np.uint64)
     free = np.uint64(begin.shape[0])
     conditions = Conditions(
-        leaves.first_condition.view(np.uint64), leaves.place.view(np.uint64), leaves.low.view(np.uint64),
-        leaves.high.view(np.uint64), free, free + np.uint64(leaves.scope.shape[0]),
+        leaves.first_condition.view(np.uint64), leaves.place.view(np.uint32), leaves.low.view(np.uint32),
+        leaves.high.view(np.uint32), free, free + np.uint64(leaves.scope.shape[0]),
     )  # fmt: skip
     settled = 0.0
     for t in range(np.uint64(leaves.name.shape[0])):

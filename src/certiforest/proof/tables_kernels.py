@@ -310,13 +310,14 @@ def narrow(problem, tables):
     all of the box are left out.
     """
     cells, leaves, gain, need, budget = problem
-    if budget == 0 and (tables.low == cells.first[:-1]).all() and (tables.high == cells.first[1:] - 1).all():
-        return problem
-    begin, end = np.empty_like(leaves.begin), np.empty_like(leaves.end)
+    begin, end, is_narrow = np.empty_like(leaves.begin), np.empty_like(leaves.end), budget == 0
     for s in range(leaves.scope.shape[0]):
         v = leaves.scope[s]
         for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
             begin[g], end[g] = max(leaves.begin[g], tables.low[v]), min(leaves.end[g], tables.high[v])
+            is_narrow &= leaves.begin[g] > leaves.end[g] or (begin[g] == leaves.begin[g] and end[g] == leaves.end[g])
+    if is_narrow:
+        return problem
     least = np.empty(tables.low.shape[0], np.int64)
     total, n_leaves = least_prices(cells, tables, budget, least), leaves.node.shape[0]
     first, node = np.empty(leaves.first.shape[0], np.int64), np.empty(n_leaves, np.int64)
