@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from certiforest import ModelError, TreeEnsemble, as_ensemble
+from certiforest import ModelError, RowError, TreeEnsemble, as_ensemble
 from certiforest.cli import main
 from certiforest.ensemble import scores
 from certiforest.formats.agreement import check_agreement, threshold_rows
@@ -177,6 +177,8 @@ def test_rounds_after_the_best_are_left_out_as_predict_does(tmp_path):
     model.save_model(tmp_path / "all.json")
     with pytest.raises(ModelError, match=f"says that round {n_used} was the best: XGBClassifier would leave out"):
         as_ensemble(tmp_path / "all.json")
+    assert as_ensemble(tmp_path / "all.json", best_iteration=True) == as_ensemble(model)
+    assert as_ensemble(tmp_path / "all.json", best_iteration=False) == as_ensemble(booster)
     booster[:n_used].save_model(tmp_path / "best.json")
     assert as_ensemble(tmp_path / "best.json") == as_ensemble(model)
     lightgbm = pytest.importorskip("lightgbm")
@@ -202,6 +204,29 @@ def with_categories(model):
     label = np.resize([0, 1], 400)
     frame = pd.DataFrame({"size": rng.random(400), "colour": pd.Categorical(3 * label + rng.integers(4, size=400))})
     return model.fit(frame, label)
+
+
+def test_early_stopped_files_keep_their_categories_and_slices_say_that_they_do_not(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"job": pd.Categorical(rng.choice(["cook", "smith", "tailor"], 300)), "age": rng.random(300)})
+    label = ((frame["job"] == "cook") & (frame["age"] > 0.4)).astype(int) ^ (rng.random(300) < 0.1)
+    model = xgb(n_estimators=50, enable_categorical=True, early_stopping_rounds=2)
+    model.fit(frame[:200], label[:200], eval_set=[(frame[200:], label[200:])], verbose=False)
+    booster, path, out = model.get_booster(), tmp_path / "all.ubj", tmp_path / "model.json"
+    assert model.best_iteration + 1 < booster.num_boosted_rounds()
+    model.save_model(path)
+    for option, meant in (("--best-iteration", model), ("--all-trees", booster)):
+        assert main(["convert", str(path), option, "--out", str(out), "--force"]) == 0
+        assert as_ensemble(out) == as_ensemble(meant)
+    with pytest.raises(ModelError, match=r"Expected best_iteration for .* XGBoost only, got .*model.json"):
+        as_ensemble(out, best_iteration=True)
+    with pytest.raises(ModelError, match="Expected best_iteration for a file of XGBoost only, got a XGBClassifier"):
+        as_ensemble(model, best_iteration=True)
+    booster[:2].save_model(path)
+    with pytest.raises(ModelError, match="Expected a file that says which round was the best"):
+        as_ensemble(path, best_iteration=True)
+    with pytest.raises(RowError, match=r"categories in the column 'job', got category: .* Give the whole model"):
+        as_ensemble(path).predict(frame)
 
 
 REFUSED = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, InputError, ModelPath, OutputOptions, open_model
+from certiforest.cli.options import AsJson, BestIteration, InputError, ModelPath, OutputOptions, open_model
 from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
 
@@ -82,6 +82,7 @@ def convert(
     model: ModelPath,
     out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
     output: OutputOptions,
+    best_iteration: BestIteration = None,
 ) -> None:
     """Write a model of any kind as a file of certiforest.
 
@@ -93,7 +94,7 @@ def convert(
     library, or the format's description, is needed to read it.
     """
     output.check({"--out": out}, [model])
-    ensemble = open_model(model)
+    ensemble = open_model(model, best_iteration)
     ensemble.save(out, replace=output.force)
     if output.as_json:
         from certiforest.cli.summaries import describe_model

@@ -76,6 +76,12 @@ Part = Annotated[
     typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
 ]
 Jobs = Annotated[int, typer.Option(metavar="N", help="Threads; -1 for all cores.")]
+BestIteration = Annotated[
+    bool | None,
+    typer.Option(
+        "--best-iteration/--all-trees", help="After early stopping of XGBoost: trees up to the best round, or all."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -206,12 +212,12 @@ def find_label(option: str, text: str, labels: Sequence[Any]) -> Any:
     return found[0]
 
 
-def open_model(path: Path) -> TreeEnsemble:
+def open_model(path: Path, best_iteration: bool | None = None) -> TreeEnsemble:
     """Read a model file of whatever kind."""
     from certiforest.formats import as_ensemble
 
     check_readable(path, "model file")
-    return as_ensemble(path)
+    return as_ensemble(path, best_iteration=best_iteration)
 
 
 def open_regressor(path: Path) -> TreeEnsemble:

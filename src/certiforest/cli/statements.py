@@ -12,6 +12,7 @@ import typer
 from certiforest.cli import console
 from certiforest.cli.options import (
     AsJson,
+    BestIteration,
     Jobs,
     ModelPath,
     OutputOptions,
@@ -46,6 +47,7 @@ class WholeModelOptions(ReadingOptions):
         str, typer.Option(metavar="KIND", help="What scores of classifiers are: probability, or score for their sums.")
     ] = "probability"
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For each statement, or quantity.")] = 60.0
+    best_iteration: BestIteration = None
 
     def open(self, model: Path) -> tuple[Opened, Domain]:
         """Read the model, which may be a regressor, and the domain as it sees it."""
@@ -53,7 +55,7 @@ class WholeModelOptions(ReadingOptions):
 
         check_time_limit("--time-limit", self.time_limit)
         check_readable(model, "model file")
-        opened = open_model(model)
+        opened = open_model(model, self.best_iteration)
         return opened, self._domain_of(opened.ensemble)
 
     def _domain_of(self, ensemble: TreeEnsemble) -> Domain:

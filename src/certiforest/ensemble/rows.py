@@ -105,6 +105,12 @@ class Rows:
             coded = [f for f in codes if not NUMBERS.fullmatch(kinds[f]) or (f in self._hashed and "int" in kinds[f])]
             self._coded = {f: codes[f] for f in coded}
             self._others = [f for f in range(n_features) if f not in self._coded]
+            for f in self._whole:
+                if f not in codes and not NUMBERS.fullmatch(kinds[f]) and kinds[f] != "object":
+                    raise RowError(
+                        f"Expected codes of categories in the column {shown(names[f])}, got {kinds[f][:40]}: the model"
+                        " does not hold their values, as after slicing a booster of XGBoost. Give the whole model."
+                    )
             head = X.iloc[:0] if hasattr(X, "iloc") else X[:0]
             self._long = _check_types(_columns(head, self._others) if self._coded else head, all_long=takes_missing)
 

@@ -49,7 +49,9 @@ OTHER_FILES = {
 }  # fmt: skip
 
 
-def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | None = None) -> TreeEnsemble:
+def as_ensemble(
+    model: Any, *, voting: str | None = None, threshold: float | None = None, best_iteration: bool | None = None
+) -> TreeEnsemble:
     """Translate a model, exactly, into a `TreeEnsemble`.
 
     Parameters
@@ -67,6 +69,9 @@ def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | Non
         For two classes: say the second one iff ``predict_proba(X)[:, 1] >= threshold``, instead of what ``predict``
         says; as scikit-learn's ``FixedThresholdClassifier`` does. For a regressor: the classes are 0 and 1, and 1 is
         said iff ``predict(X) >= threshold``.
+    best_iteration : bool, optional
+        For a file of XGBoost after early stopping: whether trees after the best round are left out, as by
+        ``XGBClassifier``, or used, as by ``Booster``. Other files hold, and objects know, the trees that are used.
 
     Returns
     -------
@@ -93,16 +98,21 @@ def as_ensemble(model: Any, *, voting: str | None = None, threshold: float | Non
     """
     if voting is not None and voting not in COMBINED_BY:
         raise ModelError(f"Expected voting to be 'soft', 'hard' or None, got {voting!r}.")
-    ensemble = _enter(model, voting, threshold)
+    if isinstance(model, (str, os.PathLike)):
+        ensemble = _read(Path(model), best_iteration).finish(threshold)
+    elif best_iteration is not None:
+        raise ModelError(f"Expected best_iteration for a file of XGBoost only, got a {type(model).__name__}.")
+    else:
+        ensemble = _enter(model, voting, threshold)
     if voting is not None and ensemble.combine != COMBINED_BY[voting]:
         raise ModelError(f"Expected voting=None: the trees of this model do not combine by {voting} voting.")
     return ensemble
 
 
-def open_model(model: Any) -> Opened:
+def open_model(model: Any, best_iteration: bool | None = None) -> Opened:
     """Translate a model, exactly, with what its sums stand for; also a regressor, whose sum is what it predicts."""
     if isinstance(model, (str, os.PathLike)):
-        return _read(Path(model))
+        return _read(Path(model), best_iteration)
     refuse_other_code(model)
     opened = _open(model, None, 0.5).with_usual_threshold()
     opened.compare()
@@ -110,8 +120,6 @@ def open_model(model: Any) -> Opened:
 
 
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
-    if isinstance(model, (str, os.PathLike)):
-        return _read(Path(model)).finish(threshold)
     if type(model) is not TreeEnsemble:  # which nobody can change
         refuse_other_code(model)
     if isinstance(model, TreeEnsemble) and threshold is None:
@@ -243,7 +251,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, PLAIN) else None
 
 
-def _read(path: Path) -> Opened:
+def _read(path: Path, best_iteration: bool | None) -> Opened:
     try:
         if path.is_dir():
             raise ModelError(f"Expected a model file, got the directory {path}.")
@@ -262,12 +270,16 @@ def _read(path: Path) -> Opened:
     for beginning, refusal in OTHER_FILES.items():
         if content.startswith(beginning):
             raise ModelError(f"Expected a model file, got {path}, {refusal}.")
+    is_lightgbm = content[:40].split(maxsplit=1)[:1] == [lightgbm_models.LIGHTGBM_HEADER]
+    is_xgboost = xgboost_models.UBJSON_OBJECT.match(content) or xgboost_models.XGBOOST_KEY.search(content)
+    if is_xgboost and not is_lightgbm:
+        return xgboost_models.parse_xgboost(content, best_iteration, source=source)
+    if best_iteration is not None:
+        raise ModelError(f"Expected best_iteration for a file of XGBoost only, got {path}.")
+    if is_lightgbm:
+        return lightgbm_models.parse_lightgbm(content, source=source)
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return Opened(parse_silva(content, source=source), "this file of SILVA")
-    if content[:40].split(maxsplit=1)[:1] == [lightgbm_models.LIGHTGBM_HEADER]:
-        return lightgbm_models.parse_lightgbm(content, source=source)
-    if xgboost_models.UBJSON_OBJECT.match(content) or xgboost_models.XGBOOST_KEY.search(content):
-        return xgboost_models.parse_xgboost(content, source=source)
     if content.startswith(catboost_models.CATBOOST_BINARY) or catboost_models.CATBOOST_KEYS.search(content):
         return catboost_models.parse_catboost(content, source=source)
     return Opened(TreeEnsemble.from_text(content, source=source), "a file of certiforest")

@@ -72,7 +72,7 @@ def open_xgboost(model: Any, content: bytes) -> Opened:
     document = read_ubjson(content)
     is_booster = isinstance(model, xgboost.Booster)
     # The classes with scikit-learn's names leave out the rounds after the best one in predict.
-    opened = _translate(document, None if is_booster else _best_round(document))
+    opened = _translate(document, None if is_booster else _best_round(document), may_cut=True)
     n_classes, is_regressor = opened.ensemble.n_classes, opened.is_regressor
     if isinstance(model, xgboost.XGBRegressor) and not is_regressor:
         raise ModelError(
@@ -103,12 +103,15 @@ def open_xgboost(model: Any, content: bytes) -> Opened:
     return opened._replace(name=type(model).__name__, predict=predict, raw=raw, score=score)
 
 
-def parse_xgboost(content: bytes, *, source: str = "the content") -> Opened:
+def parse_xgboost(content: bytes, best_iteration: bool | None = None, *, source: str = "the content") -> Opened:
     """Read what ``save_model`` writes, JSON or UBJSON; ``source`` names it in errors."""
     with sound(source, "XGBoost classifier"):
         is_binary = UBJSON_OBJECT.match(content)
         document = read_ubjson(content) if is_binary else read_json(content, parse_single, allows_nan=True)
-        return _translate(document, _best_round(document), is_file=True)
+        best = _best_round(document)
+        if best is None and best_iteration:
+            raise ModelError("Expected a file that says which round was the best, got one that does not.")
+        return _translate(document, None if best_iteration is False else best, may_cut=best_iteration is not None)
 
 
 def _best_round(document: Any) -> int | None:
@@ -119,7 +122,7 @@ def _best_round(document: Any) -> int | None:
     return integer(learner, "attributes", "best_iteration") + 1
 
 
-def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) -> Opened:
+def _translate(document: Any, n_rounds: int | None, *, may_cut: bool) -> Opened:
     learner = entry(document, "learner")
     objective, n_classes, n_outputs = _read_outputs(learner)
     n_features = integer(learner, "learner_model_param", "num_feature")
@@ -131,11 +134,11 @@ def _translate(document: Any, n_rounds: int | None, *, is_file: bool = False) ->
         if not 1 <= n_rounds < len(round_ends):
             raise ModelError(f"Expected a best round between 1 and {len(round_ends) - 1}, got {n_rounds}.")
         n_used = round_ends[n_rounds]
-    if is_file and n_used < len(trees):
+    if n_used < len(trees) and not may_cut:
         raise ModelError(
             f"Expected a file whose trees are all used, got one that says that round {n_rounds} was the best:"
-            " XGBClassifier would leave out the trees after it, Booster would not. Save booster[: best_iteration + 1],"
-            " or give the object itself."
+            " XGBClassifier would leave out the trees after it, Booster would not. Say which, as_ensemble(path,"
+            " best_iteration=True) or False, certiforest convert --best-iteration or --all-trees, or give the object."
         )
     names = strings(learner, "feature_names") if "feature_names" in learner else []
     table = ScoreTable(n_outputs)

@@ -143,7 +143,8 @@ def _read_number(cell: str, where: str, layout: _Layout, index: int) -> float:
         raise TableError(f"Expected a number, got a missing value in {where}. Remove or fill such rows first.")
     if not is_number(cell):
         raise TableError(
-            f"Expected a number, got {shown(cell)} in {where}. Encode text as numbers, leave the column out by"
+            f"Expected a number, got {shown(cell)} in {where}. Encode text as numbers (a model that holds no values of"
+            f" its categories takes their codes), leave the column out by"
             f" {setting('drop', layout.wanted.as_option(index))}, or name it by {setting('target')} if it is the label."
         )
     number = float(cell)
