@@ -100,7 +100,7 @@ class Rows:
         self._closed = {f: np.array([*codes[f].values()]) for f, word in unseen.items() if word == "refused"}
         self._hashed = [f for f, word in unseen.items() if word == "hashed"]
         self._coded: dict[int, Codes] = {}  # columns of a data frame that hold categories
-        if self._is_frame:
+        if names is not None:
             kinds = [str(kind).lower() for kind in _types_of(X)]
             coded = [f for f in codes if not NUMBERS.fullmatch(kinds[f]) or (f in self._hashed and "int" in kinds[f])]
             self._coded = {f: codes[f] for f in coded}
