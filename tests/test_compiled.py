@@ -144,7 +144,7 @@ def test_other_code_of_the_process_is_compiled_for_its_processor(house):
 
 def test_the_name_tells_what_compiled_and_not_which_numpy_was_there(monkeypatch):
     def name():
-        return sum_of._cache._name((numba.types.float64,), is_called=True)
+        return sum_of.kept._name((numba.types.float64,))
 
     before = name()
     monkeypatch.setattr(np, "__version__", "2.0.0")
@@ -189,7 +189,7 @@ def test_constants_are_numbers_like_others(house):
 def test_each_signature_has_files_of_its_own(house):
     run(house, "from lower_kernels import add; add(1); add(1.0)")
     index = list((house / "certiforest").glob("*.nbi"))
-    assert len(index) == 4  # for each, what Python calls, and what others make part of their code
+    assert len(index) == 2
     assert {path.name for path in (house / "certiforest").glob("*.nbc")} == {f"{path.stem}.1.nbc" for path in index}
 
 

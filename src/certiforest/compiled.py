@@ -18,7 +18,7 @@ def kernel(function: Callable) -> Any:
     if Kernel is not None and compiled is not function:  # it is where numba is told to compile nothing
         compiled.__class__ = Kernel
         compiled.entries = {}
-        compiled._cache = KernelCache(function, compiled.targetoptions)
+        compiled.kept = KernelCache(function, compiled.targetoptions)
     return compiled
 
 

@@ -35,8 +35,9 @@ from typing import Any, ClassVar
 import llvmlite
 import numba
 import numpy as np
+from llvmlite.binding import Linkage
 from numba import types
-from numba.core.caching import IndexDataCacheFile, NullCache
+from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
@@ -59,7 +60,7 @@ class Kernel(CPUDispatcher):
     # Of all kernels: time spent on compiling or loading, how often was compiled, names of the code that Python called.
     seconds, n_compiled = 0.0, 0
     called: ClassVar[set[str]] = set()
-    _cache: KernelCache
+    kept: KernelCache
     entries: dict[Signature, CompileResult]  # numba does not hold what it is told to call
 
     def compile(self, signature: Signature) -> Any:
@@ -101,10 +102,10 @@ class Kernel(CPUDispatcher):
         """Return what Python calls: code that was kept, or that is made now."""
         with self._as_ours():
             if signature not in self.entries:
-                found = self._cache.load(signature, self.targetctx)
+                found = self.kept.load(signature, self.targetctx)
                 if found is None:
                     found = self._with_a_way_in(signature)
-                    self._cache.save(signature, found)
+                    self.kept.save(signature, found)
                 self.entries[signature] = found
         return self.entries[signature].entry_point
 
@@ -123,16 +124,19 @@ class Kernel(CPUDispatcher):
 
 
 class _Library(JITCodeLibrary):
-    """Code that becomes part of others', and is optimised there, unless Python calls it."""
+    """Code that becomes part of others', and is optimised there, unless Python calls it.
+
+    What Python calls keeps all it needs to itself. Numba numbers functions as they come in a process, so other code may
+    have functions by the same names.
+    """
 
     is_called, _compiled_object = False, None
 
-    def serialize_using_object_code(self) -> Any:
-        """Return what is kept."""
-        return super().serialize_using_object_code() if self.is_called else self.serialize_using_bitcode()
-
     def _optimize_final_module(self) -> None:
         if self.is_called:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                    function.linkage = Linkage.internal
             super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
@@ -176,49 +180,31 @@ def _writable(argument: types.Type) -> types.Type:
     return argument.copy(readonly=False) if isinstance(argument, types.Array) else argument
 
 
-class KernelCache(NullCache):
-    """The code of one kernel on disk: as Python calls it, and as part of other kernels, for which numba asks."""
+class KernelCache:
+    """The machine code of one kernel on disk, as Python calls it."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         self._function, self._options = function, options
 
-    def load_overload(self, signature: Signature, target: Any) -> CompileResult | None:
-        """Return the code for a signature that becomes part of others, None if it is to be compiled."""
-        return self._load(signature, target, is_called=False)
-
-    def save_overload(self, signature: Signature, made: CompileResult) -> None:
-        """Keep the code for a signature that becomes part of others."""
-        self._save(signature, made, is_called=False)
-
     def load(self, signature: Signature, target: Any) -> CompileResult | None:
-        """Return what Python calls for a signature, None if it is to be compiled."""
-        with contextlib.suppress(_UnknownError):
-            Kernel.called.add(self._name(signature, is_called=True))
-        found = self._load(signature, target, is_called=True)
-        if found is None:
-            logger.info("compiling %s", self._function.__qualname__)
-            Kernel.n_compiled += 1
-        return found
-
-    def save(self, signature: Signature, made: CompileResult) -> None:
-        """Keep what Python calls for a signature."""
-        self._save(signature, made, is_called=True)
-
-    def _load(self, signature: Signature, target: Any, *, is_called: bool) -> CompileResult | None:
+        """Return the code for a signature, None if it is to be compiled."""
         try:
-            name = self._name(signature, is_called=is_called)
+            name = self._name(signature)
+            Kernel.called.add(name)
             for folder in folders():
                 found = IndexDataCacheFile(str(folder), name, None).load(name)
                 if found is not None:
                     return CompileResult._rebuild(target, *found)
         except Exception as problem:  # whatever is wrong with a file, the sources are at hand
             logger.debug("cannot look for %s: %r", self._function.__qualname__, problem)
+        logger.info("compiling %s", self._function.__qualname__)
+        Kernel.n_compiled += 1
         return None
 
-    def _save(self, signature: Signature, made: CompileResult, *, is_called: bool) -> None:
-        """Keep code in the first folder that can be written to."""
+    def save(self, signature: Signature, made: CompileResult) -> None:
+        """Keep the code for a signature in the first folder that can be written to."""
         try:
-            name = self._name(signature, is_called=is_called)
+            name = self._name(signature)
             if made.lifted or made.library.has_dynamic_globals:
                 raise _UnknownError("addresses of this process")
             content = made._reduce()
@@ -236,12 +222,12 @@ class KernelCache(NullCache):
                 return
         _warn_once()
 
-    def _name(self, signature: Signature, *, is_called: bool) -> str:
+    def _name(self, signature: Signature) -> str:
         """Return a file name made from the kernel, all its ingredients, the signature and the compiler."""
         python, svml = EXTENSION_SUFFIXES[0], numba.config.USING_SVML
         compiler = python, numba.__version__, llvmlite.__version__, svml, _codegen().magic_tuple(), self._options
         made_from = _digest(*_ingredients(self._function, set()))
-        called_with = _digest(is_called, compiler, *map(_describe_type, signature))
+        called_with = _digest(compiler, *map(_describe_type, signature))
         return f"{self._function.__module__}.{self._function.__qualname__}-{made_from}-{called_with}"
 
 
