@@ -1,6 +1,6 @@
 """The referee of relations: every row in reach of small attackers is tried, in exact rationals.
 
-    python tests/relation_referee.py --cases 20000 --seed 7
+    python tests/relation_referee.py --cases 20000 --seed 7 [--radius] [--proof] [--tamper]
 
 Columns hold whole numbers of a small domain, or one of a few values, so that rows in reach can be listed; nothing here
 shares code with the package but what reads models and attackers. Where columns are not whole, a row is a witness only
@@ -11,15 +11,21 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import random
+import re
 import sys
+import tempfile
 from collections import Counter
 from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 
 from certiforest import Attacker, Certifier, TreeEnsemble
+from certiforest.audit import Refusal, audit
 
 LOW, HIGH = -3, 4
 
@@ -147,20 +153,23 @@ def price(x, z, norm, scale, group):
     return max(prices, default=0.0) if norm == math.inf else sum(prices)
 
 
-def check(case, radius: bool = False) -> tuple[str, str]:
-    """Return how a case came out, and what is wrong with it, if anything is."""
-    trees, votes, x, norm, eps, options, checks, is_whole, group, frozen, scale = case
+def certified(case, **options):
+    """Return the model and the certificates of a case, None if its attacker is refused."""
+    trees, votes, x, norm, eps, told, *_ = case
     try:
-        attacker = Attacker(norm, eps, **options).resolve(len(x))
+        attacker = Attacker(norm, eps, **told).resolve(len(x))
     except ValueError:
-        return "refused", ""
-    data = flat(trees, votes)
-    ensemble = TreeEnsemble(**data, n_features=len(x), classes=[0, 1])
+        return None
+    ensemble = TreeEnsemble(**flat(trees, votes), n_features=len(x), classes=[0, 1])
+    certifier = Certifier(ensemble, attacker, n_jobs=1, time_limit=20, **options)
+    return ensemble, certifier.certify(np.array([x]))
+
+
+def cheapest_attack(case, checks=None):
+    """Return the least price of an attack among rows in reach, None if there is none, and what tells attacks."""
+    trees, votes, x, norm, _, _, own_checks, is_whole, group, frozen, scale = case
     own = score(trees, x, votes) > 0
-    bound = [check for check in checks if check(x)]
-    budget = Fraction(eps) ** (int(norm) if 0 < norm < math.inf else 1)
-    found = Certifier(ensemble, attacker, witness=True, radius=radius, n_jobs=1, time_limit=20).certify(np.array([x]))
-    stable = int(found.stable[0])
+    bound = [check for check in (own_checks if checks is None else checks) if check(x)]
 
     def is_attack(z):
         return (score(trees, z, votes) > 0) != own and all(check(z) for check in bound)
@@ -170,33 +179,89 @@ def check(case, radius: bool = False) -> tuple[str, str]:
         cost = price(x, z, norm, scale, group)  # all numbers are short and binary: floats are exact
         if (best is None or cost < best) and is_attack(z):
             best = cost
+    return best, is_attack
+
+
+def check(case, radius: bool = False, proof: bool = False) -> tuple[str, str]:
+    """Return how a case came out, and what is wrong with it, if anything is."""
+    _, _, x, norm, eps, _, _, is_whole, group, frozen, scale = case
+    made = certified(case, witness=True, radius=radius, proof=proof)
+    if made is None:
+        return "refused", ""
+    ensemble, found = made
+    power = int(norm) if 0 < norm < math.inf else 1
+    budget, stable = Fraction(eps) ** power, int(found.stable[0])
+    best, is_attack = cheapest_attack(case)
     if stable == 0:
         z = found.witness[0].tolist()
         exact = [list(map(Fraction, row)) for row in (x, z)]
-        is_sound = (
-            price(*exact, norm, list(map(Fraction, scale)), group) <= budget
-            and is_attack(exact[1])
-            and all(z[f] == x[f] for f in frozen)
-        )
-        is_sound &= all(LOW <= v <= HIGH for v in z) and (not is_whole or all(v % 1 == 0 for v in z))
-        if not is_sound:
+        is_sound = price(*exact, norm, list(map(Fraction, scale)), group) <= budget and is_attack(exact[1])
+        is_sound &= all(z[f] == x[f] for f in frozen) and all(LOW <= v <= HIGH for v in z)
+        if not is_sound or (is_whole and any(v % 1 for v in z)):
             return "witness", f"witness {z}"
     if stable == 1 and best is not None and best <= budget:
         return "stable", f"attack of price {best}"
     if stable == 0 and is_whole and (best is None or best > budget):
         return "unstable", "no attack in the domain"
     if radius:
-        p = int(norm) if 0 < norm < math.inf else 1
         lower, upper = float(found.radius[0]), float(found.radius_upper[0])
-        if (
-            best is not None
-            and Fraction(math.nextafter(lower, 0.0) if norm else max(lower - 1, 0)) ** p >= best
-            and lower > 0
-        ):
+        below = Fraction(min(math.nextafter(lower, 0.0), 1e300) if norm else max(min(lower, 1e300) - 1, 0))
+        if best is not None and below**power >= best and lower > 0:
             return "radius", f"lower {lower}, attack of price {best}"
-        if is_whole and upper < math.inf and (best is None or Fraction(upper) ** p < best):
+        if is_whole and upper < math.inf and (best is None or Fraction(upper) ** power < best):
             return "radius", f"upper {upper}, best {best}"
-    return {1: "is stable", 0: "is unstable", -1: "is open"}[stable] + (" whole" if is_whole else ""), ""
+    how = ""
+    if proof and stable >= 0:
+        doubts = audit(*map(BytesIO, files(ensemble, found))).doubts
+        if doubts and (stable == 0 or found.proof[0] is not None):
+            return "audit", doubts[0]
+        text = json.dumps(found.proof[0])
+        how = " by prices" if "prices" in text else " by a relation" if "broken" in text else ""
+    return {1: "is stable", 0: "is unstable", -1: "is open"}[stable] + (" whole" if is_whole else "") + how, ""
+
+
+def files(ensemble, found):
+    """Return what a model file and a certificate file hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, certificate = Path(folder) / "model.json", Path(folder) / "rows.cert.jsonl"
+        ensemble.save(model)
+        found.save(certificate)
+        return model.read_bytes(), certificate.read_bytes()
+
+
+def tamper(case, rng) -> tuple[str, str]:
+    """Change a certificate, and return what becomes of it, and what is wrong with that."""
+    made = certified(case, witness=True, proof=True)
+    if made is None or made[1].stable[0] == -1:
+        return "nothing", ""
+    model, certificate = files(*made)
+    header, line, end = map(json.loads, certificate.splitlines())
+    _, _, _, norm, eps, _, checks, is_whole, *_ = case
+    kept, text, way = list(checks), json.dumps(line), rng.randrange(4)
+    if way == 0:  # one relation less
+        place = rng.randrange(len(kept))
+        del kept[place], header["attacker"]["relations"][place]
+    elif way == 1:  # more budget
+        header["attacker"]["eps"] = eps = eps + 1
+    elif way == 2:  # other numbers in proof or witness
+        numbers = list(re.finditer(r"-?[0-9]+(?:\.[0-9]+)?", text))
+        match = rng.choice(numbers)
+        value = rng.choice([0, 1, -1, 2, 7, 2**60, float(match[0]) + 1, -float(match[0])])
+        line = json.loads(text[: match.start()] + json.dumps(value) + text[match.end() :])
+    else:  # another verdict, with what there is
+        line["stable"] = 1 - line["stable"]
+        line["proof"], line["witness"] = line.get("witness"), line.get("proof")
+    if line.get("row") != case[2] or not is_whole:
+        return "another row", ""
+    lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in (header, line, end))
+    try:
+        is_confirmed = not audit(BytesIO(model), BytesIO(lines)).doubts
+    except Refusal:
+        return "refused", ""
+    best, _ = cheapest_attack(case, kept)
+    is_unstable = best is not None and best <= Fraction(eps) ** (int(norm) if 0 < norm < math.inf else 1)
+    is_false = is_confirmed and line["stable"] in (0, 1) and line["stable"] == is_unstable
+    return "confirmed" if is_confirmed else "in doubt", "a false verdict is confirmed" if is_false else ""
 
 
 def main(argv=None) -> int:
@@ -204,12 +269,15 @@ def main(argv=None) -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--radius", action="store_true")
+    parser.add_argument("--proof", action="store_true")
+    parser.add_argument("--tamper", action="store_true")
     parser.add_argument("--first", type=int, default=0)
     args = parser.parse_args(argv)
     counts, n_wrong = Counter(), 0
     for i in range(args.first, args.first + args.cases):
         case = random_case(random.Random(f"{args.seed} {i}"))
-        outcome, wrong = check(case, args.radius)
+        rng = random.Random(f"{args.seed} {i} tamper")
+        outcome, wrong = tamper(case, rng) if args.tamper else check(case, args.radius, args.proof)
         counts[outcome] += 1
         if wrong:
             n_wrong += 1

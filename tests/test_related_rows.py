@@ -1,13 +1,24 @@
 """Rows whose columns are tied by relations: verdicts, witnesses and radii, against every row in reach."""
 
 import random
+from io import BytesIO
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
-from certiforest import Attacker, TreeEnsemble, certify
-from relation_referee import check, random_case
+from certiforest import (
+    Attacker,
+    Certificates,
+    LargeSpreadForestClassifier,
+    RobustBoostingClassifier,
+    TreeEnsemble,
+    certify,
+)
+from certiforest.audit import audit
+from certiforest.ensemble.rows import RowError
+from relation_referee import check, files, random_case, tamper
 
 NAMES = ["a", "b", "c"]
 # Says 1 where a > 5 and b <= 5.
@@ -15,11 +26,17 @@ NODES = [0, -1, 1, -1, -1], [5.0, 0, 5.0, 0, 0], [-1, 0, -1, 1, 0]
 A_WITHOUT_B = TreeEnsemble(*NODES, n_features=3, classes=[0, 1], feature_names=NAMES)
 
 
-@pytest.mark.parametrize(("seed", "radius"), [(101, False), (102, False), (103, True)])
-def test_no_verdict_is_wrong_and_no_witness_breaks_a_relation(seed, radius):
-    outcomes = [check(random_case(random.Random(f"{seed} {i}")), radius) for i in range(60)]
+@pytest.mark.parametrize(("seed", "radius", "proof"), [(101, False, False), (102, False, True), (103, True, True)])
+def test_no_verdict_is_wrong_and_no_witness_breaks_a_relation(seed, radius, proof):
+    outcomes = [check(random_case(random.Random(f"{seed} {i}")), radius, proof) for i in range(60)]
     assert [wrong for _, wrong in outcomes if wrong] == []
     assert {"is stable whole", "is unstable whole"} <= {outcome for outcome, _ in outcomes}
+
+
+def test_no_false_verdict_under_relations_is_confirmed():
+    outcomes = [tamper(random_case(random.Random(f"7 {i}")), random.Random(i)) for i in range(150)]
+    assert [wrong for _, wrong in outcomes if wrong] == []
+    assert {"confirmed", "in doubt", "refused"} <= {outcome for outcome, _ in outcomes}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +68,8 @@ def test_relations_decide(relations, norm, eps, stable):
     attacker = Attacker(norm, eps, relations=relations, integer=["a", "b", "c"])
     found = certify(A_WITHOUT_B, [[4, 4, 4]], attacker=attacker, witness=True)
     assert found.stable.tolist() == [stable]
+    model, certificate = files(A_WITHOUT_B, certify(A_WITHOUT_B, [[4, 4, 4]], attacker=attacker, proof=True))
+    assert audit(BytesIO(model), BytesIO(certificate)).doubts == []
     if stable == 0:
         assert A_WITHOUT_B.predict(found.witness).tolist() == [1]
 
@@ -69,6 +88,29 @@ def test_relations_that_a_row_breaks_do_not_bind_it():
     found = certify(A_WITHOUT_B, [[4, 3, 6], [4, 4, 6]], attacker=attacker, witness=True)
     assert found.stable.tolist() == [0, 1]
     assert found.witness[0, 2] <= 7
+    assert found.broken.tolist() == [1, 0] == found.to_frame()["broken_relations"].tolist()
+    assert "1 row with 1 relation that do not bind them" in repr(found)
+    with pytest.raises(RowError, match=r"row 0, which breaks \[0\] <= \[1\]"):
+        certify(A_WITHOUT_B, [[4, 3, 6]], attacker=attacker.replace(strict=True))
+
+
+def test_certificates_with_relations_are_loaded_as_they_were(tmp_path):
+    relations = ["a <= b", {"name": "g", "if": "a > 1", "then": "b > 0"}, {"column": "c", "values": [4, 6]}]
+    found = certify(A_WITHOUT_B, [[4, 3, 6], [4, 4, 6]], attacker=Attacker("inf", 2, relations=relations), proof=True)
+    found.save(tmp_path / "rows.cert.jsonl")
+    assert Certificates.load(tmp_path / "rows.cert.jsonl") == found
+    assert found.attacker.relations[1].name == "g"
+
+
+@pytest.mark.parametrize("trainer", [LargeSpreadForestClassifier, RobustBoostingClassifier])
+def test_trainers_ignore_relations(trainer):
+    X = np.random.default_rng(0).random((60, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    free = Attacker("inf", 0.05)
+    tied = free.replace(relations=["[0] <= [1]"])
+    models = [trainer(attacker=attacker, n_estimators=3, random_state=0).fit(X, y) for attacker in (free, tied)]
+    assert models[0].ensemble_ == models[1].ensemble_
+    assert clone(models[1]).attacker == tied
 
 
 @pytest.mark.parametrize(("norm", "radius"), [("inf", 1.0), ("l1", 2.0), ("l2", 2**0.5), ("l0", 2.0)])

@@ -67,14 +67,22 @@ COLUMNS = OneOf("columns that are", {  # those that are not named are numbers
     "one_hot": {"one_hot": [int], "scale": Maybe(Size), "rules": Maybe([RULES])},
     "ruled": {"ruled": [int], "rules": [RULES]},
 })  # fmt: skip
-ATTACKER = {"norm": object, "eps": Size, "missing": Maybe(Price), "columns": Maybe([COLUMNS], [])}
+RELATIONS = OneOf("relations that are", {
+    "linear": {"linear": str}, "if": {"if": [str], "then": [str]}, "column": {"column": int, "values": [float]},
+})  # fmt: skip
+ATTACKER = {
+    "norm": object, "eps": Size, "missing": Maybe(Price), "columns": Maybe([COLUMNS], []),
+    "relations": Maybe([RELATIONS], []),
+}  # fmt: skip
 HEADER = {
     "format": "certiforest certificate", "version": range(1, 2), "model_sha256": str, "attacker": ATTACKER,
     "classes": [object], "margin": Size, "radius": bool, "attacked": Maybe([object]), "about": object,
 }  # fmt: skip
 PROOF = {"cuts": [(int, [float])], "rivals": [dict]}  # a rival is {"rival": its class, and a bound or a split}
+PRICES = {"lambda": Maybe((int, int), (0, 1)), "relations": [(int, int, int)]}
 BOUND = {
     "unit": Maybe((int, int), (1, 1)), "lambda": Maybe((int, int), (0, 1)), "tables": Maybe([(int, int, [int])], []),
+    "prices": Maybe(PRICES), "broken": Maybe(int),
 }  # fmt: skip
 SPLIT = {"split": (int, float), "low": object, "high": object}
 PLACES = OneOf("columns that are", {  # those of a domain that are not named are numbers, all of them
@@ -276,6 +284,106 @@ def is_low(split: tuple[int, Any, bool, Any, Any], x: float) -> bool:
     return is_missing_low if x == inf else x in test if type(test) is frozenset else x <= test
 
 
+class Comparison:
+    """A sum of columns times numbers that is at most ``bound``, less, or equal: "[0] + 2 [3] <= [1] + 1"."""
+
+    def __init__(self, text: str, n_features: int) -> None:
+        words, one, terms = text.split(" "), 1, dict[int, Fraction]()
+        signs = [place for place, word in enumerate(words) if word in ("<", "<=", "=", ">=", ">")]
+        expect(len(signs) == 1, "relations such as [0] + 2 [3] <= [1] + 1")
+        way = -1 if words[signs[0]][0] == ">" else 1
+        self.sign, self.bound = words[signs[0]].replace(">", "<"), Fraction(0)
+        for side, said in ((way, words[: signs[0]]), (-way, words[signs[0] + 1 :])):
+            for value, f in terms_of(said):
+                one = lcm(one, value.denominator)
+                expect(one.bit_length() < 20000, "shorter numbers in relations")
+                expect(f < n_features, "relations of columns that there are")
+                if f >= 0:
+                    terms[f] = terms.get(f, Fraction(0)) + side * value
+                else:
+                    self.bound -= side * value
+        self.terms = {f: a for f, a in terms.items() if a}
+
+    def holds(self, least: Any, most: Any) -> bool | None:
+        """Tell whether it holds for all values between two numbers of each column, or for none (None: who knows)."""
+        low = sum(a * (least if a > 0 else most)[f] for f, a in self.terms.items())
+        high = sum(a * (most if a > 0 else least)[f] for f, a in self.terms.items())
+        if low > self.bound or (low == self.bound and self.sign == "<"):
+            return False
+        if self.sign == "=":
+            return False if high < self.bound else True if low == high else None
+        return True if high < self.bound or (high == self.bound and self.sign == "<=") else None
+
+
+def terms_of(words: list[str]) -> Iterator[tuple[Fraction, int]]:
+    """Yield the terms of a sum: numbers, each with its column, or -1."""
+    place, sign = 0, -1 if words[:1] and words[0][:1] == "-" else 1
+    words = [word[place == 0 and sign < 0 :] for place, word in enumerate(words)] + [""]
+    while True:
+        number, f = Fraction(1), -1
+        is_column = words[place][:1] == "["
+        if not is_column:
+            number, place = number_of(words[place]), place + 1
+            is_column = words[place][:1] == "["
+        if is_column:
+            expect(words[place][-1] == "]" and is_whole(words[place][1:-1]), "columns of relations by index")
+            f, place = int(words[place][1:-1]), place + 1
+        yield sign * number, f
+        if place == len(words) - 1:
+            return
+        expect(words[place] in ("+", "-"), "+ or - between terms of relations")
+        place, sign = place + 1, -1 if words[place] == "-" else 1
+
+
+def is_whole(text: str) -> bool:
+    """Tell whether text is a whole number that is not too long."""
+    return text.isascii() and text.isdigit() and len(text) <= 1300
+
+
+def number_of(text: str) -> Fraction:
+    """Return a number of a relation: with a point, it is the float64 next to it."""
+    before, sign, after = text.partition("." if "." in text else "/")
+    is_sound = is_whole(before) and (not sign or is_whole(after)) and (sign != "/" or int(after))
+    expect(is_sound, "numbers of relations such as 2, 0.5 and 1/3")
+    return Fraction(float(text)) if sign == "." else Fraction(text)
+
+
+class Relation:
+    """What ties columns: where all of ``when`` hold, all of ``then`` do; or ``column`` is one of ``values``."""
+
+    def __init__(self, said: dict[str, Any], n_features: int) -> None:
+        texts = [said["linear"]] if "linear" in said else said.get("then", [])
+        self.when, self.then = ([Comparison(text, n_features) for text in side] for side in (said.get("if", []), texts))
+        self.column, self.values = said.get("column", -1), sorted(said.get("values", []))
+        is_sound = 0 <= self.column < n_features if self.values else self.then and ("linear" in said or self.when)
+        expect(is_sound, "relations of columns that there are, which say something")
+        self.columns = {f for part in (*self.when, *self.then) for f in part.terms} | ({self.column} - {-1})
+
+    def holds(self, least: Any, most: Any) -> bool | None:
+        """Tell whether it holds for all values between two numbers of each column, or for none (None: who knows)."""
+        if self.values:
+            inside = [v for v in self.values if least[self.column] <= v <= most[self.column]]
+            return (True if least[self.column] == most[self.column] else None) if inside else False
+        when, then = ([part.holds(least, most) for part in side] for side in (self.when, self.then))
+        return True if False in when or all(then) else False if all(when) and False in then else None
+
+    def is_kept(self, values: list[float]) -> bool:
+        """Tell whether a row keeps it; one in which a value is missing does not."""
+        exact = {f: Fraction(values[f]) for f in self.columns if values[f] < inf}
+        return len(exact) == len(self.columns) and self.holds(exact, exact) is True
+
+    @property
+    def cuts(self) -> list[tuple[int, float]]:
+        """Where it turns on one column alone: it is the same for all values above one cut and up to the next."""
+        ends = [(self.column, v) for v in self.values]
+        for part in (*self.when, *self.then):
+            for f, a in part.terms.items() if len(part.terms) == 1 else ():
+                exact = max(Fraction(-LARGEST), min(Fraction(LARGEST), part.bound / a))
+                near = float(exact)
+                ends.append((f, nextafter(near, -inf) if Fraction(near) > exact else near))
+        return [(f, v) for f, end in ends for v in (nextafter(end, -inf), end) if abs(v) < LARGEST]
+
+
 class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
@@ -319,6 +427,16 @@ class Attacker:
         is_sound = all(0 <= f < model.n_features for f in named) and len(set(named)) == len(named)
         expect(is_sound, "columns that there are, each once, in the attacker")
         self.columns |= {f: {"rules": []} for f in model.in_sets.difference(named)}
+        self.relations = [Relation(entry, model.n_features) for entry in said["relations"]]
+        self.words |= {"relations"} if self.relations else set()
+        more: dict[int, set[float]] = {}  # where relations turn on one column alone
+        for f, v in (cut for relation in self.relations for cut in relation.cuts):
+            more.setdefault(f, set()).add(v)
+        self.cuts = model.cuts | {f: sorted(cuts.union(model.cuts.get(f, ()))) for f, cuts in more.items()}
+        tied = {f for relation in self.relations for f in relation.columns}
+        is_sound = self.missing is None and tied.isdisjoint([*self.values, *model.in_sets, *model.blanks])
+        is_sound = is_sound and not any(self.columns.get(f, {}).get("rules") for f in tied)
+        expect(is_sound or not tied, "relations of numbers and one-hot columns, none of which can go missing")
 
     def _categories(self, f: int) -> set[float]:
         """Return the values of a category that can be told apart, and one in no set if they are not listed.
@@ -379,7 +497,7 @@ class Reach(dict[int, Region]):
 
     def __missing__(self, f: int) -> Region:
         attacker, x, column = self.attacker, self.row.values[f], self.attacker.columns.get(f, {})
-        cuts, place = self.model.cuts.get(f, []), bisect_left(self.model.cuts.get(f, []), x)
+        cuts, place = self.attacker.cuts.get(f, []), bisect_left(self.attacker.cuts.get(f, []), x)
         ways: list[Iterable[float]]  # values that matter, from cheap to dear
         if "rules" in column or f in attacker.values:
             ways = [self._by_rules(f, column["rules"])[0] if "rules" in column else attacker.values[f]]
@@ -389,7 +507,35 @@ class Reach(dict[int, Region]):
             if column.get("integer"):  # the last whole number below, the first one above
                 ways = [(z // 1 for z in ways[0]), (-(-z // 1) for z in ways[1])]
         allowed = [(z for z in way if attacker.allows(f, z)) for way in ways]
-        return self.take(f, [*allowed, [inf] * (attacker.missing is not None)])
+        return self.take(f, [*(self._listed(f, way) for way in allowed), [inf] * (attacker.missing is not None)])
+
+    def piece(self, f: int, z: float) -> tuple[Fraction, Fraction]:
+        """Return the ends of what is as good as a number for all trees, and in reach of its feature alone."""
+        x, column, cuts = self.row.values[f], self.attacker.columns.get(f, {}), self.attacker.cuts.get(f, [])
+        place, eps = bisect_left(cuts, z), Fraction(*self.eps)
+        if self.attacker.norm == 0:
+            eps = Fraction(LARGEST) * 2**1074 if eps >= 1 else Fraction(0)
+        low, high = (Fraction(x) + way * eps * Fraction(column.get(key, 1.0)) for way, key in ((-1, "down"), (1, "up")))
+        if "rules" in column:
+            low = high = Fraction(x)
+        below, top = nextafter(cuts[place - 1], inf) if place else -LARGEST, [*cuts[place : place + 1], LARGEST][0]
+        low = max(low, Fraction(max(below, column.get("low", -LARGEST))))
+        high = min(high, Fraction(min(top, column.get("high", LARGEST))))
+        if column.get("integer"):
+            low, high = Fraction(ceil(low)), Fraction(floor(high))
+        for values in (relation.values for _, relation in self.row.relations if relation.column == f):
+            self.charge(len(values))
+            inside = [Fraction(v) for v in values if low <= v <= high]
+            low, high = (inside[0], inside[-1]) if inside else (Fraction(1), Fraction(0))
+        return low, high
+
+    def _listed(self, f: int, way: Iterable[float]) -> Iterator[float]:
+        """Yield of values of a way those that relations list, the nearest of each piece; all if none lists any."""
+        is_free = not any(relation.column == f for _, relation in self.row.relations)
+        for z in way:
+            low, high = (Fraction(0), Fraction(0)) if is_free else self.piece(f, z)
+            if low <= high:
+                yield z if is_free else float(min(max(Fraction(self.row.values[f]), low), high))
 
     def take(self, f: int, ways: Iterable[Iterable[float]]) -> Region:
         """Let a feature take values that it may have, of each way up to the first that nobody can pay for."""
@@ -527,8 +673,46 @@ class Proof(Reach):
         self.leaves = [tuple({*self.walk(tree, self._split_of_tree)}) for tree in self.model.trees]
         for rival, part in zip(rivals, proof["rivals"], strict=True):
             for said in self.walk(part, self._split_of_proof):
-                is_proved = self._excludes(rival, read(said, BOUND, "a part of the proof"))
+                part = read(said, BOUND, "a part of the proof")
+                is_proved = False
+                if part["broken"] is not None:
+                    is_proved = self._breaks(part["broken"])
+                elif part["prices"] is None:
+                    is_proved = self._excludes(rival, part)
+                else:
+                    priced = Priced(self, part["prices"])
+                    is_proved = priced.spent > priced.one or priced._excludes(rival, part)
                 expect(is_proved, f"a bound that excludes that class {rival} wins")
+
+    def _breaks(self, r: int) -> bool:
+        """Tell whether no row, where features are held, keeps a relation that binds the row."""
+        relation = dict(self.row.relations).get(r)
+        expect(relation, "a relation that there is, and that the row keeps")
+        ends: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+        for f in relation.columns if relation else ():
+            group, place = self.attacker.place_in.get(f, (f, None))
+            self.charge(100 * len(self[group]))
+            if place is not None:
+                hot = [Fraction(z == place) for z in self[group]]
+                ends[0][f], ends[1][f] = min(hot), max(hot)
+                continue
+            pieces = [self.piece(f, z) for z in (self[f][0], self[f][-1])]
+            ends[0][f], ends[1][f] = self._within_rest(f, pieces[0][0], pieces[1][1])
+        return bool(relation and relation.holds(*ends) is False)
+
+    def _within_rest(self, f: int, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the ends of a feature, taken to where it can go by what held features leave of the budget."""
+        if not self.has_budget or not self.one:
+            return low, high
+        x, column, eps = Fraction(self.row.values[f]), self.attacker.columns.get(f, {}), Fraction(*self.eps)
+        rest = Fraction(max(self.one - self.spent + self.held.get(f, 0), 0), self.one)
+        if self.attacker.norm == 0:
+            return (low, high) if eps < 1 or rest * self.one >= self.one // floor(eps) else (max(low, x), min(high, x))
+        root = Fraction(float(rest) ** (1 / self.power) * (1 + 1e-9))
+        way = eps * (root if root**self.power >= rest else 1)
+        return max(low, x - way * Fraction(column.get("down", 1.0))), min(
+            high, x + way * Fraction(column.get("up", 1.0))
+        )
 
     def _known(self, f: int) -> int:
         is_known = 0 <= f < self.model.n_features + len(self.attacker.groups) and f not in self.attacker.place_in
@@ -598,9 +782,12 @@ class Proof(Reach):
 
         total = scale * (model.base[rival] - model.base[own] - needed)
         for tree, root in enumerate(model.trees):
-            is_known = tree not in tables and (not self.held or len(self.leaves[tree]) == 1)
+            is_known = self.leaves[tree] and tree not in tables and (not self.held or len(self.leaves[tree]) == 1)
             leaves = self.leaves[tree] if is_known else self.walk(root, self._split_of_tree)
-            total += max(adds(tree, leaf) for leaf in leaves)
+            most = [adds(tree, leaf) for leaf in leaves]
+            if not most:  # nothing that is held can be paid for
+                return True
+            total += max(most)
         gains: dict[int, dict[float, int]] = {}  # feature -> what trees pay it at each value
         for f, received in paid.items():
             self.charge(len(self[f]), bits, bits)
@@ -617,6 +804,93 @@ class Proof(Reach):
             self.charge(sum(map(len, gains.values())), bits, one.bit_length())
             found = bound(exact, one)
         return found < 0
+
+
+class Priced(Proof):
+    """The same, paid from the budget times a rate plus relations times multipliers, which add up for all who keep them.
+
+    Each feature has a part in that sum, at least; what that is above its least part anywhere is its cost.
+    """
+
+    def __init__(self, proof: Proof, said: dict[str, Any]) -> None:
+        vars(self).update(vars(proof))
+        self.proof, self.rate = proof, Fraction(*said["lambda"])
+        self.costs, self.held, self.spent, self.one, self.slack = {}, {}, 0, 1 << DIGITS, 0
+        self.eps, self.power, self.has_budget, eps, power = (1, 1), 1, True, Fraction(*proof.eps), proof.power
+        expect(self.rate >= 0 and (not self.rate or proof.has_budget), "a rate of 0, or above where a budget is shared")
+        self.budget, bound, relations = eps**power, self.rate * eps**power, dict(self.row.relations)
+        slopes: dict[int, Fraction] = {}
+        for r, n, d in said["relations"]:
+            is_known = r in relations and not relations[r].when and len(relations[r].then) == 1 and d > 0
+            expect(
+                is_known and (n >= 0 or relations[r].then[0].sign == "="), "multipliers of linear relations, at least 0"
+            )
+            bound += Fraction(n, d) * relations[r].then[0].bound
+            for f, a in relations[r].then[0].terms.items():
+                slopes[f] = slopes.get(f, Fraction(0)) + Fraction(n, d) * a
+        parts: dict[int, dict[float, Fraction]] = {}  # of features that are tied
+        for f, slope in slopes.items():
+            group, place = self.attacker.place_in.get(f, (f, None))
+            self.charge(200 * len(proof[group]))
+            costs = proof.costs[group]
+            if place is None:
+                parts[f] = {z: self._least(f, z, slope) for z in costs}
+            else:
+                part = parts.setdefault(group, {z: self._price(group, z) for z in costs})
+                part |= {place: part[place] + slope} if place in part else {}
+        self.room = bound - sum(min(part.values()) for part in parts.values())
+        for f, part in parts.items():
+            least = min(part.values())
+            self.costs[f] = {z: self._share(value - least) for z, value in part.items()}
+        if self.room < 0:
+            self.spent = 2 * self.one
+        for f in [*proof]:
+            self._enter(f, proof[f])
+        self.leaves = [()] * len(self.leaves)  # those in reach of the budget alone may be too dear
+
+    def __missing__(self, f: int) -> Region:
+        return self._enter(f, self.proof[f])
+
+    def hold(self, f: int, region: Region) -> bool:
+        """Hold a feature to values that it can take; tell whether anyone can pay for all that is held, both ways."""
+        is_affordable = self.proof.hold(f, region)
+        return super().hold(f, region) and is_affordable
+
+    def _enter(self, f: int, region: Region) -> Region:
+        self.costs.setdefault(f, {z: self._share(self._price(f, z)) for z in self.proof.costs[f]})
+        self[f] = tuple(self.costs[f])
+        self.hold(f, region)
+        return region
+
+    def _share(self, part: Fraction) -> int:
+        return floor(part / self.room * self.one) if part and self.room > 0 else 4 * self.one * (part > 0)
+
+    def _price(self, f: int, z: float) -> Fraction:
+        """Return what a value has of the budget, at least, times its rate."""
+        return self.rate * self.budget * self.proof.costs[f][z] / self.proof.one if self.rate else Fraction(0)
+
+    def _least(self, f: int, z: float, slope: Fraction) -> Fraction:
+        """Return the least of price and slope times value on a piece, at least."""
+        x, column, p, found = self.row.values[f], self.attacker.columns.get(f, {}), self.proof.power, list[Fraction]()
+        low, high = self.proof.piece(f, z)
+        for way, key, begin, end in ((-1, "down", low, min(high, Fraction(x))), (1, "up", max(low, Fraction(x)), high)):
+            scale, rate = Fraction(column.get(key, 1.0)), self.rate
+            if begin > end:
+                continue
+            if not (rate and scale and self.attacker.norm):
+                found += [slope * v + (rate if v != x else 0) for v in (begin, end)]
+                continue
+            # A tangent is below what is convex, wherever it touches: best where slope and price are in balance.
+            at = end if way < 0 else begin
+            if p > 1 and slope * way < 0:
+                most = max(abs(begin - Fraction(x)), abs(end - Fraction(x))) or Fraction(1)
+                share = min(abs(slope) * scale**p / (rate * p * most ** (p - 1)), Fraction(1))
+                size = Fraction(float(share) ** (1 / (p - 1))) * most
+                at = min(max(Fraction(x) + way * size, begin), end)
+            share = abs(at - Fraction(x)) / scale
+            rise = slope + way * rate * p * share ** (p - 1) / scale
+            found += [slope * at + rate * share**p + rise * (v - at) for v in (begin, end)]
+        return min(found)
 
 
 class Work:
@@ -639,6 +913,9 @@ class Row(Work):
         self.values, self.said = values, said
         self.totals = self.model.totals(values, self.charge)
         self.own = self.totals.index(max(self.totals))
+        self.charge(sum(10 * len(relation.columns) + len(relation.values) for relation in self.attacker.relations))
+        told = enumerate(self.attacker.relations)
+        self.relations = [(r, relation) for r, relation in told if relation.is_kept(values)]  # others do not bind it
 
     def check_witness(self, eps: float, witness: list[float | None] | None) -> None:
         """Refuse a witness that is not within eps, or not predicted otherwise (by more than the margin)."""
@@ -646,6 +923,8 @@ class Row(Work):
         moved = [f for f, z in enumerate(other) if z != self.values[f] and f not in self.attacker.place_in]
         is_near = all(other[f] in reach.take(f, [(other[f],)]) and reach.hold(f, (other[f],)) for f in moved)
         expect(is_near, "a witness within the attacker's reach")
+        is_sound = all(relation.is_kept(other) for _, relation in self.relations)
+        expect(is_sound, "a witness that keeps the relations that its row keeps")
         totals = self.model.totals(other, self.charge)
         lead = max(totals) - totals[self.own]
         is_other = lead > self.margin if self.margin else totals.index(max(totals)) != self.own

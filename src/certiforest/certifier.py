@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import AttackerError, check_attacked
+from certiforest.attack.relations import find_broken
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, labels_of, values_of
@@ -358,6 +359,15 @@ class _Work:
         """The rows themselves, None if there are none."""
         return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
 
+    @property
+    def broken(self) -> NDArray[np.int64] | None:
+        """How many relations each row breaks itself; None where there are none."""
+        relations = self.certifier.attacker.relations
+        if relations is None:
+            return None
+        counts = [find_broken(relations, self.rows[block]).sum(axis=1) for block in self.blocks]
+        return np.concatenate([np.zeros(0, np.int64), *counts])
+
     def certificates(self, index: Any, is_interrupted: bool) -> Certificates:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
@@ -381,6 +391,7 @@ class _Work:
             low_witness=out.low_witness,
             high_witness=out.high_witness,
             tolerance=certifier.tolerance,
+            broken=self.broken,
             is_interrupted=is_interrupted,
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,

@@ -286,7 +286,8 @@ class Attacker(Immutable):
         whole = self.is_integer(n_features)
         numbers = Numbers(self.scales(n_features), self.may_move(n_features), *self.bounds(n_features), whole)
         choices = self._choices(n_features)
-        return Moves(self.norm, self.eps, numbers, choices, self.missing, self.relations or ())
+        relations, is_strict = self.relations or (), bool(self.strict)
+        return Moves(self.norm, self.eps, numbers, choices, self.missing, relations, is_strict=is_strict)
 
     def _choices(self, n_features: int) -> Mapping[int, Choice]:
         """Return the variables that take one of a few values; see `Moves`."""

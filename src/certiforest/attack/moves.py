@@ -80,6 +80,8 @@ class Moves:
         What it costs to blank or to fill a value; nobody can if not given.
     relations : sequence of Relation
         What rows keep that do so from the start, with columns by index.
+    is_strict : bool, default=False
+        Whether rows that do not keep them are refused.
 
     Attributes
     ----------
@@ -97,9 +99,11 @@ class Moves:
         choices: Mapping[int, Choice],
         missing: float | None = None,
         relations: Sequence[Relation] = (),
+        *,
+        is_strict: bool = False,
     ) -> None:
         self.norm, self.eps, self.numbers, self.choices, self.missing = norm, eps, numbers, choices, missing
-        self.relations = tuple(relations)
+        self.relations, self.is_strict = tuple(relations), is_strict
         self.n_features = len(numbers.low)
         self.jump_cost, self.fill = np.full((2, self.n_features), math.inf), np.zeros(self.n_features)
         for variable, choice in choices.items():
@@ -136,7 +140,7 @@ class Moves:
                 " missing."
             )
         known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
-        same = Moves(self.norm, self.eps, self.numbers, known, self.missing, self.relations)
+        same = Moves(self.norm, self.eps, self.numbers, known, self.missing, self.relations, is_strict=self.is_strict)
         stays = {*ensemble.required} | ({*map(int, ensemble.categorical)} - {*of_categories})
         same.jump_cost[BLANK, list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
         same.fill = same._find_fill(ensemble)

@@ -150,6 +150,13 @@ class Relation(NamedTuple):
             return {**name, "if": when[0] if len(when) == 1 else when, "then": then[0] if len(then) == 1 else then}
         return {**name, "linear": then[0]} if name else then[0]
 
+    def audited(self) -> dict[str, Any]:
+        """Return the relation as certificates have it."""
+        if self.values:
+            return {"column": self.column, "values": list(self.values)}
+        when, then = (list(map(str, side)) for side in (self.when, self.then))
+        return {"if": when, "then": then} if when else {"linear": then[0]}
+
     def __str__(self) -> str:
         if self.values:
             return f"{column_text(self.column)} is {' or '.join(map(_number, map(Fraction, self.values)))}"

@@ -92,6 +92,10 @@ class RowProblem:
             choice[v] = min(range(low[v], high[v] + 1), key=partial(self._exact_price, v))
         return not self.is_affordable(self.row(choice))
 
+    def be_free(self) -> None:
+        """Let moves cost nothing."""
+        self.budget, self.cells.price[:] = 0, 0
+
     def sharpen(self, choice: Any, low: Any, high: Any, prices: Prices | None) -> Prices | tuple[int, int] | None:
         """Return what helps to rule out cells that would do, but do not count; see `Search`."""
         return None

@@ -91,11 +91,10 @@ class Prices(NamedTuple):
     multipliers: tuple[tuple[int, Fraction], ...]
     room: Fraction
 
-    def document(self, scale: Fraction) -> dict[str, Any]:
-        """Return the weights, times a number, as proofs have them (docs/certificate_format.md)."""
-        rate, told = self.rate * scale, [(r, m * scale) for r, m in self.multipliers]
-        relations = {"relations": [[r, m.numerator, m.denominator] for r, m in told]} if told else {}
-        return {**({"lambda": [rate.numerator, rate.denominator]} if rate else {}), **relations}
+    def document(self) -> dict[str, Any]:
+        """Return the weights as proofs have them (docs/certificate_format.md)."""
+        rate = {"lambda": [self.rate.numerator, self.rate.denominator]} if self.rate else {}
+        return {"prices": {**rate, "relations": [[r, m.numerator, m.denominator] for r, m in self.multipliers]}}
 
 
 class JointProblem(NamedTuple):

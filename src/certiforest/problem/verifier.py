@@ -16,6 +16,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.moves import Moves
 from certiforest.attack.prices import Budgets
 from certiforest.attack.reach_kernels import Allowance, find_fraction
+from certiforest.attack.relations import find_broken
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.flat_trees import settled
@@ -208,6 +209,13 @@ class Verifier:
                     f"Expected one 1 and else 0 in the columns of group {g}, got {shown(part[row].tolist())} in row"
                     f" {first + row}. Encode the column again or take the group back."
                 )
+        broken = find_broken(self.moves.relations, X) if self.moves.is_strict else np.zeros((1, 0), bool)
+        if broken.any():
+            row, r = np.argwhere(broken)[0]
+            raise RowError(
+                f"Expected rows that keep all relations, got row {first + row}, which breaks {self.moves.relations[r]}."
+                " Mend the row, or leave strict out."
+            )
         row, f = find_fraction(X, is_whole) if is_whole.any() else (-1, -1)
         if row >= 0:
             raise RowError(

@@ -168,6 +168,8 @@ class Search(Generic[Point]):
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._proved.append(box._replace(start=_start_of(tables)))
+            if box.prices is not None and status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE):
+                box.proof.update(box.prices.document())
             if status == kernels.ENUMERATED and self._keep_proof:
                 self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
@@ -285,8 +287,8 @@ class Search(Generic[Point]):
             coarse = unit * 2**shift
             proof["unit"], proof["tables"] = [coarse.numerator, coarse.denominator], written
         if tables.lambda_[1] > 0:
-            prices = box.prices or Prices(cells, Fraction(1), (), price * BUDGET)
-            proof.update(prices.document(Fraction(float(tables.lambda_[1])) * unit * BUDGET / prices.room))
+            rate = Fraction(float(tables.lambda_[1])) * unit / (price if box.prices is None else Fraction(1, BUDGET))
+            proof["lambda"] = [rate.numerator, rate.denominator]
 
 
 class QuickLook(Generic[Point]):

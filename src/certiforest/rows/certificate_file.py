@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from certiforest.attack.choices import Categories
 from certiforest.attack.moves import Moves
 from certiforest.attack.parameters import AttackerError
+from certiforest.attack.relations import find_broken
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
 from certiforest.rows.certified_rows import CertifiedRows
@@ -96,6 +97,7 @@ def document_of(moves: Moves) -> dict[str, Any]:
         "eps": moves.eps,
         **({} if moves.missing is None else {"missing": moves.missing}),
         **({"columns": columns} if columns else {}),
+        **({"relations": [relation.audited() for relation in moves.relations]} if moves.relations else {}),
     }
 
 
@@ -188,6 +190,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         radius_proof=_objects([line.get("radius_proof") for line in lines]) if has_radius else None,
         radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
         rows=rows,
+        broken=None if attacker.relations is None else find_broken(attacker.relations, rows).sum(axis=1),
         attacker=attacker,
         attacked=None if header.get("attacked") is None else np.array(header["attacked"], classes.dtype),
         margin=float(header["margin"]),

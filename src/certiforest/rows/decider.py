@@ -189,7 +189,7 @@ class Decider:
                     self.verifier, x, moves.within(n_features, norm=0) if is_free else moves.within(below)
                 )
                 if is_free:  # any value costs nothing: L0, and its prices left out
-                    row.budget, row.cells.price[:] = 0, 0
+                    row.be_free()
                 answer = self.decide_on(row, y, clock, keep_proof=True)
                 if answer.stable != UNSTABLE:
                     return answer.proof

@@ -70,7 +70,7 @@ class RelatedRow(RowProblem):
         found = {name: list(self._list_cells(name)) if name >= n else [] for name in names}
         cuts = {name: self._cuts(name) for name in names if name < n}
         reach = {name: self._reach(name) for name in cuts}
-        tops = dict(zip(self.cells.name.tolist(), np.split(self.cells.top, self.cells.first[1:-1]), strict=True))
+        tops = dict(zip(self.cells.name.tolist(), np.split(self.cells.top, self.cells.first[1:-1]), strict=False))
         for name, more in cuts.items():
             found[name] = list(self._number_cells(name, sorted({math.inf, *tops.get(name, ()), *more}), *reach[name]))
         self._with_cells(found)
@@ -297,6 +297,11 @@ class RelatedRow(RowProblem):
         row = z.tolist()
         return all(relation.is_kept(row) for _, relation in self._relations)
 
+    def be_free(self) -> None:
+        """Let moves cost nothing."""
+        super().be_free()
+        self._rate = Fraction(0)
+
     # ---- What a search asks ------------------------------------------------------------------------------------------
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> Any:
@@ -308,7 +313,7 @@ class RelatedRow(RowProblem):
             return True
         multipliers = find_nearest(box, self.x, self.moves)[1] if box.rows else []
         if multipliers and self._is_empty(multipliers, low, high):
-            return Prices(self.cells, self._rate, tuple(multipliers), Fraction(1)).document(Fraction(1))
+            return Prices(self.cells, self._rate, tuple(multipliers), Fraction(1)).document()
         if (low == high).all() and low.tobytes() in self._unrepaired:
             self.is_open = True
         return False
