@@ -247,16 +247,19 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
         tolerance = abs(near(max(gaps)))
         expect(Same(ensemble_of(other), tolerance), max(gaps) <= Fraction(tolerance))
     elif question == "most":
-        found = measure(model, "range", world.domain, **tell)
+        found = measure(model, "range", world.domain, proof=True, **tell)
+        wrong += audited(found, model)
         wrong += judge_bounds("lowest", *found.bounds[0], -min(s.values()), -1)
         wrong += judge_bounds("highest", found.bounds[1][1], found.bounds[1][0], max(s.values()), 1)
     elif question == "gap":
-        found = measure(model, "gap", world.domain, columns=columns, **tell)
+        found = measure(model, "gap", world.domain, columns=columns, proof=True, **tell)
+        wrong += audited(found, model)
         wrong += judge_bounds("gap", found.bounds[1], found.bounds[0], max(s[a] - s[b] for a, b in partners), 1)
     elif question == "fall" and c is not None:
         falls = [s[a] - s[b] for a, b in pairs_of(rows, [c]) if seen[a][c] <= seen[b][c]]
         if falls:
-            found = measure(model, "fall", world.domain, column=c, **tell)
+            found = measure(model, "fall", world.domain, column=c, proof=True, **tell)
+            wrong += audited(found, model)
             wrong += judge_bounds("fall", found.bounds[1], found.bounds[0], max(falls), 1)
     return wrong, question
 
@@ -269,7 +272,8 @@ def audited(results, *models) -> list[str]:
         certificate = BytesIO((Path(folder) / "c.jsonl").read_bytes())
     others = [audit.Model(audit.parse(file.read(), "a model")) for file in files[1:]]
     found = audit.audit(files[0], certificate, others)
-    return found.doubts + [f"without a proof: {result}" for result in results if result.proof is None]
+    said = results if isinstance(results, tuple) else [results]
+    return found.doubts + [f"without a proof: {result}" for result in said if result.proof is None]
 
 
 def draw_columns(rng: random.Random, world: World) -> list[int]:

@@ -1426,7 +1426,7 @@ def insensitive_cases(claim: Claim, said: dict[str, Any]) -> Cases:
 
 def monotone_cases(claim: Claim, said: dict[str, Any]) -> Cases:
     """Yield a score that is above that of an input which is further up, or down."""
-    yield from claim.above(said["tolerance"])
+    yield from claim.above(said["tolerance"], 1)
 
 
 def same_cases(claim: Claim, said: dict[str, Any]) -> Cases:
@@ -1436,9 +1436,17 @@ def same_cases(claim: Claim, said: dict[str, Any]) -> Cases:
         for a, b in ((a, b) for a in range(len(here)) for b in range(len(there)) if here[a] != there[b]):
             yield [*claim.says(0, a, 1), *claim.says(1, b, 1)]
         return
-    yield from claim.above(said["tolerance"])
+    yield from claim.above(said["tolerance"], 1)
     claim.scores.reverse()
-    yield from claim.above(said["tolerance"])
+    yield from claim.above(said["tolerance"], 1)
+
+
+def most_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield scores that are further apart than what is said to be the most, whatever rounding made."""
+    yield from claim.above(said["most"], -1)
+    if "difference" in said:
+        claim.scores.reverse()
+        yield from claim.above(said["most"], -1)
 
 
 # Word of a statement -> its form and the cases in which it fails.
@@ -1447,6 +1455,9 @@ CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases]
     "insensitive": ({"insensitive": [int], "low": Maybe(float), "high": Maybe(float)}, insensitive_cases),
     "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, monotone_cases),
     "same": ({"same": str, "tolerance": Maybe(Size)}, same_cases),
+    "gap": ({"gap": [int], "most": float}, most_cases),
+    "fall": ({"fall": int, "direction": object, "most": float}, most_cases),
+    "difference": ({"difference": str, "most": float}, most_cases),
 }
 
 
@@ -1460,8 +1471,8 @@ class Claim(Work):
         self.said, self.stated = said, read(said["statement"], forms, "a statement")
         self.word = next(word for word in CLAIMS if word in self.stated)
         told, parts = self.stated[self.word], said["parts"]
-        columns = {"insensitive": told, "monotone": [told]}.get(self.word, [])
-        others = [told] if self.word == "same" else []
+        columns = told if self.word in ("insensitive", "gap") else [told] if type(told) is int else []
+        others = [told] if type(told) is str else []
         expect(all(sha in found.others for sha in others), f"the model of SHA-256 {' '.join(others):.64} as well")
         self.models, self.parts = (
             [found.model, *(found.others[sha] for sha in others)],
@@ -1481,7 +1492,7 @@ class Claim(Work):
         names = {f for v in self.twins for f in (domain.groups[v - domain.n] if v >= domain.n else [v])}
         expect(names == {*columns} and names <= {*range(domain.n)}, "columns that there are, with all of a group")
         order = None
-        if self.word == "monotone":
+        if "direction" in self.stated:
             expect(self.twins == columns and columns[0] not in domain.codes, "a column of numbers")
             expect(self.stated["direction"] in ("up", "down"), "the direction up or down")
             order = (told, len(domain.values)) if self.stated["direction"] == "up" else (len(domain.values), told)
@@ -1501,15 +1512,17 @@ class Claim(Work):
         r, rivals = way * Fraction(self.rounding[side][0]), (a for a in range(len(self.models[m].classes)) if a != c)
         return [Need({(m, x, c): 1, (m, x, a): -1}, r, r > 0 or (r == 0 and a < c)) for a in rivals]
 
-    def above(self, most: float) -> Cases:
+    def above(self, most: float, way: int) -> Cases:
         """Yield a first score that is above the second one by more than so much: of probabilities, in parts."""
         one, other = self.scored
-        if not self.parts:
-            yield one.above(other, Fraction(most), 1)
+        if self.said["parts"] is None:
+            yield one.above(other, Fraction(most), way)
             return
+        expect(self.parts and one.link and other.link, "parts of probabilities, for each way")
         parts = self.parts.pop(0)
-        for low, high in zip([0.0, *parts], [*parts, 1.0], strict=True):  # of the second score
-            expect(low < high, "parts that increase")
+        ends = zip([0.0, *parts], [*parts, 1.0], strict=True)  # of the second score
+        for low, high in ends if self.said["holds"] else zip(parts, parts, strict=True):
+            expect(low <= high, "parts that increase")
             yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *other.beyond(Fraction(high), -1)]
 
     def check(self) -> None:

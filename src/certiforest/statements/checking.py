@@ -19,7 +19,7 @@ from certiforest.rows.asking import check_n_jobs, check_time_limit
 from certiforest.statements.compared import Answer, Compared, Side
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, Statement, StatementError
-from certiforest.statements.proofs import header_of, listed, stated
+from certiforest.statements.proofs import header_of, proved_line, refuted_line, words_of
 from certiforest.statements.results import Measured, Results, StatementResult
 from certiforest.statements.space import Space
 from certiforest.version import __version__
@@ -120,6 +120,7 @@ def measure(
     other: Any = None,
     outputs: str = "probability",
     time_limit: float = 60.0,
+    proof: bool = False,
 ) -> Measured:
     """Find how far a model goes in a domain.
 
@@ -134,8 +135,8 @@ def measure(
     column : column, optional
     direction : {"up", "down"}, default="up"
     other : model, optional
-    outputs, time_limit
-        See `check`; ``time_limit`` is for all of it.
+    outputs, time_limit, proof
+        See `check`; ``time_limit`` is for all of it. A certificate states what is proved.
 
     Returns
     -------
@@ -147,8 +148,8 @@ def measure(
     name, value = needed.get(quantity, ("", ""))
     if value is None:
         raise StatementError(f"Expected {setting(name)} for {shown(quantity)}, got none.")
-    checker, seconds = Checker(model, domain, outputs), check_time_limit(time_limit)
-    one = checker.scores()
+    checker, seconds = Checker(model, domain, outputs, proof=proof), check_time_limit(time_limit)
+    one, header = checker.scores(), checker.header() if proof else None
 
     def find(quantity: str, clock: Clock) -> Measured:
         """Return the quantity, within bounds if the clock is up before it is known."""
@@ -156,19 +157,25 @@ def measure(
         if quantity == "range":
             low, high = (one.extreme(sign, clock.share(share)) for sign, share in ((-1, 0.5), (1, 1.0)))
             bounds: Any = (low.proved, low.reached), (high.reached, high.proved)
-            return Measured(quantity, bounds, (low.pair, high.pair), time.monotonic() - began)
+            words: dict[str, Any] = {"range": [low.proved, high.proved]}
+            line = proved_line(words, checker.models_of(None), [high.shown, low.shown]) if proof else None
+            return Measured(quantity, bounds, (low.pair, high.pair), time.monotonic() - began, line, header)
         if quantity == "gap":
             ways = [checker.scores(Insensitive(columns or ()).columns)]
+            words = {"gap": checker.columns_of(columns or ())}
         elif quantity == "fall":
             asked = Monotone(column, direction)  # type: ignore[arg-type]
             ways = [checker.scores([asked.column], (asked.column, direction))]
+            words = {"fall": checker.columns_of([asked.column])[0], "direction": direction}
         else:
             both = checker.scores_with(other)
-            ways = [both, both.swapped]
+            ways, words = [both, both.swapped], {"difference": both.second.model.ensemble.sha256}
         found = [way.most(clock.share(1 / (len(ways) - i))) for i, way in enumerate(ways)]
         most = max(found, key=lambda most: most.reached)
         bounds = most.reached, max(most.proved for most in found)
-        return Measured(quantity, bounds, most.pair, time.monotonic() - began)
+        words["most"] = bounds[1]
+        line = proved_line(words, checker.models_of(other), [way.shown for way in found]) if proof else None
+        return Measured(quantity, bounds, most.pair, time.monotonic() - began, line, header)
 
     (measured,) = _in_threads(find, [quantity], seconds, 1)
     return measured
@@ -200,25 +207,31 @@ class Checker:
         began, proved, reached, holds, proofs = time.monotonic(), -math.inf, -math.inf, True, list[Any]()
         for answer in self._answers(statement, clock):
             if answer.holds is False:
-                line = self._line(statement, False, answer.shown)
+                rows, words = answer.shown, self.words_of(statement)
+                models = self.models_of(getattr(statement, "other", None))
+                line = refuted_line(words, models, rows) if words and rows is not None else None
                 return StatementResult(statement, False, answer.pair, answer.bounds, time.monotonic() - began, line)
             holds = holds and answer.holds is True
             proved, reached = max(proved, answer.bounds[0]), max(reached, answer.bounds[1])
             proofs.append(answer.shown)
-        line = self._line(statement, True, proofs) if holds else None
+        words = self.words_of(statement) if holds else None
+        models = self.models_of(getattr(statement, "other", None))
+        line = proved_line(words, models, proofs) if words else None
         return StatementResult(statement, holds or None, None, (proved, reached), time.monotonic() - began, line)
 
-    def _line(self, statement: Statement, holds: bool, found: Any) -> dict[str, Any] | None:
-        """Return what a certificate says of a statement; None if none is wanted, or none there."""
-        if not self._is_proof_wanted or found is None or (holds and None in found):
+    def columns_of(self, columns: Sequence[Column]) -> list[int]:
+        """Return columns by index."""
+        return self._space.columns_of(columns)
+
+    def words_of(self, statement: Statement) -> dict[str, Any] | None:
+        """Return a statement as a certificate has it; None if none is wanted, or it is about rows."""
+        if not self._is_proof_wanted or isinstance(statement, Robust):
             return None
-        both = next((both for other, both in self._compared if other is getattr(statement, "other", None)), None)
-        models = [self._scored] if both is None else both.models
-        said = stated(statement, models, self._space, holds)
-        if said is None:
-            return None
-        rows = found[: 2 if isinstance(statement, (Insensitive, Monotone)) else 1]
-        return {**said, "holds": holds, **({"cases": found} if holds else {"inputs": [listed(row) for row in rows]})}
+        return words_of(statement, self._space, self.models_of(getattr(statement, "other", None))[-1])
+
+    def models_of(self, other: Any) -> list[ScoredModel]:
+        """Return this model, and another one if that was compared with it."""
+        return [self._scored, *(both.second.model for known, both in self._compared if known is other)]
 
     def _answers(self, statement: Statement, clock: Clock) -> Iterator[Answer]:
         """Yield what is known of each way in which a statement can fail."""

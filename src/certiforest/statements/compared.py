@@ -34,7 +34,7 @@ Test = Callable[[Any, Any], bool] | None
 class Answer(NamedTuple):
     """What is known of one way in which a statement can fail; ``bounds`` and ``pair`` as in `StatementResult`.
 
-    ``shown`` is what a certificate says of it: why no inputs fail, or the inputs that do, if it is wanted.
+    ``shown`` is what shows it, if a certificate is wanted: as in `Most`, or the inputs that fail as the model has them.
     """
 
     holds: bool | None
@@ -44,11 +44,17 @@ class Answer(NamedTuple):
 
 
 class Most(NamedTuple):
-    """The most of a difference: what was reached, what is proved, and by which inputs."""
+    """The most of a difference: what was reached, what is proved, and by which inputs.
+
+    ``shown`` is what a certificate says of what is proved, in parts of the second score: where they end, and a case for
+    each; ``rows`` are the inputs as the model has them.
+    """
 
     reached: float
     proved: float
     pair: Any = None
+    rows: Rows | None = None
+    shown: list[tuple[float, float, Any]] | None = None
 
 
 class Side(NamedTuple):
@@ -137,7 +143,7 @@ class Compared(NamedTuple):
         proved = found.bound * unit if found.bound < ENOUGH else math.inf
         if is_unsure or found.bound >= 0:
             return Answer(None, (proved, -math.inf))
-        return Answer(True, (proved, -math.inf), None, None if proof is None else question.case(proof))
+        return Answer(True, (proved, -math.inf), None, [(0.0, 1.0, question.case(proof))] if proof else None)
 
     def stays_within(self, end: float, sign: int, clock: Clock) -> Answer:
         """Answer whether no score is above an end, or, with the sign -1, below it."""
@@ -177,36 +183,39 @@ class Compared(NamedTuple):
         most = self.most(clock, stop=tolerance)
         bounds = most.proved - tolerance, most.reached - tolerance
         if most.reached > tolerance:
-            return Answer(False, bounds, most.pair)
-        return Answer(True if most.proved <= tolerance else None, bounds)
+            return Answer(False, bounds, most.pair, most.rows)
+        return Answer(True if most.proved <= tolerance else None, bounds, None, most.shown)
 
     def extreme(self, sign: int, clock: Clock) -> Most:
         """Return the highest first score; the lowest for the sign -1."""
         model, question = self.first.model, self.ask(Requirement(self.first.total(sign), None))
-        found = question.find_most(clock)
+        proof = Proof() if self.is_proof_wanted else None
+        found = question.find_most(clock, proof)
+        shown = [(0.0, 1.0, question.case(proof))] if proof else None
         if found.is_none:
             raise DomainError("Expected plausible inputs in the domain, got none; take in a larger share of the rows.")
         proved = model.bound_at(question.sum_at(found.bound), sign)
         if found.choice is None:  # none was found in time
-            return Most(-sign * math.inf, proved)
+            return Most(-sign * math.inf, proved, shown=shown)
         rows = question.rows(found.choice)
-        return Most(model.score_of(rows[0]), proved, question.frame(rows))
+        return Most(model.score_of(rows[0]), proved, question.frame(rows), rows, shown)
 
     def most(self, clock: Clock, stop: float = math.inf) -> Most:
         """Return the most that the first score is above the second one; what is above ``stop`` will do."""
         if not self.is_linear:
             return self._most_of_probabilities(clock, stop)
         steps = self._steps()
-        question = self.ask(Requirement(steps.total, None))
-        found = question.find_most(clock)
+        question, proof = self.ask(Requirement(steps.total, None)), Proof() if self.is_proof_wanted else None
+        found = question.find_most(clock, proof)
         if found.is_none:  # no two inputs differ so
             return Most(-math.inf, -math.inf)
+        shown = [(0.0, 1.0, question.case(proof))] if proof else None
         proved = question.sum_at(found.bound) + steps.slack
         most = math.nextafter(float((proved - steps.offset) / steps.size), math.inf)
         if found.choice is None:  # none were found in time
-            return Most(-math.inf, most)
-        reached = question.sum_in(found.choice)
-        return Most(float((reached - steps.offset) / steps.size), most, question.frame(question.rows(found.choice)))
+            return Most(-math.inf, most, shown=shown)
+        reached, rows = question.sum_in(found.choice), question.rows(found.choice)
+        return Most(float((reached - steps.offset) / steps.size), most, question.frame(rows), rows, shown)
 
     def _steps(self) -> _Steps:
         models = self.models
@@ -229,19 +238,22 @@ class Compared(NamedTuple):
         the first of them. The part with the largest such bound is cut in two.
         """
         (here, there), highest = self.models, Requirement(self.first.total(), None)
-        best, shown = -math.inf, None
+        best, pair, rows = -math.inf, None, None
+        cases: dict[tuple[float, float], Any] = {}
 
         def bound_of(low: float, high: float) -> float:
             """Bound the difference where the lower probability is between two values; note what was reached."""
-            nonlocal best, shown
+            nonlocal best, pair, rows
+            proof = Proof() if self.is_proof_wanted else None
             question = self.ask(highest, *([self.second.beyond(high, -1, grows=False)] if high < 1 else []))
-            found = question.find_most(clock)
+            found = question.find_most(clock, proof)
+            cases[low, high] = question.case(proof) if proof else None
             if found.choice is None:
                 return -math.inf if found.is_none else 1.0
-            rows = question.rows(found.choice)
-            reached = here.score_of(rows[0]) - there.score_of(rows[1])  # as the libraries have it, if at hand
+            inputs = question.rows(found.choice)
+            reached = here.score_of(inputs[0]) - there.score_of(inputs[1])  # as the libraries have it, if at hand
             if reached > best:
-                best, shown = reached, question.frame(rows)
+                best, pair, rows = reached, question.frame(inputs), inputs
             return math.nextafter(here.bound_at(question.sum_at(found.bound), 1) - low, math.inf)
 
         parts = [(-bound_of(low, low + 0.25), low, low + 0.25) for low in (0.0, 0.25, 0.5, 0.75)]
@@ -253,7 +265,8 @@ class Compared(NamedTuple):
             middle = 0.5 * (low + high)
             for ends in ((low, middle), (middle, high)):
                 heapq.heappush(parts, (-bound_of(*ends), *ends))
-        return Most(best, max(-parts[0][0], best), shown)
+        shown = [(low, high, cases[low, high]) for low, high in sorted((low, high) for _, low, high in parts)]
+        return Most(best, max(-parts[0][0], best), pair, rows, shown if self.is_proof_wanted else None)
 
 
 class _Steps(NamedTuple):

@@ -22,12 +22,14 @@ from certiforest.formats.opened import log_odds
 from certiforest.formats.scored import ScoredModel
 from certiforest.problem.problem import JointProblem
 from certiforest.proof.requirements import Bound, Proof
-from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement
+from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement, StatementError
 from certiforest.statements.space import Space
 
 FORMAT, FORMAT_VERSION = "certiforest statements", 1
 SUM = "", Fraction(1), Fraction(0)  # a score that is the sum itself
 Contents = Callable[[int], list[Any] | None]
+Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
+Shown = list[tuple[float, float, Any]] | None
 
 
 def case_of(
@@ -110,53 +112,105 @@ def header_of(model: ScoredModel, space: Space, about: dict[str, Any]) -> dict[s
     }
 
 
-def stated(statement: Statement, models: Sequence[ScoredModel], space: Space, holds: bool) -> dict[str, Any] | None:
-    """Return a statement as a certificate has it, what scores are, and rounding; None if there is no way to say it.
+def words_of(statement: Statement, space: Space, other: ScoredModel) -> dict[str, Any]:
+    """Return a statement as a certificate has it: columns by index, the other model by its SHA-256."""
+    match statement:
+        case Range(low, high):
+            return {"range": [low if low > -math.inf else None, high if high < math.inf else None]}
+        case Insensitive(columns, low, high):
+            ends = {} if low is None else {"low": low, "high": high}
+            return {"insensitive": space.columns_of(columns), **ends}
+        case Monotone(column, direction, tolerance):
+            return {"monotone": space.columns_of([column])[0], "direction": direction, "tolerance": tolerance}
+        case Same(_, tolerance):
+            return {"same": other.ensemble.sha256, **({} if tolerance is None else {"tolerance": tolerance})}
+    raise StatementError(f"Expected a statement about the whole model, got {statement}")
+
+
+def proved_line(words: dict[str, Any], models: Sequence[ScoredModel], shown: Sequence[Shown]) -> dict[str, Any] | None:
+    """Return the line of a statement that holds; None if something is not shown, or there is no way to say it.
+
+    ``shown`` has what `compared.Most` has, for each way in which the statement can fail.
+    """
+    if None in shown:
+        return None
+    ways = [way for way in shown if way is not None]
+    said = _said(words, models, True, [[(low, high) for low, high, _ in way] for way in ways])
+    if said is None:
+        return None
+    # Where the second probability is so high, the first one cannot be that much higher.
+    most = Fraction(_most(words) or 0) if "parts" in said else Fraction(-1)
+    cases = [case for way in ways for low, _, case in way if low + most < 1]
+    return None if None in cases else {**said, "holds": True, "cases": cases}
+
+
+def refuted_line(words: dict[str, Any], models: Sequence[ScoredModel], rows: Rows) -> dict[str, Any] | None:
+    """Return the line of a statement that inputs refute; None if there is no way to say it."""
+    differs = _most(words) is not None and not all(model.is_linear for model in models)
+    least = models[-1].score_of(rows[1]) if differs else 0.0
+    said, n_rows = _said(words, models, False, [[(least, least)]]), 1 + ("monotone" in words or "insensitive" in words)
+    return None if said is None else {**said, "holds": False, "inputs": [listed(row) for row in rows[:n_rows]]}
+
+
+def _most(words: dict[str, Any]) -> float | None:
+    return words.get("tolerance", words.get("most"))
+
+
+def _said(
+    words: dict[str, Any], models: Sequence[ScoredModel], holds: bool, parts: Sequence[Sequence[tuple[float, float]]]
+) -> dict[str, Any] | None:
+    """Return a statement, what scores are, and rounding; None where the link of probabilities is not known.
 
     Rounding is such that the statement follows from what was proved of exact sums, or is refuted by what was found.
     """
-    sha, one = models[-1].ensemble.sha256, models[0]
-    match statement:
-        case Range(low, high):
-            ends = low if low > -math.inf else None, high if high < math.inf else None
-            said, score, off = _levels(one, ends, holds)
-            return {"statement": {"range": said}, "scores": [score], "rounding": [off]}
-        case Insensitive(columns, None):
-            words: dict[str, Any] = {"insensitive": space.columns_of(columns)}
-            return {"statement": words, "rounding": [[rounded(one.tie, up=not holds), 0.0]]}
-        case Insensitive(columns, low, high):
-            said, score, off = _levels(one, (low, high), holds)
-            words = {"insensitive": space.columns_of(columns), "low": said[0], "high": said[1]}
-            return {"statement": words, "scores": [score], "rounding": [off]}
-        case Same(_, None):
-            return {"statement": {"same": sha}, "rounding": [[rounded(model.tie, up=holds), 0.0] for model in models]}
-        case Same(_, tolerance):
-            words = {"same": sha, "tolerance": tolerance}
-        case Monotone(column, direction, tolerance):
-            words = {"monotone": space.columns_of([column])[0], "direction": direction, "tolerance": tolerance}
-        case _:
-            return None
-    if not all(model.is_linear for model in models) and (tolerance or len(models) > 1):
-        return None  # of differences of probabilities
-    scores = [_score(model, link_of(model) or SUM) for model in models]
-    rounding = [[rounded(Fraction(model.margin), up=holds), 0.0] for model in models]
-    return {"statement": words, "scores": scores, "rounding": rounding}
+    most, up = _most(words), not holds
+    if "range" in words or "low" in words:
+        return _with_levels(words, models[0], holds)
+    if most is None:
+        up = holds if "same" in words else not holds
+        return {"statement": words, "rounding": [[rounded(model.tie, up=up), 0.0] for model in models]}
+    links = [link_of(model) for model in models]
+    are_sums = all(model.is_linear for model in models) or ("monotone" in words and most == 0)
+    if are_sums:  # what rounding makes is left out, unless the most was asked for
+        up = holds if "most" not in words else not holds
+        off = [[rounded(Fraction(model.margin), up=up), 0.0] for model in models]
+        scores = [_score(model, link or SUM) for model, link in zip(models, links, strict=True)]
+        return {"statement": words, "scores": scores, "rounding": off}
+    known = [link for link in links if link is not None and link[0]]
+    if len(known) < len(models):
+        return None
+    points: list[list[float]] = [[], []]
+    for i, way in enumerate(parts):
+        for low, high in way:
+            points[i].append(low + most)
+            points[1 - i].append(high)
+    near = points if len(models) > 1 else [points[0] + points[1]]
+    off = [_worst([_rounding_at(m, y, up=up) for y in ys if 0 < y < 1], up) for m, ys in zip(models, near, strict=True)]
+    scores = [_score(model, link) for model, link in zip(models, known, strict=True)]
+    levels = [[high for _, high in (way[:-1] if holds else way)] for way in parts]
+    return {"statement": words, "scores": scores, "rounding": off, "parts": levels}
 
 
-def _levels(
-    model: ScoredModel, ends: tuple[float | None, float | None], holds: bool
-) -> tuple[list[float | None], dict[str, Any], list[float]]:
-    """Return the ends of low and high scores, what scores are, and rounding; sums where no link is known."""
-    link, said, rounding = link_of(model), list(ends), []
-    for i, end in enumerate(ends):
+def _with_levels(words: dict[str, Any], model: ScoredModel, holds: bool) -> dict[str, Any]:
+    """Return a statement about high and low scores, what they are, and rounding: sums where no link is known."""
+    link, rounding = link_of(model), []
+    said = list(words["range"] if "range" in words else (words["low"], words["high"]))
+    for i, end in enumerate(said):
         if end is None or (model.is_probability and not 0 < end < 1):
             continue
         if link is None:
             said[i] = rounded(model.level(end), up=(i == 1) == holds)
-        exact = rounded(model.slack_at(end), up=not holds), 0.0
-        rounding.append(exact if link is None else _rounding_at(model, end, up=not holds))
-    worst = min if holds else max
-    return said, _score(model, link or SUM), [worst((part[i] for part in rounding), default=0.0) for i in (0, 1)]
+            rounding.append((rounded(model.slack_at(end), up=not holds), 0.0))
+        else:
+            rounding.append(_rounding_at(model, end, up=not holds))
+    words = words | ({"range": said} if "range" in words else {"low": said[0], "high": said[1]})
+    return {"statement": words, "scores": [_score(model, link or SUM)], "rounding": [_worst(rounding, not holds)]}
+
+
+def _worst(rounding: Sequence[tuple[float, float]], up: bool) -> list[float]:
+    """Return the largest of some rounding of sums and of scores, or the smallest."""
+    worst = max if up else min
+    return [worst((part[i] for part in rounding), default=0.0) for i in (0, 1)]
 
 
 def link_of(model: ScoredModel) -> tuple[str, Fraction, Fraction] | None:
@@ -185,7 +239,7 @@ def _rounding_at(model: ScoredModel, score: float, *, up: bool) -> tuple[float, 
     """
     level, exact, slack = model.level(score), model.slack_at(score), Fraction(model.opened.slack)
     if not model.is_probability:
-        return rounded(exact + up * abs(level) / 2**50, up=up), 0.0
+        return rounded(exact + abs(level) / 2**50 if up else Fraction(model.margin) + slack, up=up), 0.0
     start, nearest, quarter = model.level(0.5), Fraction(min(score, 1 - score)), slack / 4
     spare = exact - Fraction(model.margin) - quarter / (Fraction(score) * (1 - Fraction(score)))
     error = (abs(level - start) + abs(start)) / 2**50  # of the level, in floats

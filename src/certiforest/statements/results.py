@@ -100,12 +100,22 @@ class Measured:
     pair : data frame or ndarray, or tuple of two of these
         The inputs that reach it; for "range", the lowest and the highest.
     seconds : float
+    proof, header : dict, optional
+        What shows what is proved, as a certificate has it, and what that begins with, if it was asked for.
     """
 
     quantity: str
     bounds: Any
     pair: Any
     seconds: float
+    proof: dict[str, Any] | None = None
+    header: dict[str, Any] | None = None
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
+        """Write what is proved to a certificate; see `Results.save`."""
+        if self.header is None:
+            raise StatementError("Expected a quantity with a proof, got none: call measure(..., proof=True).")
+        save([self.header, self.proof or {"statement": str(self)}, {"end": 1}], path, replace=replace)
 
     def __str__(self) -> str:
         return f"{self.quantity}: {self.bounds} ({self.seconds:.2g} s)"
