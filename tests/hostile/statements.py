@@ -27,6 +27,7 @@ from certiforest.formats import doors, scored
 from hostile import deployed
 from hostile.deployed import N_TRAINING, WORDS, catboost_model, draw_model, lightgbm_model, sklearn_model, xgboost_model
 from hostile.judging import Judge, run
+from statement_referee import audited
 
 MOST_CELLS = 1_200
 # How far from an end scores may be for the answer to be left open; single precision, of sums of ordinary size.
@@ -300,7 +301,7 @@ class Trial:
         self.y = None if is_regressor(model) else labels_of(model, model.given(world.rows))
         size = max(1.0, float(np.abs(self.s).max())) if self.s is not None else 1.0
         self.close = CLOSE * size
-        self.tell = {"outputs": outputs, "time_limit": 10.0}
+        self.tell = {"outputs": outputs, "time_limit": 10.0, "proof": True}
 
     def find(self, what, detail):
         where = f"{self.model.kind} {type(self.model.model).__name__} {type(self.model).__name__} {self.outputs}"
@@ -311,7 +312,9 @@ class Trial:
 
         Where rounding alone decides, ``is_true`` is None.
         """
-        (result,) = check(self.model.model, statement, self.world.domain, **self.tell)
+        results = check(self.model.model, statement, self.world.domain, **self.tell)
+        (result,) = results
+        self.audit(results, getattr(statement, "other", None))
         kind, said = type(statement).__name__, f"{statement}: {result.holds}, is {is_true} by {margin}; {result.bounds}"
         if is_true is not None and result.holds is None and margin > self.close:
             self.find(f"{kind} left open", said)
@@ -320,6 +323,15 @@ class Trial:
         if result.holds is False:
             self.judge_pair(statement, result.pair, shows)
         self.judge.note(f"{kind} {result.holds}{' close' * (is_true is None)}")
+
+    def audit(self, found, other=None):
+        """Judge certificates: all that is decided, or measured, has one that the auditor confirms."""
+        ensembles = [self.model.ensemble, *([] if other is None else [open_model(other).ensemble])]
+        for doubt in audited(found, *ensembles):
+            if "without a proof" in doubt:
+                self.judge.note(f"no proof: {self.model.kind} {doubt[:60]}")
+            else:
+                self.find("not confirmed by the auditor", doubt)
 
     def judge_pair(self, name, pair, shows, columns=None):
         rows, given = self.model.handed(pair)
@@ -358,6 +370,7 @@ class Trial:
         margin = max(a - low, high - b)
         self.expect(Range(a, b), margin <= 0, abs(margin), lambda given, _: not a <= score(given) <= b)
         found = measure(self.model.model, "range", self.world.domain, **self.tell)
+        self.audit(found)
         (low_proved, low_reached), (reached, proved) = found.bounds
         if not (low_proved <= low and high <= proved):
             self.find("range does not enclose", f"{found.bounds}, {low} to {high}")
@@ -394,6 +407,7 @@ class Trial:
 
         self.expect(Insensitive(columns, float(low), float(high)), margin < 0, abs(margin), shows)
         found = measure(self.model.model, "gap", self.world.domain, columns=columns, **self.tell)
+        self.audit(found)
         self.judge_most("gap", found, float((self.s[i] - self.s[j]).max()), columns)
 
     def tie(self):
@@ -444,6 +458,7 @@ class Trial:
         is_true = None if 0 < fall - tolerance < self.close else fall <= tolerance
         self.expect(Monotone(c, way, tolerance), is_true, abs(fall - tolerance), shows)
         found = measure(self.model.model, "fall", self.world.domain, column=c, direction=way, **self.tell)
+        self.audit(found)
         self.judge_most("fall", found, fall, [c])
 
     def same(self, other):
@@ -471,6 +486,7 @@ class Trial:
         is_true = None if abs(gap - tolerance) < self.close else gap <= tolerance
         self.expect(Same(other.model, tolerance), is_true, abs(gap - tolerance), shows)
         found = measure(self.model.model, "difference", self.world.domain, other=other.model, **self.tell)
+        self.audit(found, other.model)
         self.judge_most("difference", found, gap, [], other)
 
     def copies(self):
