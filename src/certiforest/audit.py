@@ -1131,6 +1131,7 @@ def log_bounds(y: Fraction) -> tuple[Fraction, Fraction]:
 # What a weighted sum of outputs must be at least, or above: (model, input, output) -> weight, a whole number.
 Need = namedtuple("Need", "weights least is_strict", defaults=[False])
 NEVER = Need({}, 1)
+ENDS_OF = {"": (-inf, inf), "log_odds": (0, 1), "log": (0, inf)}  # between which scores are, by link
 
 
 class Score:
@@ -1141,7 +1142,7 @@ class Score:
 
     def __init__(self, said: dict[str, Any], rounding: list[float], model: Model, place: tuple[int, int]) -> None:
         expect(len(model.classes) == 2 and said["sign"], "scores of two classes, with the sign 1 or -1")
-        expect(said["link"] in ("", "log_odds"), "log_odds as a link, or none")
+        expect(said["link"] in ENDS_OF, "log_odds or log as a link, or none")
         expect(said["scale"][0] > 0 and said["scale"][1] > 0 and said["shift"][1] > 0, "scores that grow with sums")
         self.place, self.sign, self.link = place, said["sign"], said["link"]
         self.scale, self.shift = Fraction(*said["scale"]), Fraction(*said["shift"])
@@ -1149,12 +1150,14 @@ class Score:
 
     def beyond(self, y: Fraction, sign: int, is_strict: bool = False) -> list[Need]:
         """Ask for a score of at least y, or, with the sign -1, of at most y; nothing is asked where all are."""
-        near = y - sign * self.rho
-        if self.link and not 0 < y < 1:
-            return [NEVER] if (y >= 1) == (sign > 0) else []
-        if self.link and not 0 < near < 1:
+        near, (low, high) = y - sign * self.rho, ENDS_OF[self.link]
+        if not low < y < high:
+            return [NEVER] if (y >= high) == (sign > 0) else []
+        if not low < near < high:
             return []
-        total = log_bounds(near / (1 - near))[sign < 0] if self.link else near
+        total = near
+        if self.link:
+            total = log_bounds(near / (1 - near) if self.link == "log_odds" else near)[sign < 0]
         least = sign * (total * self.scale + self.shift) - self.r
         return [Need({(*self.place, 1): sign * self.sign}, least, is_strict)]
 
@@ -1520,10 +1523,12 @@ class Claim(Work):
             return
         expect(self.parts and one.link and other.link, "parts of probabilities, for each way")
         parts = self.parts.pop(0)
-        ends = zip([0.0, *parts], [*parts, 1.0], strict=True)  # of the second score
+        last = ENDS_OF[other.link][1]
+        ends = zip([0.0, *parts], [*parts, last], strict=True)  # of the second score
         for low, high in ends if self.said["holds"] else zip(parts, parts, strict=True):
             expect(low <= high, "parts that increase")
-            yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *other.beyond(Fraction(high), -1)]
+            second = other.beyond(Fraction(high), -1) if high < last else []
+            yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *second]
 
     def check(self) -> None:
         """Refuse what does not hold for lack of a proof, and what is said to fail for lack of inputs that show it."""

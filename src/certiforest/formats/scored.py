@@ -75,11 +75,17 @@ class ScoredModel:
         """Whether equal steps of the score are equal steps of the sum."""
         if self._is_vote or self.opened.n_averaged or self._is_sum:
             return True
+        assert self.opened.sum_at is not None  # see `check_score`
         try:
-            steps = np.diff([float(self.level(score)) for score in (0.0, 0.5, 1.0)])
+            steps = np.diff([float(self.opened.sum_at(score)) for score in (0.0, 0.5, 1.0)])
         except ValueError:  # a logarithm
             return False
         return bool(steps[0] == steps[1])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What no sum takes the score to, or beyond."""
+        return (-math.inf, math.inf) if self.is_linear else (0.0, math.inf if self.is_regressor else 1.0)
 
     @property
     def is_probability(self) -> bool:
@@ -92,6 +98,8 @@ class ScoredModel:
             return Fraction(score)
         if self.opened.sum_at is None:  # of votes
             return Fraction(score) * self.ensemble.n_trees
+        if score <= self.ends[0] and self.is_regressor:
+            return Fraction(-4 * max(self.ensemble.largest_sum, 1.0))  # below all sums
         return Fraction(self.opened.sum_at(score))
 
     def score_at(self, total: Fraction) -> float:
@@ -115,6 +123,8 @@ class ScoredModel:
         For the sign -1: what it is never below where the sum is at least minus the total.
         """
         if not self.is_probability:
+            if not self.is_linear:  # exponentials of more than there can be are no floats
+                total = min(total, Fraction(1.001 * self.ensemble.largest_sum))
             slack = self.slack_at(self.score_at(sign * total))
             end = self.score_at(sign * (total + slack))
             return end if self._is_exact and self.is_linear else math.nextafter(end, sign * math.inf)

@@ -237,10 +237,10 @@ class Checker:
         """Yield what is known of each way in which a statement can fail."""
         match statement:
             case Range(low, high):
-                one, is_probability = self.scores(), self._scored.is_probability
-                if high < (1 if is_probability else math.inf):
+                one, (lowest, highest) = self.scores(), self._scored.ends
+                if high < highest:
                     yield one.stays_within(high, 1, clock)
-                if low > (0 if is_probability else -math.inf):
+                if low > lowest:
                     yield one.stays_within(low, -1, clock)
             case Insensitive(columns, None):
                 self._check_decides("low and high")
@@ -248,7 +248,9 @@ class Checker:
             case Insensitive(columns, low, high):
                 assert low is not None
                 assert high is not None
-                yield self.scores(columns).never_apart(low, high, clock)
+                one = self.scores(columns)
+                if low > self._scored.ends[0] or self._scored.is_probability:
+                    yield one.never_apart(low, high, clock)
             case Monotone(column, direction, tolerance):
                 yield self.scores([column], (column, direction)).never_exceeds(tolerance, clock)
             case Same(other, None):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,7 +204,7 @@ class Compared(NamedTuple):
     def most(self, clock: Clock, stop: float = math.inf) -> Most:
         """Return the most that the first score is above the second one; what is above ``stop`` will do."""
         if not self.is_linear:
-            return self._most_of_probabilities(clock, stop)
+            return self._most_in_parts(clock, stop)
         steps = self._steps()
         question, proof = self.ask(Requirement(steps.total, None)), Proof() if self.is_proof_wanted else None
         found = question.find_most(clock, proof)
@@ -231,8 +232,8 @@ class Compared(NamedTuple):
             slack=one * Fraction(models[0].margin) + other * Fraction(models[1].margin),
         )
 
-    def _most_of_probabilities(self, clock: Clock, stop: float) -> Most:
-        """Return the most that a probability is above another one, which is looked for in parts.
+    def _most_in_parts(self, clock: Clock, stop: float) -> Most:
+        """Return the most that a score is above another one where equal steps of sums are not equal steps of scores.
 
         Where the lower one is between two values, the difference is at most the highest that the other one can be, less
         the first of them. The part with the largest such bound is cut in two.
@@ -245,26 +246,34 @@ class Compared(NamedTuple):
             """Bound the difference where the lower probability is between two values; note what was reached."""
             nonlocal best, pair, rows
             proof = Proof() if self.is_proof_wanted else None
-            question = self.ask(highest, *([self.second.beyond(high, -1, grows=False)] if high < 1 else []))
+            question = self.ask(highest, *([self.second.beyond(high, -1, grows=False)] if high < ends[-1] else []))
             found = question.find_most(clock, proof)
             cases[low, high] = question.case(proof) if proof else None
-            if found.choice is None:
-                return -math.inf if found.is_none else 1.0
-            inputs = question.rows(found.choice)
-            reached = here.score_of(inputs[0]) - there.score_of(inputs[1])  # as the libraries have it, if at hand
-            if reached > best:
-                best, pair, rows = reached, question.frame(inputs), inputs
+            if found.is_none:
+                return -math.inf
+            if found.choice is not None:
+                inputs = question.rows(found.choice)
+                reached = here.score_of(inputs[0]) - there.score_of(inputs[1])  # as the libraries have it, if at hand
+                if reached > best:
+                    best, pair, rows = reached, question.frame(inputs), inputs
             return math.nextafter(here.bound_at(question.sum_at(found.bound), 1) - low, math.inf)
 
-        parts = [(-bound_of(low, low + 0.25), low, low + 0.25) for low in (0.0, 0.25, 0.5, 0.75)]
+        ends, top, close = [0.0, 0.25, 0.5, 0.75, 1.0], 1.0, PROBABILITY_RESOLUTION
+        if not there.is_probability:
+            one = self.swapped._replace(columns=(), ordered=None)
+            lowest, top = (one.extreme(sign, clock.share(0.1)).proved for sign in (-1, 1))
+            below = lowest - 1e-6 * (top - lowest if there.is_linear else lowest)  # where no score is
+            ends = [there.ends[0], below, *(below + share * (top - below) for share in (0.25, 0.5, 0.75)), math.inf]
+            close *= max(1.0, abs(top))
+        parts = [(-bound_of(low, high), low, high) for low, high in pairwise(ends)]
         heapq.heapify(parts)
-        while -parts[0][0] > max(best + PROBABILITY_RESOLUTION, 0.0) and not clock.is_up:
+        while -parts[0][0] > max(best + close, 0.0) and not clock.is_up:
             if best > stop or -parts[0][0] <= stop < math.inf:
                 break
             _, low, high = heapq.heappop(parts)
-            middle = 0.5 * (low + high)
-            for ends in ((low, middle), (middle, high)):
-                heapq.heappush(parts, (-bound_of(*ends), *ends))
+            middle = 0.5 * (low + min(high, max(top, 2 * low)))
+            for part in ((low, middle), (middle, high)):
+                heapq.heappush(parts, (-bound_of(*part), *part))
         shown = [(low, high, cases[low, high]) for low, high in sorted((low, high) for _, low, high in parts)]
         return Most(best, max(-parts[0][0], best), pair, rows, shown if self.is_proof_wanted else None)
 

@@ -132,23 +132,26 @@ def proved_line(words: dict[str, Any], models: Sequence[ScoredModel], shown: Seq
 
     ``shown`` has what `compared.Most` has, for each way in which the statement can fail.
     """
-    if None in shown:
+    if None in shown or not math.isfinite(_most(words) or 0.0):
         return None
     ways = [way for way in shown if way is not None]
     said = _said(words, models, True, [[(low, high) for low, high, _ in way] for way in ways])
     if said is None:
         return None
     # Where the second probability is so high, the first one cannot be that much higher.
-    most = Fraction(_most(words) or 0) if "parts" in said else Fraction(-1)
-    cases = [case for way in ways for low, _, case in way if low + most < 1]
+    most, end = Fraction(_most(words) or 0), models[0].ends[1] if "parts" in said else math.inf
+    cases = [case for way in ways for low, _, case in way if low + most < end]
     return None if None in cases else {**said, "holds": True, "cases": cases}
 
 
 def refuted_line(words: dict[str, Any], models: Sequence[ScoredModel], rows: Rows) -> dict[str, Any] | None:
     """Return the line of a statement that inputs refute; None if there is no way to say it."""
-    differs = _most(words) is not None and not all(model.is_linear for model in models)
-    least = models[-1].score_of(rows[1]) if differs else 0.0
-    said, n_rows = _said(words, models, False, [[(least, least)]]), 1 + ("monotone" in words or "insensitive" in words)
+    parts: list[list[tuple[float, float]]] = []
+    if _most(words) is not None and not all(model.is_linear for model in models):
+        one, other = models[0].score_of(rows[0]), models[-1].score_of(rows[1])
+        lower = [(min(one, other),) * 2]
+        parts = [lower, []] if one > other or "monotone" in words else [[], lower]
+    said, n_rows = _said(words, models, False, parts), 1 + ("monotone" in words or "insensitive" in words)
     return None if said is None else {**said, "holds": False, "inputs": [listed(row) for row in rows[:n_rows]]}
 
 
@@ -185,7 +188,10 @@ def _said(
             points[i].append(low + most)
             points[1 - i].append(high)
     near = points if len(models) > 1 else [points[0] + points[1]]
-    off = [_worst([_rounding_at(m, y, up=up) for y in ys if 0 < y < 1], up) for m, ys in zip(models, near, strict=True)]
+    off = [
+        _worst([_rounding_at(m, y, up=up) for y in ys if m.ends[0] < y < m.ends[1]], up)
+        for m, ys in zip(models, near, strict=True)
+    ]
     scores = [_score(model, link) for model, link in zip(models, known, strict=True)]
     levels = [[high for _, high in (way[:-1] if holds else way)] for way in parts]
     return {"statement": words, "scores": scores, "rounding": off, "parts": levels}
@@ -196,7 +202,7 @@ def _with_levels(words: dict[str, Any], model: ScoredModel, holds: bool) -> dict
     link, rounding = link_of(model), []
     said = list(words["range"] if "range" in words else (words["low"], words["high"]))
     for i, end in enumerate(said):
-        if end is None or (model.is_probability and not 0 < end < 1):
+        if end is None or not model.ends[0] < end < model.ends[1]:
             continue
         if link is None:
             said[i] = rounded(model.level(end), up=(i == 1) == holds)
@@ -219,7 +225,8 @@ def link_of(model: ScoredModel) -> tuple[str, Fraction, Fraction] | None:
         start = model.level(0.0)
         return "", model.level(1.0) - start, start
     if model.is_regressor:
-        return None
+        start = model.level(1.0)
+        return None if abs(model.level(math.e) - start - 1) > (abs(start) + 1) / 2**49 else ("log", Fraction(1), start)
     try:
         start, three = model.level(0.5), Fraction(log_odds(0.75))
         factor = Fraction(float(f"{float((model.level(0.75) - start) / three):.12g}"))
@@ -238,7 +245,7 @@ def _rounding_at(model: ScoredModel, score: float, *, up: bool) -> tuple[float, 
     Of probabilities, the slack of a model is what their rounding makes where they are 1 / 2.
     """
     level, exact, slack = model.level(score), model.slack_at(score), Fraction(model.opened.slack)
-    if not model.is_probability:
+    if not model.is_probability:  # logarithms are off by less than a bit or two
         return rounded(exact + abs(level) / 2**50 if up else Fraction(model.margin) + slack, up=up), 0.0
     start, nearest, quarter = model.level(0.5), Fraction(min(score, 1 - score)), slack / 4
     spare = exact - Fraction(model.margin) - quarter / (Fraction(score) * (1 - Fraction(score)))

@@ -219,14 +219,18 @@ class Space:
         None in place of codes are all others, and a list of None holds what is missing.
         """
         cells, f = self.problem.cells, int(self.problem.cells.name[v])
-        if f >= self._n_features or not isinstance(self.verifier.moves.choices.get(f), Categories):
+        choice = self.verifier.moves.choices.get(f)
+        if f >= self._n_features or not isinstance(choice, Categories):
             return None
-        here, known = slice(cells.first[v], cells.first[v + 1]), sorted(self._known(f))
+        here, known = slice(cells.first[v], cells.first[v + 1]), self._known(f)
+        others = {*choice.values, float(self.problem.x[f])} - known
         found: list[Any] = []
         bottom = -math.inf
         for top, value in zip(cells.top[here].tolist(), cells.value[here].tolist(), strict=True):
-            codes = [code for code in known if bottom < code <= top]
-            found.append([None] if value == math.inf else None if value not in known else codes)
+            codes = [code for code in sorted(known) if bottom < code <= top]
+            found.append(None if any(bottom < code <= top for code in others) else codes)
+            if value == math.inf:
+                found[-1] = [None]
             bottom = top
         return found
 
