@@ -127,7 +127,8 @@ class ScoredModel:
                 total = min(total, Fraction(1.001 * self.ensemble.largest_sum))
             slack = self.slack_at(self.score_at(sign * total))
             end = self.score_at(sign * (total + slack))
-            return end if self._is_exact and self.is_linear else math.nextafter(end, sign * math.inf)
+            is_beyond = self._is_exact and self.is_linear and sign * self.level(end) >= total
+            return end if is_beyond else math.nextafter(end, sign * math.inf)
         inner, outer = (0.0, 1.0)[::sign]
         while (middle := 0.5 * (inner + outer)) not in (inner, outer):
             is_beyond = sign * self.level(middle) - self.slack_at(middle) >= total
