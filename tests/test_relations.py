@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from certiforest import Attacker, AttackerError
+from certiforest import Attacker, AttackerError, suggest_relations
 from certiforest.attack.relations import Comparison, Relation, find_broken, parse, read_relation, read_relations
+from certiforest.cli import main
 from certiforest.report.attackers import attack_in_words, attacker_facts, attacker_with_names, describe_attacker
 
 NAMES = ["a", "b b", "c`d", "n", "m", "e5"]
@@ -219,3 +220,43 @@ def test_mutated_relations_are_refused_or_mean_what_is_printed():
         n_read += 1
         assert parse(str(found)) == found
     assert n_read > 200
+
+
+def mined_table(n=400):
+    rng = np.random.default_rng(3)
+    host = rng.integers(4, 30, n)
+    url = host + rng.integers(0, 40, n)
+    com = rng.integers(0, 3, n)
+    kind = rng.integers(0, 3, n)
+    dots = com * 2 + (com > 0) * rng.integers(-1, 2, n)
+    columns = {"host": host, "url": url, "rest": url - host, "com": com, "dots": dots, "left": 100 - host}
+    columns |= {f"is_{k}": (kind == k) * 1 for k in range(3)} | {"noise": rng.normal(size=n), "one": com * 0}
+    return {name: np.asarray(values, float) for name, values in columns.items()}
+
+
+def test_relations_are_suggested_with_their_support_and_what_breaks_them():
+    table = mined_table()
+    X = np.column_stack(list(table.values()))
+    found = {str(read_relation(entry)): entry["about"] for entry in suggest_relations(X, columns=list(table))}
+    sums = {"url = host + rest", "host + left = 100", "is_0 + is_1 + is_2 = 1"}
+    assert {*sums, "host <= url", "com <= dots"} <= {*found}
+    assert "if dots > 0 then com > 0" in found
+    assert not any("noise" in text or "one" in text for text in found)
+    assert 0.5 < found["host <= url"]["support"] <= 1
+    assert all(about["broken"] == 0 for about in found.values())
+    X[7, 1] = 1.0  # one row in which the URL is shorter, which was mined or held out
+    after = {str(read_relation(entry)): entry["about"] for entry in suggest_relations(X, columns=list(table))}
+    assert "host <= url" not in after or after["host <= url"]["broken"] > 0
+
+
+def test_the_command_writes_suggestions_that_an_attacker_takes(tmp_path, capsys):
+    table = mined_table()
+    lines = [",".join(table), *(",".join(map(repr, map(float, row))) for row in zip(*table.values(), strict=True))]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "relations.json"
+    assert main(["relations", str(tmp_path / "a.csv"), "--target", "noise", "--out", str(out)]) == 0
+    assert "which of them must an attacker keep?" in capsys.readouterr().out
+    relations = json.loads(out.read_text())
+    assert len(Attacker("linf", 1, relations=relations).resolve(10, list(table)[:10]).relations) == len(relations) > 5
+    assert main(["relations", str(tmp_path / "a.csv"), "--target", "noise", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["relations"] == relations

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from certiforest.attack.parameters import AttackerError
     from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import has_large_spread, overlaps, spread
+    from certiforest.attack.suggesting import suggest_relations
     from certiforest.certificates import Certificates
     from certiforest.certification import certify
     from certiforest.certifier import Certifier
@@ -112,6 +113,7 @@ __all__ = [
     "save_onnx",
     "save_silva",
     "spread",
+    "suggest_relations",
 ]
 
 # Compiled kernels take half a second to import, and trainers, which need scikit-learn, another: names come from their
@@ -121,6 +123,7 @@ _HOME = {
     "certiforest.attack.parameters": ("AttackerError",),
     "certiforest.attack.rules": ("RuleAttacker",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
+    "certiforest.attack.suggesting": ("suggest_relations",),
     "certiforest.certificates": ("Certificates",),
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier",),

@@ -165,14 +165,14 @@ class Relation(NamedTuple):
 
 
 def read_relation(given: Any) -> Relation:
-    """Read one relation in any of its forms."""
+    """Read one relation in any of its forms; what it has as ``about`` is a note."""
     if isinstance(given, Relation):
         return given
     if isinstance(given, str):
         return Relation((parse(given),))
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise AttackerError(f"Expected a relation to be {FORMS}, got {shown(given)}.")
-    name, kind = given.get("name"), sorted(set(given) - {"name"})
+    name, kind = given.get("name"), sorted(set(given) - {"name", "about"})
     if "name" in given and not isinstance(name, str):
         raise AttackerError(f"Expected the name of a relation to be text, got {shown(name)}.")
     if kind == ["linear"]:

@@ -18,7 +18,7 @@ import certiforest
 from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.certify import certify
 from certiforest.cli.demo import datasets, demo, warm
-from certiforest.cli.models import audit, convert, spread
+from certiforest.cli.models import audit, convert, relations, spread
 from certiforest.cli.options import InputError, command
 from certiforest.cli.reports import compare, explain, report
 from certiforest.cli.statements import check, measure
@@ -36,7 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-COMMANDS = demo, train, certify, report, explain, compare, check, measure, audit, spread, convert, datasets, warm
+COMMANDS = (
+    demo, train, certify, report, explain, compare, check, measure, audit, spread, relations, convert, datasets, warm,
+)  # fmt: skip
 for _function in COMMANDS:
     app.command()(command(_function))
 

@@ -1,14 +1,15 @@
-"""``certiforest spread``, ``convert`` and ``audit``: what takes a model, and no rows."""
+"""``certiforest spread``, ``convert``, ``audit`` and ``relations``: what takes no model and rows at once."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from certiforest.cli import console
-from certiforest.cli.options import AsJson, BestIteration, InputError, ModelPath, OutputOptions, open_model
+from certiforest.cli.options import AsJson, BestIteration, DataOptions, InputError, ModelPath, OutputOptions, open_model
 from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
 
@@ -107,6 +108,43 @@ def convert(
         ("Model file", str(out)),
     ]
     console.show_facts(f"{model} as a file of certiforest", facts)
+
+
+def relations(
+    data: DataOptions,
+    output: OutputOptions,
+    out: Annotated[Path | None, typer.Option(metavar="JSON", help="Also write them to a file, to be edited.")] = None,
+) -> None:
+    """Suggest relations between columns that all rows keep, for you to judge.
+
+    [bold]Example[/bold]
+
+      certiforest relations a.csv --target y --out relations.json
+
+    Nothing is applied by itself: rows that happen to keep a relation do not
+    bind an attacker. Take out what need not hold, and put the rest into the
+    attacker's file, as its "relations".
+    """
+    output.check({"--out": out}, [data.data])
+    from certiforest.attack.relations import read_relation
+    from certiforest.attack.suggesting import suggest_relations
+    from certiforest.words import counted
+
+    table, _ = data.source().open()
+    numbers = [f for f in range(table.X.shape[1]) if f not in table.texts]
+    names = table.feature_names or range(table.X.shape[1])
+    found = suggest_relations(table.X[:, numbers], columns=[names[f] for f in numbers])
+    if out is not None:
+        output.write(out, json.dumps(found, indent=2) + "\n")
+    if output.as_json:
+        console.say_json({"relations": found})
+        return
+    rows = [
+        (str(read_relation(entry)), f"{entry['about']['support']:.1%}", f"{entry['about']['broken']:.2%}")
+        for entry in found
+    ]
+    title = f"{counted(len(found), 'relation')} that rows of {data.data} keep: which of them must an attacker keep?"
+    console.show_table(title, ["Relation", "Support", "Broken, held out"], rows)
 
 
 def audit(
