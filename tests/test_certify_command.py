@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -77,6 +78,45 @@ def test_require(run, mail):
     code, _, err = run(*mail.question, "--require", "0.51")
     assert code == 1
     assert "below the required 0.51" in err
+
+
+def test_pages_of_a_job(run, refuse, mail, tmp_path):
+    """JUnit tests and Markdown that certify, compare and audit write; a page of Markdown is added to."""
+    junit, page, proofs = (tmp_path / name for name in ("tests.xml", "page.md", "c.jsonl"))
+    pages = "--summary", page, "--junit", junit, "--force"
+    page.write_text("before\n")
+    question = *mail.question, "--proof", proofs
+    assert run(*question, "--require", "0.51", "--require", "ham=0.1", *pages)[0] == 1
+    assert _tests(junit) == [
+        ("Robust accuracy of at least 0.51", "Robust accuracy 0.5000 is below the required 0.51."),
+        ("Robust recall of ham of at least 0.1", None),
+    ]
+    text = page.read_text()
+    assert text.startswith("before\n### ")
+    assert "1 of 2 statements hold.\n\n| Statement | Answer | Reason |\n|---|---|---|\n| Robust accuracy of" in text
+    assert "| Robust accuracy | 50.00% |" in text
+    assert "--require" in refuse(*mail.question, "--junit", tmp_path / "new.xml")
+    assert "which is --junit too" in refuse(*mail.question, "--require", "1", *pages[2:], "--summary", junit)
+    assert run("compare", mail.model, *mail.question[1:], "--other-eps", "0.5", *pages)[0] == 0
+    ((name, reason),) = _tests(junit)
+    assert name.startswith("As many rows are proved for ")
+    assert re.fullmatch(r"\d rows? lost, 0 won \(p = [\d.]+\)\.", reason)
+    assert run("audit", mail.model, proofs, *pages)[0] == 0
+    assert _tests(junit) == [(f"4 statements of {proofs}", None)]
+    assert page.read_text().count("\n### ") == 3
+    proofs.write_text(re.sub(r'"stable": ?0', '"stable": 1', proofs.read_text(), count=1))
+    code, out, _ = run("audit", mail.model, proofs, *pages, "--json")
+    found = json.loads(out)
+    assert (code, found["confirmed"]) == (1, False)
+    assert [reason for _, reason in _tests(junit)] == [None, *found["doubts"]]
+
+
+def _tests(path):
+    """Return the tests of a JUnit file and their messages, read by the library that others use."""
+    library = pytest.importorskip("junitparser")
+    (suite,) = library.JUnitXml.fromfile(str(path))
+    assert (suite.tests, suite.failures) == (len([*suite]), sum(not test.is_passed for test in suite))
+    return [(test.name, test.result[0].message if test.result else None) for test in suite]
 
 
 def test_frozen_features_and_domain(run, mail):

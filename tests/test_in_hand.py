@@ -216,6 +216,7 @@ def test_a_gate_lets_good_models_pass_and_shows_the_worst_rows(rows):
     assert assert_robust(VOTERS, *rows, ATTACKER, at_least=0.2).robust_accuracy > 0.2
     with pytest.raises(AssertionError) as failure:
         assert_robust(VOTERS, *rows, ATTACKER, at_least=0.99)
+    assert failure.traceback.filter(failure)[-1].name == "test_a_gate_lets_good_models_pass_and_shows_the_worst_rows"
     message = str(failure.value)
     assert "at least 0.99 against Attacker(norm=inf, eps=0.1), got 0." in message
     assert "predicted wrong" in message

@@ -1,6 +1,6 @@
 """The auditor: checks every statement of a certificate file against a model file, exactly, and alone.
 
-    python -I audit.py MODEL CERTIFICATE
+    python -I audit.py MODEL CERTIFICATE [OTHER MODELS]
 
 It needs Python's standard library only, shares no code with the programs that make certificates, and believes no number
 that it can compute. Exit code 0: all statements confirmed; 1: something is refuted or not proved; 2: bad input.
@@ -1611,9 +1611,12 @@ def audit(model_file: BinaryIO, certificate: BinaryIO, others: Sequence[Model] =
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the program and return its exit code."""
+def main(argv: list[str] | None = None, tell: Callable[[Audit | Claims, list[str]], None] | None = None) -> int:
+    """Run the program and return its exit code; ``tell`` takes what was found, and lines that else are printed."""
     paths = sys.argv[1:] if argv is None else argv
+    if not {"-h", "--help"}.isdisjoint(paths):
+        sys.stdout.write(__doc__ or "")
+        return 0
     try:
         expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE")
         others = []
@@ -1626,7 +1629,11 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"certiforest: error: {error}\n")
         return 2
     outcome = "Not every statement is confirmed." if found.doubts else "Every statement is confirmed."
-    sys.stdout.write("\n".join([*found.words(), outcome]) + "\n")
+    lines = [*found.words(), outcome]
+    if tell is None:
+        sys.stdout.write("\n".join(lines) + "\n")
+    else:
+        tell(found, lines)
     return 1 if found.doubts else 0
 
 

@@ -54,6 +54,7 @@ def assert_robust(
     1 row is predicted right and can be changed; most easily:
       row 1: ham becomes spam from eps 0.05 on, for instance by feature_0 0.45 -> 0.5
     """
+    __tracebackhide__ = True  # so that pytest starts with the finding
     if y is None:
         raise ValueError("Expected labels to compare predictions with, got none: pass y.")
     found = certify(model, X, y, attacker, **options).unless_interrupted()

@@ -13,11 +13,11 @@ from certiforest.cli.options import (
     DataOptions,
     InputError,
     ModelPath,
-    OutputOptions,
     find_label,
     open_model,
     open_regressor,
 )
+from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.cli.questions import CertifyingOptions, StreamOptions, ask
 from certiforest.words import shown
 
@@ -33,7 +33,7 @@ def certify(
     data: DataOptions,
     options: CertifyingOptions,
     streaming: StreamOptions,
-    output: OutputOptions,
+    output: GateOptions,
     radius: Annotated[bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")] = False,
     witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
     out: Annotated[
@@ -86,12 +86,14 @@ def certify(
     output.check({"--report": report, "--proof": proof}, options.inputs(model, data.data), place=out)
     streaming.check()
     shares = [_read_required(text) for text in require or ()]
+    if output.junit is not None and not shares:
+        raise InputError("Expected --require with --junit: each is a test.")
     if witness and out is None:
         raise InputError("Expected --out with --witness: changed rows are written there.")
     if radius and streaming.radius_rows is not None:
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
     from certiforest.certifier import Certifier
-    from certiforest.cli.summaries import show_summary, summarise
+    from certiforest.cli.summaries import facts_of, summarise
     from certiforest.data.streams import RowSample, StreamRun
     from certiforest.ensemble.blocks import block_rows
     from certiforest.report import render, spread_facts
@@ -136,10 +138,11 @@ def certify(
         run.save_proofs(proof, replace_file=output.force)
     if report is not None and run.n_done:
         output.write(report, render(run.findings(spread), report.suffix))
+    title, facts = facts_of(summary) if run.n_done else ("", [])
     if output.as_json:
         console.say_json(summary)
     elif run.n_done:
-        show_summary(summary)
+        console.show_facts(title, facts)
         if out is not None and not run.is_interrupted:
             console.say(f"One line per row: {out}")
         if proof is not None and not run.is_interrupted:
@@ -154,20 +157,22 @@ def certify(
                 f"What was found is kept in {run.parts.directory}: the same command{more} goes on from there."
             )
         raise typer.Exit(INTERRUPTED)
-    are_below = [_complain_if_below(run, label, least) for label, least in wanted]
-    if any(are_below):
+    outcomes = [_compare_share(run, label, least) for label, least in wanted]
+    output.write_outcomes(title, outcomes, facts)
+    below = [outcome for outcome in outcomes if not outcome.holds]
+    for outcome in below:
+        console.complain(outcome.reason)
+    if below:
         raise typer.Exit(BELOW_REQUIRED)
 
 
-def _complain_if_below(run: StreamRun, label: Any, least: float) -> bool:
-    """Tell whether a share of robust rows, all of them or those of a label, is below what was required."""
+def _compare_share(run: StreamRun, label: Any, least: float) -> Outcome:
+    """Tell whether a share of robust rows, all of them or those of a label, is what was required."""
     assert run.row_counts is not None
     share = run.row_counts.robust_accuracy_bounds[0] if label is None else run.row_counts.robust_recall.get(label, 0.0)
-    if share >= least:
-        return False
     what = "Robust accuracy" if label is None else f"Robust recall of {label}"
-    console.complain(f"{what} {share:.4f} is below the required {least}.")
-    return True
+    reason = f"{what} {share:.4f} is below the required {least}."
+    return Outcome(f"{what} of at least {least}", share >= least, "" if share >= least else reason)
 
 
 def _read_required(text: str) -> tuple[str | None, float]:

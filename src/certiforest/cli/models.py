@@ -10,8 +10,10 @@ import typer
 
 from certiforest.cli import console
 from certiforest.cli.options import AsJson, BestIteration, DataOptions, InputError, ModelPath, OutputOptions, open_model
+from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
+from certiforest.words import counted
 
 
 def spread(model: ModelPath, options: AttackerOptions, domain: Domain = None, as_json: AsJson = False) -> None:
@@ -128,7 +130,6 @@ def relations(
     output.check({"--out": out}, [data.data])
     from certiforest.attack.relations import read_relation
     from certiforest.attack.suggesting import suggest_relations
-    from certiforest.words import counted
 
     table, _ = data.source().open()
     numbers = [f for f in range(table.X.shape[1]) if f not in table.texts]
@@ -149,6 +150,7 @@ def relations(
 
 def audit(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of certiforest; convert writes one.")],
+    output: GateOptions,
     certificate: Annotated[
         Path, typer.Argument(metavar="CERTIFICATE", help="What --proof of certify, check or measure wrote.")
     ],
@@ -169,6 +171,17 @@ def audit(
     paths = [model, certificate, *(others or [])]
     for path, what in zip(paths, ("model file", "certificate", *["model file"] * len(paths)), strict=False):
         check_readable(path, what)
+    output.check({}, paths)
     from certiforest.audit import main
 
-    raise typer.Exit(main([*map(str, paths)]))
+    def tell(found: Any, lines: list[str]) -> None:
+        n_confirmed = sum(found.counts.values()) - found.counts["not proved"] - found.counts.get("refuted", 0)
+        outcomes = [Outcome(f"{counted(n_confirmed, 'statement')} of {certificate}", True)]
+        outcomes += [Outcome(doubt.partition(" is ")[0], False, doubt) for doubt in found.doubts]
+        output.write_outcomes(f"certiforest audit {model}", outcomes, [(line.partition(": ")[::2]) for line in lines])
+        if output.as_json:
+            console.say_json({"confirmed": not found.doubts, "counts": found.counts, "doubts": found.doubts})
+        for line in [] if output.as_json else lines:
+            console.say(line)
+
+    raise typer.Exit(main([*map(str, paths)], tell))

@@ -71,6 +71,7 @@ ModelPath = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
 ]
+ADDED_TO = "--summary"  # the option whose file may be there without --force
 Part = Annotated[
     str | None,
     typer.Option(metavar="PART", help="train, test (the 30% that 'train' held out) or all; test for named data."),
@@ -167,7 +168,7 @@ class OutputOptions:
             if path is None:
                 continue
             if path != place or not (path.is_dir() or not (path.suffix or os.path.lexists(path))):
-                check_writable(path, replace=self.force)
+                check_writable(path, replace=self.force or option == ADDED_TO)
             if file_behind(path) in used:
                 where = used[file_behind(path)]
                 raise InputError(f"Expected {option} to be a file of its own, got {path}, which is {where} too.")

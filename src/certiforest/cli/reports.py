@@ -10,8 +10,9 @@ import typer
 
 from certiforest.cli import console
 from certiforest.cli.options import DataOptions, InputError, ModelPath, OutputOptions
+from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.cli.questions import CertifyingOptions, Question, ask
-from certiforest.words import counted
+from certiforest.words import counted, interval
 
 if TYPE_CHECKING:
     from certiforest.attack.attacker import Attacker
@@ -101,7 +102,7 @@ def compare(
     other: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare with; may be the same.")],
     data: DataOptions,
     options: CertifyingOptions,
-    output: OutputOptions,
+    output: GateOptions,
     other_eps: Annotated[float | None, typer.Option(metavar="E", help="Budget of the other attacker.")] = None,
     other_norm: Annotated[str | None, typer.Option(metavar="P", help="Norm of the other attacker.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="HTML", help="Also write a page with both curves.")] = None,
@@ -153,6 +154,11 @@ def compare(
                 for one, question in zip(found, questions, strict=True)
             ]
     comparison = compare(found[0], found[1], (names[0], names[1]), first.rows.row_numbers, budgets)
+    won, lost = len(comparison.won), len(comparison.lost)
+    reason = f"{counted(lost, 'row')} lost, {won} won (p = {comparison.p_value:.2g})."
+    outcome = Outcome(f"As many rows are proved for {names[1]} as for {names[0]}", won >= lost, reason)
+    facts = [(side["name"], interval(side["proved"], ".2%")) for side in comparison.facts["sides"]]
+    output.write_outcomes("certiforest compare", [outcome], facts)
     output.show(comparison, out)
 
 

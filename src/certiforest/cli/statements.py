@@ -15,14 +15,14 @@ from certiforest.cli.options import (
     BestIteration,
     Jobs,
     ModelPath,
-    OutputOptions,
     Part,
     ReadingOptions,
     check_jobs,
     check_time_limit,
 )
+from certiforest.cli.outcomes import ANSWERS, GateOptions, Outcome
 from certiforest.files import check_readable
-from certiforest.words import counted, finite_or_none, printable
+from certiforest.words import counted, finite_or_none
 
 if TYPE_CHECKING:
     from certiforest.ensemble import TreeEnsemble
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from certiforest.statements.results import Results
 
 NOT_ALL_HOLD = 1
-ANSWERS = {True: "holds", False: "does not hold", None: "not decided"}
 MOST_SHOWN = 20  # columns of an input; --json has all
 
 
@@ -83,13 +82,12 @@ def check(
     model: ModelPath,
     contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="JSON file of statements.")],
     options: WholeModelOptions,
-    output: OutputOptions,
+    output: GateOptions,
     rows: Annotated[
         str | None, typer.Option(metavar="DATA", help="Labelled rows that statements about robustness speak of.")
     ] = None,
     part: Part = None,
     jobs: Jobs = 1,
-    junit: Annotated[Path | None, typer.Option(metavar="XML", help="Also write the answers as JUnit tests.")] = None,
 ) -> None:
     """Prove or refute statements about all inputs of a model.
 
@@ -107,7 +105,7 @@ def check(
     Exit code 0: all hold; 1: one does not hold, and inputs that show it
     are printed, or one is not decided within --time-limit.
     """
-    output.check({"--junit": junit}, [model, contract, options.domain, *([] if rows is None else [rows])])
+    output.check({}, [model, contract, options.domain, *([] if rows is None else [rows])])
     check_jobs(jobs)
     from certiforest.statements.checking import check
     from certiforest.statements.kinds import read_contract
@@ -129,8 +127,10 @@ def check(
             n_jobs=jobs,
             progress=lambda *_: advance(1),
         )
-    if junit is not None:
-        output.write(junit, _as_junit(results, str(model)))
+    outcomes = [
+        Outcome(str(r.statement), r.holds, str(r), "\n".join(map(str, _as_records(r.pair))), r.seconds) for r in results
+    ]
+    output.write_outcomes(f"certiforest check {model}", outcomes)
     if output.as_json:
         console.say_json(_summarise(results, model))
     else:
@@ -230,24 +230,6 @@ def _show(results: Results, model: Path) -> None:
         if records:
             heads = ["Input"] if len(records) == 1 else ["First", "Second"]
             _show_inputs(f"Refuted: {result.statement}", heads, records, marks=len(records) > 1)
-
-
-def _as_junit(results: Results, model: str) -> str:
-    """Return a test for each statement; one that is not decided is an error, one that does not hold a failure."""
-    from xml.etree import ElementTree as Xml
-
-    counts = {"tests": len(results)}
-    counts |= {name: sum(r.holds is value for r in results) for name, value in (("failures", False), ("errors", None))}
-    facts = {"name": f"certiforest check {printable(model)}", **{name: str(count) for name, count in counts.items()}}
-    suite = Xml.Element("testsuite", facts)
-    for result in results:
-        words = printable(str(result.statement))
-        test = Xml.SubElement(suite, "testcase", classname="certiforest", name=words, time=f"{result.seconds:.3f}")
-        if result.holds is not True:
-            kind = "failure" if result.holds is False else "error"
-            failure = Xml.SubElement(test, kind, message=printable(str(result)))
-            failure.text = printable("\n".join(map(str, _as_records(result.pair))))
-    return Xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _as_records(inputs: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.certificates import Certificates
-from certiforest.cli import console
 from certiforest.report.attackers import attacker_name, describe_attacker
 from certiforest.rows.certified_rows import RowCounts
 from certiforest.verdicts import Verdict
@@ -86,8 +85,8 @@ def _quantile(values: NDArray[np.float64], share: float) -> float:
     return float(low / 2 + high / 2) if low < high else float(low)
 
 
-def show_summary(summary: dict[str, Any]) -> None:
-    """Show what `summarise` returns as a table."""
+def facts_of(summary: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """Return what `summarise` returns in words: a title, and facts by name."""
     attacker, data = summary["attacker"], summary["data"]
     part = f", {data['part']} part" if data["part"] != "all" else ""
     facts = [("Rows", f"{data['n_rows']} ({data['source']}{part}{', scaled' if data['scaled'] else ''})")]
@@ -110,4 +109,4 @@ def show_summary(summary: dict[str, Any]) -> None:
     facts.append(("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no"))
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
     facts += [("Remark", remark) for remark in data.get("remarks", ())]
-    console.show_facts(f"{summary['model']['path']} against {attacker_name(attacker)}", facts)
+    return f"{summary['model']['path']} against {attacker_name(attacker)}", facts
