@@ -4,6 +4,10 @@ import csv
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,6 +113,25 @@ def test_pages_of_a_job(run, refuse, mail, tmp_path):
     found = json.loads(out)
     assert (code, found["confirmed"]) == (1, False)
     assert [reason for _, reason in _tests(junit)] == [None, *found["doubts"]]
+
+
+def test_the_action_for_jobs_on_github(mail, tmp_path):
+    """Its command, with quotes, adds to the page of the job and fails where the gate does."""
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load((Path(__file__).parents[1] / "action.yml").read_text())["runs"]["steps"]
+    if shutil.which("xargs") is None or shutil.which("bash") is None:
+        pytest.skip("needs bash and xargs")
+    program, page = tmp_path / "bin" / "certiforest", tmp_path / "page.md"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from certiforest.cli import main; exit(main())' \"$@\"\n")
+    program.chmod(0o755)
+    question = " ".join(f'"{word}"' for word in mail.question)
+    for share, code in (("0.5", 0), ("0.51", 123)):
+        added = {"ARGUMENTS": f"{question}\n--require {share}", "GITHUB_STEP_SUMMARY": str(page)}
+        path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+        run = subprocess.run(["bash", "-e", "-c", steps[-1]["run"]], env={**os.environ, **added, "PATH": path})
+        assert run.returncode == code
+    assert [line[:4] for line in page.read_text().splitlines() if "of 1 statement" in line] == ["1 of", "0 of"]
 
 
 def _tests(path):
