@@ -125,6 +125,21 @@ def test_categories_that_a_model_knows_by_their_hashes_are_shown_as_text(run, co
     assert booster.predict(pair[["n", "country"]]).tolist() == [1, 0]
 
 
+def test_reports(run, refuse, model, data, contract, tmp_path):
+    written = contract({"insensitive": ["links"]}, {"range": [None, 0.5]}, {"monotone": "links", "direction": "up"})
+    evil, report = tmp_path / "<b>m.json", tmp_path / "r.html"
+    evil.write_bytes(model.read_bytes())
+    assert run(*arguments(evil, written, data), "--report", report)[0] == 1
+    page = report.read_text()
+    assert page.count("<svg") == 2  # along a column that is to be monotone, and one for a range
+    assert "<b>m" not in page
+    assert page.count("does not hold") == 2
+    assert "Scores along links" in page
+    assert "<td>* links</td>" in page
+    assert "--report to end in .html" in refuse(*arguments(model, written, data), "--report", tmp_path / "r.pdf")
+    assert "--force" in refuse(*arguments(model, written, data), "--report", report)
+
+
 def test_measures_of_votes_and_of_regressors(run, model, data, tmp_path):
     code, out, _ = run("measure", model, "range", "--domain", data, "--target", "label", "--json")
     found = json.loads(out)

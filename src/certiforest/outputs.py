@@ -111,34 +111,30 @@ class Outputs:
 
     def _write(self, X: NDArray[np.float64], ranges: Sequence[Range], out: Results) -> None:
         """Write what was found about rows."""
-        rows = {side: np.stack([getattr(found, side).row for found in ranges]) for side in ("above", "below")}
-        high, low = self.of(rows["above"]), self.of(rows["below"])
-        out.is_decided[:] = True
-        out.output[:], out.high_reached[:], out.low_reached[:] = self.of(X), high, low
-        for i, found in enumerate(ranges):
-            is_fixed = found.method == Method.COMPOSED  # then all is as it was, the library's rounding, too
-            out.high[i] = high[i] if is_fixed else self.scored.bound_at(found.above.proved, 1)
-            out.low[i] = low[i] if is_fixed else self.scored.bound_at(found.below.proved, -1)
-            out.range_is_exact[i] = all(end.proved == end.reached for end in (found.above, found.below))
-        if not ((out.low <= low) & (high <= out.high)).all():
-            raise AssertionError(WRONG_BOUND)
+        above, below = np.stack([found.above.row for found in ranges]), np.stack([found.below.row for found in ranges])
+        out.is_decided[:], out.output[:] = True, self.of(X)
+        out.high_reached[:], out.low_reached[:] = self.of(above), self.of(below)
         if out.low_witness is not None and out.high_witness is not None:
-            out.high_witness[:], out.low_witness[:] = rows["above"], rows["below"]
-        if self.is_regressor:
-            out.method[:] = [found.method for found in ranges]
-            self._judge(rows, out)
+            out.high_witness[:], out.low_witness[:] = above, below
+        for i, (up, down, method, proof) in enumerate(ranges):
+            said, low, high = (float(column[i]) for column in (out.output, out.low_reached, out.high_reached))
+            out.range_is_exact[i] = up.proved == up.reached and down.proved == down.reached
+            out.low[i], out.high[i] = low, high
+            if method != Method.COMPOSED:  # else nothing can change, not even how the library rounds
+                out.low[i], out.high[i] = self.scored.bound_at(down.proved, -1), self.scored.bound_at(up.proved, 1)
+            if not out.low[i] <= low <= high <= out.high[i]:
+                raise AssertionError(WRONG_BOUND)
+            if not self.is_regressor:
+                continue
+            is_proved, is_reached = (
+                [self._is_near(said, float(end)) for end in ends] for ends in ((out.low[i], out.high[i]), (low, high))
+            )
+            out.stable[i] = STABLE if all(is_proved) else UNKNOWN if all(is_reached) else UNSTABLE
+            out.method[i] = method
             if out.proof is not None:
-                out.proof[:] = [found.proof for found in ranges]
-
-    def _judge(self, rows: dict[str, NDArray[np.float64]], out: Results) -> None:
-        """Tell which rows stay within the tolerance; the end further from what is said of a row is its witness."""
-        columns = out.output, out.low, out.high, out.low_reached, out.high_reached
-        for i, (said, *ends) in enumerate(np.column_stack(columns).tolist()):
-            proved, reached = ([self._is_near(said, end) for end in pair] for pair in (ends[:2], ends[2:]))
-            out.stable[i] = STABLE if all(proved) else UNKNOWN if all(reached) else UNSTABLE
-            if out.stable[i] == UNSTABLE and out.witness is not None:
-                side = "above" if ends[3] - said > said - ends[2] else "below"
-                out.witness[i] = rows[side][i]
+                out.proof[i] = proof
+            if out.witness is not None and out.stable[i] == UNSTABLE:
+                out.witness[i] = above[i] if high - said > said - low else below[i]
 
     def _is_near(self, said: float, other: float) -> bool:
         """Tell, exactly, whether two outputs differ by no more than the tolerance."""

@@ -7,6 +7,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+#: What becomes of a statement.
+ANSWERS = {True: "holds", False: "does not hold", None: "not decided"}
+
 
 def listed(values: Sequence[Any], most: int = 6) -> str:
     """Return the first few values as Python writes them, and how many there are if not all are shown."""

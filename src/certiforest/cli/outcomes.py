@@ -13,9 +13,8 @@ import typer
 
 from certiforest.cli.options import ADDED_TO, OutputOptions
 from certiforest.files import write_atomically
-from certiforest.words import counted, printable
+from certiforest.words import ANSWERS, counted, printable
 
-ANSWERS = {True: "holds", False: "does not hold", None: "not decided"}
 MARKUP = re.compile(r"([\\`*_<>|\[\]~&#])")
 
 

@@ -13,6 +13,7 @@ from certiforest.cli import console
 from certiforest.cli.options import (
     AsJson,
     BestIteration,
+    InputError,
     Jobs,
     ModelPath,
     Part,
@@ -20,18 +21,19 @@ from certiforest.cli.options import (
     check_jobs,
     check_time_limit,
 )
-from certiforest.cli.outcomes import ANSWERS, GateOptions, Outcome
+from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.files import check_readable
-from certiforest.words import counted, finite_or_none
+from certiforest.words import ANSWERS, counted, finite_or_none
 
 if TYPE_CHECKING:
     from certiforest.ensemble import TreeEnsemble
     from certiforest.formats.opened import Opened
+    from certiforest.report.sections import Page, Plot
     from certiforest.statements.domain import Domain
     from certiforest.statements.results import Results
 
 NOT_ALL_HOLD = 1
-MOST_SHOWN = 20  # columns of an input; --json has all
+SECONDS_FOR_A_BAND = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,7 @@ def check(
     ] = None,
     part: Part = None,
     jobs: Jobs = 1,
+    report: Annotated[Path | None, typer.Option(metavar="HTML", help="Also write a report, with pictures.")] = None,
 ) -> None:
     """Prove or refute statements about all inputs of a model.
 
@@ -105,8 +108,13 @@ def check(
     Exit code 0: all hold; 1: one does not hold, and inputs that show it
     are printed, or one is not decided within --time-limit.
     """
-    output.check({}, [model, contract, options.domain, *([] if rows is None else [rows])])
+    if report is not None and report.suffix.lower() != ".html":
+        raise InputError(f"Expected --report to end in .html, got {str(report)!r}.")
+    output.check({"--report": report}, [model, contract, options.domain, *([] if rows is None else [rows])])
     check_jobs(jobs)
+    from certiforest.report.html import as_html
+    from certiforest.report.stated import records_of
+    from certiforest.statements.bands import bands_of
     from certiforest.statements.checking import check
     from certiforest.statements.kinds import read_contract
 
@@ -128,9 +136,14 @@ def check(
             progress=lambda *_: advance(1),
         )
     outcomes = [
-        Outcome(str(r.statement), r.holds, str(r), "\n".join(map(str, _as_records(r.pair))), r.seconds) for r in results
+        Outcome(str(r.statement), r.holds, str(r), "\n".join(map(str, records_of(r.pair))), r.seconds) for r in results
     ]
     output.write_outcomes(f"certiforest check {model}", outcomes)
+    if report is not None:
+        seconds = min(options.time_limit, SECONDS_FOR_A_BAND)
+        with console.progress_bar("pictures", None):
+            bands = bands_of(results, opened, domain, outputs=options.outputs, time_limit=seconds)
+        output.write(report, as_html(_page(results, model, opened, domain, bands)))
     if output.as_json:
         console.say_json(_summarise(results, model))
     else:
@@ -165,6 +178,7 @@ def measure(
     are equal, but for rounding, unless --time-limit ends the search.
     """
     from certiforest.data.sources import find_features
+    from certiforest.report.stated import inputs_table, records_of
     from certiforest.statements.checking import measure
 
     opened, domain = options.open(model)
@@ -184,9 +198,9 @@ def measure(
     if quantity == "range":
         (low_proved, low), (high, high_proved) = found.bounds
         ends = [("lowest", low, low_proved), ("highest", high, high_proved)]
-        records = [record for inputs in found.pair for record in _as_records(inputs)]
+        records = [record for inputs in found.pair for record in records_of(inputs)]
     else:
-        ends, records = [(quantity, *found.bounds)], _as_records(found.pair)
+        ends, records = [(quantity, *found.bounds)], records_of(found.pair)
     if as_json:
         bounds = {
             name: {"reached": finite_or_none(reached), "proved": finite_or_none(proved)}
@@ -197,11 +211,28 @@ def measure(
     lines = [(name, f"{reached:.6g}", f"{proved:.6g}") for name, reached, proved in ends]
     console.show_table(f"{model}: {quantity}", ["Score", "Reached", "Proved"], lines)
     if records:
-        heads = ["Lowest", "Highest"] if quantity == "range" else ["First", "Second"][: len(records)]
-        _show_inputs("Reached by", heads, records, marks=quantity != "range")
+        table = inputs_table(records, ("Lowest", "Highest") if quantity == "range" else ("First", "Second"))
+        console.show_table("Reached by", table.head, table.rows)
+
+
+def _page(results: Results, model: Path, opened: Opened, domain: Domain, bands: Sequence[Plot]) -> Page:
+    from certiforest.report.sections import Facts
+    from certiforest.report.stated import stated_page
+    from certiforest.version import __version__
+
+    origin = Facts(
+        [
+            ("SHA-256 of the model's content", opened.ensemble.sha256),
+            ("Columns", str(len(domain.low))),
+            ("Version of certiforest", __version__),
+        ]
+    )
+    return stated_page(model.name, _summarise(results, model)["statements"], bands, origin)
 
 
 def _summarise(results: Results, model: Path) -> dict[str, Any]:
+    from certiforest.report.stated import records_of
+
     return {
         "model": str(model),
         "holds": results.holds,
@@ -210,7 +241,7 @@ def _summarise(results: Results, model: Path) -> dict[str, Any]:
                 "statement": result.statement.to_document(),
                 "words": str(result.statement),
                 "holds": result.holds,
-                "inputs": _as_records(result.pair),
+                "inputs": records_of(result.pair),
                 "proved": finite_or_none(result.bounds[0]),
                 "reached": finite_or_none(result.bounds[1]),
                 "seconds": round(result.seconds, 4),
@@ -221,45 +252,13 @@ def _summarise(results: Results, model: Path) -> dict[str, Any]:
 
 
 def _show(results: Results, model: Path) -> None:
+    from certiforest.report.stated import inputs_table, records_of
+
     n_hold = sum(result.holds is True for result in results)
     lines = [(str(r.statement), ANSWERS[r.holds], f"{r.seconds:.2f} s") for r in results]
     title = f"{model}: {n_hold} of {counted(len(results), 'statement')} are proved"
     console.show_table(title, ["Statement", "Answer", "Time"], lines, n_left=2)
     for result in results:
-        records = _as_records(result.pair)
-        if records:
-            heads = ["Input"] if len(records) == 1 else ["First", "Second"]
-            _show_inputs(f"Refuted: {result.statement}", heads, records, marks=len(records) > 1)
-
-
-def _as_records(inputs: Any) -> list[dict[str, Any]]:
-    """Return inputs as plain data, by column; what is missing is None."""
-    if inputs is None:
-        return []
-    names = list(map(str, getattr(inputs, "columns", range(inputs.shape[1]))))
-    rows = getattr(inputs, "to_numpy", lambda **_: inputs)(dtype=object)
-    return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
-
-
-def _plain(value: Any) -> Any:
-    value = getattr(value, "item", lambda: value)()
-    return None if value is None or value != value else value
-
-
-def _show_inputs(title: str, heads: Sequence[str], records: Sequence[dict[str, Any]], *, marks: bool) -> None:
-    """Print inputs as columns of a table; if wanted, those in which they differ come first and have a mark."""
-    differs = {name for name in records[0] if marks and any(record[name] != records[0][name] for record in records)}
-    names = sorted(records[0], key=lambda name: name not in differs)
-    rows = [
-        [("* " if name in differs else "") + name, *(_cell(record[name]) for record in records)]
-        for name in names[:MOST_SHOWN]
-    ]
-    if len(names) > MOST_SHOWN:
-        rows.append([f"... {len(names) - MOST_SHOWN} more (--json)", *["" for _ in records]])
-    console.show_table(title, ["Column", *heads], rows)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "missing"
-    return repr(int(value)) if isinstance(value, float) and value == int(value) and abs(value) < 2**53 else str(value)
+        table = inputs_table(records_of(result.pair))
+        if table.rows:
+            console.show_table(f"Refuted: {result.statement}", table.head, table.rows)

@@ -161,7 +161,7 @@ def as_svg(plot: sections.Plot) -> str:
     """Return the picture alone. Colours are names of CSS variables, so that it suits both colour schemes and paper."""
     height = 260 if plot.curves else 220
     left, right, top, bottom = 62, WIDTH - 24, 34, height - 42
-    x, y = _placer(0.0, plot.x_end, left, right), _placer(*plot.y_range, bottom, top)
+    x, y = _placer(plot.x_start, plot.x_end, left, right), _placer(*plot.y_range, bottom, top)
     marks = [
         _text((left + right) / 2, bottom + 36, plot.x_label, "middle"),
         _text(4, 11, plot.y_label, "start"),
@@ -169,7 +169,7 @@ def as_svg(plot: sections.Plot) -> str:
     for value in _ticks(*plot.y_range):
         marks.append(_line((left, y(value)), (right, y(value)), 'class="axis"'))
         marks.append(_text(left - 6, y(value) + 4, f"{value:.0%}" if plot.curves else f"{value:g}", "end"))
-    for value in _ticks(0.0, plot.x_end):
+    for value in _ticks(plot.x_start, plot.x_end):
         marks.append(_line((x(value), bottom), (x(value), bottom + 4), 'class="axis"'))
         marks.append(_text(x(value), bottom + 18, f"{value:g}", "middle"))
 
@@ -198,6 +198,11 @@ def as_svg(plot: sections.Plot) -> str:
     for eps in sorted(set(plot.budgets)):
         marks.append(_line((x(eps), top), (x(eps), bottom), 'stroke="var(--BROKEN)" stroke-dasharray="5 4"'))
         marks.append(f'<text class="ink" x="{x(eps) + 5:.1f}" y="{top - 6}">eps {eps:g}</text>')
+    for value in plot.limits:
+        marks.append(_line((left, y(value)), (right, y(value)), 'stroke="var(--soft)" stroke-dasharray="2 4"'))
+    for a, b in plot.points:
+        title = f"<title>{a:.6g}: {b:.6g}</title>"
+        marks.append(f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="5" fill="var(--BROKEN)">{title}</circle>')
     label = escape(f"{plot.y_label} against {plot.x_label}")
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(marks)}</svg>'
 

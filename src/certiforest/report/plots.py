@@ -48,9 +48,13 @@ def _plot(plot: Plot, ax: Axes) -> None:
         ax.axhline(plot.level, color=COLOURS["soft"], linestyle=":", linewidth=1)
     for eps in plot.budgets:
         ax.axvline(eps, color=COLOURS["BROKEN"], linestyle="--", linewidth=1)
+    for value in plot.limits:
+        ax.axhline(value, color=COLOURS["soft"], linestyle=":", linewidth=1)
+    if plot.points:
+        ax.plot(*zip(*plot.points, strict=True), "o--", color=COLOURS["BROKEN"])
     if plot.labels:
         ax.legend()
-    ax.set(xlabel=plot.x_label, ylabel=plot.y_label, xlim=(0, plot.x_end), ylim=plot.y_range)
+    ax.set(xlabel=plot.x_label, ylabel=plot.y_label, xlim=(plot.x_start, plot.x_end), ylim=plot.y_range)
 
 
 def _axes() -> Axes:

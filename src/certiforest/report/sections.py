@@ -65,7 +65,10 @@ class Columns(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Curves and columns between two axes; budgets are marked, and the accuracy without an attacker (``level``)."""
+    """Curves and columns between two axes, with marks.
+
+    Marked are budgets, the accuracy without an attacker (``level``), points, and values that are limits.
+    """
 
     x_label: str
     y_label: str
@@ -75,10 +78,13 @@ class Plot(NamedTuple):
     columns: Sequence[Columns] = ()
     budgets: Sequence[float] = ()
     level: float | None = None
+    x_start: float = 0.0
+    points: Sequence[tuple[float, float]] = ()
+    limits: Sequence[float] = ()
 
     @property
     def x_end(self) -> float:
-        """Where the axis that starts at 0 ends."""
+        """Where the axis ends."""
         return float(max([c.points["eps"][-1] for c in self.curves] + [c.edges[-1] for c in self.columns]))
 
     @property

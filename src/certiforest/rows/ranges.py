@@ -40,16 +40,7 @@ def as_sides(ensemble: TreeEnsemble, sign: int = 1) -> TreeEnsemble:
 
 
 class End(NamedTuple):
-    """The largest sum in reach for one side; below, sums have the other sign.
-
-    Attributes
-    ----------
-    proved : Fraction
-        No sum in reach is larger.
-    reached : Fraction
-    row : ndarray, shape (n_features,)
-        One in reach that has that sum.
-    """
+    """The largest sum in reach for one side (below, sums have the other sign), and a row that has what was reached."""
 
     proved: Fraction
     reached: Fraction
@@ -77,58 +68,45 @@ def find_range(verifier: Verifier, x: NDArray[np.float64], clock: Clock, *, keep
 
 
 def _range_of(row: RowProblem, clock: Clock, *, keep_proof: bool = False) -> Range:
-    searches = {side: _EndSearch(row, side, keep_proof=keep_proof) for side in (ABOVE, BELOW)}
-    above, below = (search.run(clock.share(share)) for search, share in zip(searches.values(), (0.5, 1.0), strict=True))
-    method = method_of(max(search.n_boxes for search in searches.values())) if len(row.leaves.name) else Method.COMPOSED
-    proofs = [{"rival": side, **found} for side, s in searches.items() if (found := s.prove(clock)) is not None]
-    proof = {"cuts": cuts_of(row.cells, proofs), "rivals": proofs} if len(proofs) == len(searches) else None
-    return Range(above, below, method, proof)
+    ends, proofs, n_boxes = [], [], 0
+    for side, share in ((ABOVE, 0.5), (BELOW, 1.0)):
+        end, search, unit = _find_end(row, side, clock.share(share), keep_proof=keep_proof)
+        ends.append(end)
+        n_boxes = max(n_boxes, search.n_boxes)
+        if keep_proof and end.proved == end.reached:
+            proof = search.prove(clock, unit, row.moves.budget / BUDGET)
+            proofs += [] if proof is None else [{"rival": side, **proof}]
+    method = method_of(n_boxes) if len(row.leaves.name) else Method.COMPOSED
+    proof = {"cuts": cuts_of(row.cells, proofs), "rivals": proofs} if len(proofs) == 2 else None
+    return Range(ends[0], ends[1], method, proof)
 
 
-class _EndSearch:
-    """Looks for the largest sum in reach for one side: each row that is found asks for a larger sum."""
+def _find_end(
+    row: RowProblem, side: int, clock: Clock, *, keep_proof: bool
+) -> tuple[End, Search[NDArray[np.float64]], Fraction]:
+    """Find the largest sum in reach for one side: each row that is found asks for a larger sum."""
+    verifier, z = row.verifier, row.x
+    best, unit = verifier.gain_at(z, INSIDE, side), verifier.gains.unit
 
-    def __init__(self, row: RowProblem, side: int, *, keep_proof: bool) -> None:
-        self._row, self._side, self._gains, self._keep_proof = row, side, row.verifier.gains, keep_proof
-        self._best, self._z, self._is_proved = row.verifier.gain_at(row.x, INSIDE, side), row.x, False
-        goal = self._goal
-        self._unit = goal.unit
-        self._search = Search(
-            goal.problem, self._confirm, row.is_beyond, row.sharpen, keep_proof=keep_proof,
-            improve=lambda _: self._goal.problem,
-        )  # fmt: skip
+    def asked() -> Goal:
+        return Goal(row, INSIDE, side, best + 1)
 
-    @property
-    def _goal(self) -> Goal:
-        return Goal(self._row, INSIDE, self._side, self._best + 1)
-
-    @property
-    def n_boxes(self) -> int:
-        """How many boxes were examined."""
-        return self._search.n_boxes
-
-    def run(self, clock: Clock) -> End:
-        """Return the largest sum, within bounds if there is no time to find it."""
-        unit, most = self._gains.unit, self._best
-        try:
-            self._search.run(clock)
-            self._is_proved, most = True, self._best
-        except OutOfTime:
-            fixed = self._row.verifier.ensemble.leaf[self._row.fixed]
-            of_trees = math.floor(self._search.bound * self._unit / unit)
-            most = max(of_trees + self._gains.total(fixed, INSIDE, self._side), self._best)
-        return End(most * unit, self._best * unit, self._z)
-
-    def prove(self, clock: Clock) -> dict[str, Any] | None:
-        """Return the proof that no sum in reach is larger, after it was found; None if time is up."""
-        if not (self._is_proved and self._keep_proof):
-            return None
-        return self._search.prove(clock, self._unit, self._row.moves.budget / BUDGET)
-
-    def _confirm(self, choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        z = self._row.row(choice)
-        gain = self._row.verifier.gain_at(z, INSIDE, self._side)
-        found = self._row.point(z, choice, is_limited=True) if gain > self._best else None
+    def confirm(choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        nonlocal best, z
+        gain = verifier.gain_at(row.row(choice), INSIDE, side)
+        found = row.point(row.row(choice), choice, is_limited=True) if gain > best else None
         if found is not None:
-            self._best, self._z = gain, found
+            best, z = gain, found
         return found
+
+    goal = asked()
+    search = Search(
+        goal.problem, confirm, row.is_beyond, row.sharpen, keep_proof=keep_proof, improve=lambda _: asked().problem
+    )
+    try:
+        search.run(clock)
+        most = best
+    except OutOfTime:
+        fixed = verifier.gains.total(verifier.ensemble.leaf[row.fixed], INSIDE, side)
+        most = max(fixed + math.floor(search.bound * goal.unit / unit), best)
+    return End(most * unit, best * unit, z), search, goal.unit
