@@ -193,6 +193,19 @@ def test_each_signature_has_files_of_its_own(house):
     assert {path.name for path in (house / "certiforest").glob("*.nbc")} == {f"{path.stem}.1.nbc" for path in index}
 
 
+def test_code_from_elsewhere_does_not_meet_code_of_the_same_name(house):
+    """Numba numbers what it compiles: here ``array_of`` is the second in both processes, but not in the same role."""
+    (house / "arrays_kernels.py").write_text(
+        "import numpy as np\nfrom certiforest.compiled import kernel\n"
+        "@kernel\ndef zero(x):\n    return 0 * x\n"
+        "@kernel\ndef array_of(x):\n    return np.full(1, x)\n"
+        "@kernel\ndef sum_of(x):\n    return array_of(x)[0]\n"
+    )
+    for first in ("zero", "sum_of"):
+        code = f"from arrays_kernels import {first}, array_of\nprint({first}(7), array_of(7))"
+        assert run(house, code)[0] == ["0" if first == "zero" else "7", "[7]"]
+
+
 def test_a_broken_file_is_replaced(house):
     assert run(house) == (["2", "7"], 2)
     for path in (house / "certiforest").iterdir():

@@ -19,6 +19,7 @@ Parts of numba that are not public are used so that without them kernels are com
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import logging
@@ -41,6 +42,7 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
@@ -119,8 +121,12 @@ class Kernel(CPUDispatcher):
         library.is_called = True
         for part in (made.library, rtsys.library):
             library.add_linking_library(part)
-        target.create_cpython_wrapper(library, made.fndesc, made.environment, made.call_helper, release_gil=True)
-        return made._replace(library=library, entry_point=target.get_executable(library, made.fndesc, made.environment))
+        described = copy.copy(made.fndesc)
+        described.env_name += ".called"  # Python's objects that this needs are not those of a part by the same name
+        environment = Environment.from_fndesc(described)
+        target.create_cpython_wrapper(library, described, environment, made.call_helper, release_gil=True)
+        entry = target.get_executable(library, described, environment)
+        return made._replace(library=library, fndesc=described, environment=environment, entry_point=entry)
 
 
 class _Library(JITCodeLibrary):
