@@ -8,6 +8,7 @@ The package, from the top down (imports go down only)::
     cli/               what people type, and what they see of it
     warming.py         what users do, done once, so that nothing is left to be compiled
     explanation.py     explain: one row closely; comparison.py: two models or attackers; gate.py: assert_robust
+    tracking.py        what MLflow asks to evaluate a model
     tuning.py          scorers that certify, for scikit-learn's searches
     data/              rows and labels: files of every kind, datasets by name, splits; streams certified block by block
     audit.py           checks certificates alone: imports nothing of the rest
