@@ -36,6 +36,7 @@ LIBRARIES = {
     "pyarrow": ["data/"],
     "dask": ["dask_rows.py"],
     "distributed": ["dask_rows.py"],
+    "mlflow": ["tracking.py"],
     "typer": ["cli/"],
     "rich": ["cli/"],
 }
