@@ -135,7 +135,7 @@ def test_what_is_imported_is_declared():
     optional = [line for name, lines in PROJECT["optional-dependencies"].items() for line in lines if name != "test"]
     declared = {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"] + optional}
     names = {"sklearn": "scikit-learn"}
-    there = {"pandas", "pyarrow", "distributed", "llvmlite", "mlflow"}  # who hands over a frame, has numba or asks has it
+    there = {"pandas", "pyarrow", "distributed", "llvmlite", "mlflow"}  # with frames, with numba, or who asks
     assert {names.get(library, library) for library in LIBRARIES} - there <= declared
 
 
