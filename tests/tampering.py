@@ -383,11 +383,8 @@ def alter_bytes(data: bytes, rng: random.Random) -> bytes:
 # ---- Judging ---------------------------------------------------------------------------------------------------------
 
 
-def cases_of(model: bytes, certificate: bytes):
-    """Read files back, carelessly: yield each row of the certificate with its case and the margin."""
-    document = json.loads(model)
-    lines = [json.loads(line) for line in BytesIO(certificate)]  # a carriage return ends no line
-    header, attacker, n = lines[0], lines[0]["attacker"], document["n_features"]
+def trees_of(document: dict) -> list:
+    """Read the trees of a model file, carelessly."""
     none = [None] * len(document["feature"])
     missing_left, subset = (document.get(name) or none for name in ("missing_left", "subset"))
     columns = document["feature"], document["threshold"], document["leaf"], missing_left, subset
@@ -401,7 +398,15 @@ def cases_of(model: bytes, certificate: bytes):
         rule = frozenset(map(float, document["subsets"][s])) if is_set else -INF if v is None else float(v)
         return f, rule, tree(next(nodes)), tree(next(nodes)), bool(is_left)
 
-    trees = [tree(node) for node in nodes]
+    return [tree(node) for node in nodes]
+
+
+def cases_of(model: bytes, certificate: bytes):
+    """Read files back, carelessly: yield each row of the certificate with its case and the margin."""
+    document = json.loads(model)
+    lines = [json.loads(line) for line in BytesIO(certificate)]  # a carriage return ends no line
+    header, attacker, n = lines[0], lines[0]["attacker"], document["n_features"]
+    trees = trees_of(document)
     listed = {entry[0]: entry[1] for entry in document.get("categories") or ()}
     who = _attacker(attacker, n)
     told = who["categories"]

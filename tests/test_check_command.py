@@ -232,3 +232,23 @@ def test_domains_and_options_that_do_not_fit_are_refused(refuse, model, data, co
     sums = tmp_path / "sums.json"
     TreeEnsemble([-1], [0], [0], n_features=2, classes=[0, 1], scores=[[0.5]], base=[0.0]).save(sums)
     assert "--outputs score" in refuse("check", sums, written, *how)
+
+
+def test_proofs_of_answers_and_quantities_are_written_and_confirmed(run, model, data, contract, tmp_path):
+    written = contract({"monotone": "length"}, {"range": [None, 0.5]}, {"same": str(model)}, {"insensitive": ["links"]})
+    proof = tmp_path / "proofs.jsonl"
+    code, out, err = run(*arguments(model, written, data), "--proof", proof)
+    assert (code, err) == (1, "")
+    assert f"certiforest audit MODEL {proof}" in out
+    code, out, err = run("audit", model, proof, model)
+    assert (code, err) == (0, "")
+    assert "Statements: 2 hold, 2 fail, 0 open, 0 not proved." in out
+    code, _, err = run(*arguments(model, written, data), "--proof", proof)
+    assert code == 2
+    assert "--force" in err
+    options = "--domain", data, "--target", "label", "--proof", proof, "--force"
+    for asked in (["range"], ["gap", "--columns", "links"], ["fall", "--column", "length"]):
+        assert run("measure", model, *asked, *options)[0] == 0
+        code, out, _ = run("audit", model, proof)
+        assert code == 0
+        assert "Statements: 1 hold" in out

@@ -54,6 +54,15 @@ def test_statements_about_deployed_models_hold_in_every_cell():
     )
 
 
+def test_false_statements_about_whole_models_are_not_confirmed():
+    import false_statements
+
+    judge = false_statements.trial(600, 1)
+    assert judge.findings == []
+    words = ("bad input", "not proved", "confirmed, and true")
+    assert min(sum(n for name, n in judge.outcomes.items() if word in name) for word in words) > 20
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_false_certificates_are_not_confirmed(seed):
     import false_certificates

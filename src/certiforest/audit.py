@@ -1066,6 +1066,7 @@ class Domain:
         expect(is_sound, "columns that there are, each once, and numbers where they are one-hot")
         self.values = [*map(self._values, range(self.n))]
         self.values += [tuple(map(float, range(len(group)))) for group in self.groups]
+        expect(all(self.values), "a value for each column")
 
     def _values(self, f: int) -> Region:
         """Return a value of each kind that a column can hold, in order."""
@@ -1322,9 +1323,9 @@ class Boxes:
             own, n = tables.setdefault(t, {}), len(self.cells.get(v, ()))
             is_order = t == len(self.trees) and self.order is not None and v in self.order
             expect((is_order or 0 <= t < len(self.trees)) and n and v not in own, "one table for a tree and a variable")
+            expect(len(flat) % 3 == 0, "first and last cell and a number")
             entries = [*zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
             ends = [end for entry in entries for end in entry[:2]]
-            expect(len(flat) % 3 == 0 and all(first <= last for first, last, _ in entries), "cells, and a number each")
             expect(ends == sorted(ends) and all(0 <= c < n for c in ends), "cells of a table in order")
             paid.setdefault(v, [0] * n)
             own[v], rest = [], self.whole[v]
@@ -1492,8 +1493,9 @@ class Claim(Work):
         plausible = [] if found.plausible is None else [found.plausible]
         domain = Domain(found.domain, [*self.models, *plausible])
         self.twins = sorted({domain.place_in.get(f, (f,))[0] for f in columns})
+        expect({*columns} <= {*range(domain.n)}, "columns that there are")
         names = {f for v in self.twins for f in (domain.groups[v - domain.n] if v >= domain.n else [v])}
-        expect(names == {*columns} and names <= {*range(domain.n)}, "columns that there are, with all of a group")
+        expect(names == {*columns}, "all columns of a group, or none")
         order = None
         if "direction" in self.stated:
             expect(self.twins == columns and columns[0] not in domain.codes, "a column of numbers")

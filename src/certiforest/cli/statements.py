@@ -11,11 +11,11 @@ import typer
 
 from certiforest.cli import console
 from certiforest.cli.options import (
-    AsJson,
     BestIteration,
     InputError,
     Jobs,
     ModelPath,
+    OutputOptions,
     Part,
     ReadingOptions,
     check_jobs,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NOT_ALL_HOLD = 1
 SECONDS_FOR_A_BAND = 20.0
+Proof = Annotated[Path | None, typer.Option(metavar="FILE", help="Write what shows it, to be checked by audit.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +92,7 @@ def check(
     part: Part = None,
     jobs: Jobs = 1,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Also write a report, with pictures.")] = None,
+    proof: Proof = None,
 ) -> None:
     """Prove or refute statements about all inputs of a model.
 
@@ -110,7 +112,8 @@ def check(
     """
     if report is not None and report.suffix.lower() != ".html":
         raise InputError(f"Expected --report to end in .html, got {str(report)!r}.")
-    output.check({"--report": report}, [model, contract, options.domain, *([] if rows is None else [rows])])
+    inputs: list[str | Path] = [model, contract, options.domain, *([] if rows is None else [rows])]
+    output.check({"--report": report, "--proof": proof}, inputs)
     check_jobs(jobs)
     from certiforest.report.html import as_html
     from certiforest.report.stated import records_of
@@ -133,8 +136,11 @@ def check(
             outputs=options.outputs,
             time_limit=options.time_limit,
             n_jobs=jobs,
+            proof=proof is not None,
             progress=lambda *_: advance(1),
         )
+    if proof is not None:
+        results.save(proof, replace=output.force)
     outcomes = [
         Outcome(str(r.statement), r.holds, str(r), "\n".join(map(str, records_of(r.pair))), r.seconds) for r in results
     ]
@@ -148,6 +154,7 @@ def check(
         console.say_json(_summarise(results, model))
     else:
         _show(results, model)
+        _say_how_to_audit(proof)
     if not results.holds:
         raise typer.Exit(NOT_ALL_HOLD)
 
@@ -156,13 +163,14 @@ def measure(
     model: ModelPath,
     quantity: Annotated[str, typer.Argument(metavar="QUANTITY", help="range, gap, fall or difference.")],
     options: WholeModelOptions,
+    output: OutputOptions,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="For gap: column that may change; repeat for more.")
     ] = None,
     column: Annotated[str | None, typer.Option(metavar="COLUMN", help="For fall: column that grows.")] = None,
     direction: Annotated[str, typer.Option(metavar="up|down", help="For fall: down measures how it rises.")] = "up",
     other: Annotated[Path | None, typer.Option(metavar="MODEL", help="For difference: the other model.")] = None,
-    as_json: AsJson = False,
+    proof: Proof = None,
 ) -> None:
     """Find how far a model goes: its exact range, gap, fall or difference.
 
@@ -177,6 +185,7 @@ def measure(
     What was reached, by inputs that are printed, and what is proved: they
     are equal, but for rounding, unless --time-limit ends the search.
     """
+    output.check({"--proof": proof}, [model, options.domain, *([] if other is None else [other])])
     from certiforest.data.sources import find_features
     from certiforest.report.stated import inputs_table, records_of
     from certiforest.statements.checking import measure
@@ -194,14 +203,17 @@ def measure(
         other=other,
         outputs=options.outputs,
         time_limit=options.time_limit,
+        proof=proof is not None,
     )
+    if proof is not None:
+        found.save(proof, replace=output.force)
     if quantity == "range":
         (low_proved, low), (high, high_proved) = found.bounds
         ends = [("lowest", low, low_proved), ("highest", high, high_proved)]
         records = [record for inputs in found.pair for record in records_of(inputs)]
     else:
         ends, records = [(quantity, *found.bounds)], records_of(found.pair)
-    if as_json:
+    if output.as_json:
         bounds = {
             name: {"reached": finite_or_none(reached), "proved": finite_or_none(proved)}
             for name, reached, proved in ends
@@ -213,6 +225,12 @@ def measure(
     if records:
         table = inputs_table(records, ("Lowest", "Highest") if quantity == "range" else ("First", "Second"))
         console.show_table("Reached by", table.head, table.rows)
+    _say_how_to_audit(proof)
+
+
+def _say_how_to_audit(proof: Path | None) -> None:
+    if proof is not None:
+        console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
 
 
 def _page(results: Results, model: Path, opened: Opened, domain: Domain, bands: Sequence[Plot]) -> Page:
