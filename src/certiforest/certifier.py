@@ -29,7 +29,7 @@ from certiforest.outputs import Outputs
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_margin, check_n_jobs, check_spread, check_time_limit
-from certiforest.rows.certified_rows import ALL_ROWS, RANGES, Results, about_now
+from certiforest.rows.certified_rows import ALL_ROWS, END_ROWS, RANGES, Results, about_now
 from certiforest.rows.decider import TWO_VERDICTS, Decider, look_first
 from certiforest.rows.radius import Known, bound_radii, find_radius
 from certiforest.rows.screen import Screen, VisitOrder, prove_without_tables
@@ -87,7 +87,7 @@ class Certifier:
         if not isinstance(attacker, Attacker):
             raise TypeError(f"Expected an Attacker, for example Attacker('linf', 0.1), got {attacker!r}.")
         self.outputs = Outputs(model, attacker, tolerance) if outputs or tolerance is not None else None
-        self.tolerance = tolerance
+        self.tolerance, self.is_regressor = tolerance, tolerance is not None
         self.ensemble = as_ensemble(model) if tolerance is None or self.outputs is None else self.outputs.ensemble
         self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
         self._ask(radius, witness, proof)
@@ -117,11 +117,6 @@ class Certifier:
         other = copy(self)
         other._ask(radius, witness, proof)
         return other
-
-    @property
-    def is_regressor(self) -> bool:
-        """Whether outputs are to stay within a tolerance, instead of decisions as they are."""
-        return self.tolerance is not None
 
     def __call__(self, X: Any, y: Any = None) -> Any:
         """Return findings about a block of rows as a pandas frame; see `Certificates.to_frame`.
@@ -157,15 +152,14 @@ class Certifier:
     ) -> Certificates:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
         rows = self.ensemble.rows(X)
-        label = None if y is None else self._labels_of(y, len(rows))
+        label = None
+        if y is not None:
+            label = values_of(y, len(rows)) if self.is_regressor else labels_of(y, len(rows), self.classes)
         work = _Work(self, rows, label, total_time_limit, progress)
         steps = [work.find_verdicts] * (not self.is_regressor)
         steps += [work.find_outputs] * (self.outputs is not None) + [work.find_radii] * self.radius
         is_interrupted = any(work.run(step, is_last=step == steps[-1]) for step in steps)
         return work.certificates(getattr(X, "index", None) if hasattr(X, "iloc") else None, is_interrupted)
-
-    def _labels_of(self, y: Any, n_rows: int) -> NDArray:
-        return values_of(y, n_rows) if self.is_regressor else labels_of(y, n_rows, self.classes)
 
     def measure(
         self,
@@ -216,11 +210,9 @@ class _Work:
         self.total_time_limit = check_time_limit(total_time_limit)
         self.clock = Clock(certifier.time_limit, self.total_time_limit, self.stop.is_set)
         self.verifier = certifier.verifier  # the clock runs while it is made
-        has_witness = certifier.witness or certifier.proof
-        has_outputs = certifier.outputs is not None
-        self.out = Results(
-            len(rows), certifier.ensemble.n_features, witness=has_witness, proof=certifier.proof, outputs=has_outputs
-        )
+        kept = {"witness": certifier.witness or certifier.proof, "proof": certifier.proof}
+        kept["outputs"] = certifier.outputs is not None
+        self.out = Results(len(rows), certifier.ensemble.n_features, **kept)
         # The clock is asked before each block: those of large models are small.
         most = max(1, MOST_VISITS // certifier.ensemble.n_nodes)
         self.blocks = [
@@ -376,9 +368,8 @@ class _Work:
             out.forget(~out.is_decided)
             for block in self.blocks:
                 out[block].prediction[:] = ensemble.class_index(rows[block])
-                if certifier.is_regressor and certifier.outputs is not None:
+                if certifier.outputs is not None:
                     out[block].output[:] = certifier.outputs.of(rows[block])
-        ranges = RANGES if certifier.outputs is not None else ()
         return Certificates(
             prediction=out.output if certifier.is_regressor else ensemble.classes[out.prediction],
             stable=out.stable,
@@ -387,9 +378,7 @@ class _Work:
             radius=out.radius if radius else None,
             radius_upper=out.radius_upper if radius else None,
             witness=out.witness,
-            **{name: getattr(out, name) for name in ranges},
-            low_witness=out.low_witness,
-            high_witness=out.high_witness,
+            **{name: getattr(out, name) for name in (*RANGES, *END_ROWS) if certifier.outputs is not None},
             tolerance=certifier.tolerance,
             broken=self.broken,
             is_interrupted=is_interrupted,

@@ -28,7 +28,7 @@ from certiforest.words import feature_name, finite_or_none
 #: What certificates to be put together must have in common.
 COMMON = ("attacker", "attacked", "margin", "tolerance", "model_sha256", "classes")
 #: What is known of the outputs in reach of a row.
-RANGES = ("low", "high", "low_reached", "high_reached", "range_is_exact")
+RANGES, END_ROWS = ("low", "high", "low_reached", "high_reached", "range_is_exact"), ("low_witness", "high_witness")
 #: Whose outputs have a tolerance are of one class.
 ALL_ROWS = "all rows"
 WRONG, RIGHT = 0, 1
@@ -49,10 +49,8 @@ class Results:
         self.output, self.low_reached, self.high_reached = (np.full(n_ends, np.nan) for _ in range(3))
         self.low, self.high = np.full(n_ends, -math.inf), np.full(n_ends, math.inf)
         self.range_is_exact = np.zeros(n_ends, bool)
-        keeps_ends = witness and outputs
-        self.low_witness, self.high_witness = (
-            np.full((n_rows, n_features), np.nan) if keeps_ends else None for _ in range(2)
-        )
+        self.low_witness = np.full((n_rows, n_features), np.nan) if witness and outputs else None
+        self.high_witness = copy(self.low_witness)
 
     def __getitem__(self, block: slice) -> Results:
         part = object.__new__(Results)
