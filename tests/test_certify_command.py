@@ -1,6 +1,7 @@
 """The command certify: what it finds, writes and warns of, and one sentence for everything a person gets wrong."""
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, certify
 from shared_data import needs_shared, shared
-from small_models import VOTERS, lgb, stumps
+from small_models import VOTERS, lgb, stumps, xgb
 
 
 def test_rows_are_scaled_by_the_model(run, mail):
@@ -113,6 +114,22 @@ def test_pages_of_a_job(run, refuse, mail, tmp_path):
     found = json.loads(out)
     assert (code, found["confirmed"]) == (1, False)
     assert [reason for _, reason in _tests(junit)] == [None, *found["doubts"]]
+
+
+def test_the_auditor_tells_what_a_certificate_was_made_from(run, refuse, mail, tmp_path):
+    booster = xgb(n_estimators=2).fit([[0.0, 1.0], [1.0, 0.0]] * 9, [0, 1] * 9)
+    original, other, model, proofs = (tmp_path / name for name in ("b.ubj", "c.ubj", "b.json", "c.jsonl"))
+    booster.save_model(original)
+    booster.get_booster()[:1].save_model(other)
+    run("convert", original, "--out", model)
+    assert run("certify", original, mail.rows, "--drop", "label", "--eps", "0.1", "--proof", proofs)[0] == 0
+    sha256 = hashlib.sha256(original.read_bytes()).hexdigest()
+    code, out, _ = run("audit", model, proofs, "--original", original)
+    assert (code, out.splitlines()[0]) == (0, f"{model} is what {original} becomes by convert.")
+    assert f"model_file 'b.ubj', model_file_sha256 '{sha256}', data_file 'rows.csv'" in out
+    code, out, _ = run("audit", model, proofs, "--original", other)
+    assert (code, out.splitlines()[0]) == (1, f"{model} is not what {other} becomes by convert.")
+    assert "does not exist" in refuse("audit", model, proofs, "--original", tmp_path / "nothing.json")
 
 
 def test_the_action_for_jobs_on_github(mail, tmp_path):

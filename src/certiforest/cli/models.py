@@ -13,7 +13,7 @@ from certiforest.cli.options import AsJson, BestIteration, DataOptions, InputErr
 from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
-from certiforest.words import counted
+from certiforest.words import counted, shown
 
 
 def spread(model: ModelPath, options: AttackerOptions, domain: Domain = None, as_json: AsJson = False) -> None:
@@ -157,12 +157,18 @@ def audit(
     others: Annotated[
         list[Path] | None, typer.Argument(metavar="OTHER", help="Models that statements compare the first one with.")
     ] = None,
+    original: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A library's own model file: does it become MODEL?")
+    ] = None,
+    best_iteration: BestIteration = None,
 ) -> None:
     """Check every statement of a certificate, exactly and on its own.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       certiforest audit m.json rows.cert.jsonl
+
+      certiforest audit m.json rows.cert.jsonl --original xgboost.ubj
 
     Exit code 0: all statements are confirmed; 1: something is refuted or
     not proved. The program behind this needs nothing but Python: copy the
@@ -171,17 +177,28 @@ def audit(
     paths = [model, certificate, *(others or [])]
     for path, what in zip(paths, ("model file", "certificate", *["model file"] * len(paths)), strict=False):
         check_readable(path, what)
-    output.check({}, paths)
+    output.check({}, [*paths, *([] if original is None else [original])])
     from certiforest.audit import main
 
-    def tell(found: Any, lines: list[str]) -> None:
+    kept: list[Any] = []
+    code = main([*map(str, paths)], lambda *found: kept.append(found))
+    for found, lines in kept:
         n_confirmed = sum(found.counts.values()) - found.counts["not proved"] - found.counts.get("refuted", 0)
         outcomes = [Outcome(f"{counted(n_confirmed, 'statement')} of {certificate}", True)]
         outcomes += [Outcome(doubt.partition(" is ")[0], False, doubt) for doubt in found.doubts]
+        with certificate.open() as file:
+            about = json.loads(file.readline())["about"]
+        files = [f"{name} {shown(about[name], 66)}" for name in about if "_file" in name] if type(about) is dict else []
+        lines[:0] = [f"Made from, as the header says: {', '.join(files)}."] if files else []
+        if original is not None:
+            is_same, what = open_model(original, best_iteration) == open_model(model), f"what {original} becomes"
+            lines.insert(0, f"{model} is {'' if is_same else 'not '}{what} by convert.")
+            outcomes.insert(0, Outcome(f"{model} is {what}", is_same, "" if is_same else lines[0]))
         output.write_outcomes(f"certiforest audit {model}", outcomes, [(line.partition(": ")[::2]) for line in lines])
+        doubts = [outcome.reason for outcome in outcomes if not outcome.holds]
+        code = int(bool(doubts))
         if output.as_json:
-            console.say_json({"confirmed": not found.doubts, "counts": found.counts, "doubts": found.doubts})
+            console.say_json({"confirmed": not doubts, "counts": found.counts, "doubts": doubts, "about": about})
         for line in [] if output.as_json else lines:
             console.say(line)
-
-    raise typer.Exit(main([*map(str, paths)], tell))
+    raise typer.Exit(code)
