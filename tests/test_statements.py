@@ -4,6 +4,8 @@ import itertools
 import json
 import math
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,7 @@ from certiforest import (
     StatementError,
     TreeEnsemble,
     as_ensemble,
+    audit,
     check,
     measure,
 )
@@ -46,6 +49,70 @@ from small_models import catboost, lgb, xgb
 def test_results_are_those_of_enumeration(seed):
     wrong = [line for i in range(60) for line in statement_referee.judge(random.Random(f"suite {seed} {i}"))[0]]
     assert wrong == []
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson", "forest", "votes", "three classes"])
+def test_the_auditor_alone_confirms_what_is_said_of_each_kind(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((150, 3))
+    y = (2 * X[:, 0] + rng.random(150) > 1.3).astype(int)
+    models = {
+        "logistic": lambda n: GradientBoostingClassifier(n_estimators=n, max_depth=2, random_state=0).fit(X, y),
+        "poisson": lambda n: HistGradientBoostingRegressor(loss="poisson", max_iter=n, max_depth=2).fit(X, X[:, 0] + y),
+        "forest": lambda n: RandomForestRegressor(n, max_depth=3, random_state=0).fit(X, X[:, 0] + y),
+        "votes": lambda n: DecisionTreeClassifier(max_depth=n, random_state=0).fit(X, y),
+        "three classes": lambda n: GradientBoostingClassifier(n_estimators=2, max_depth=n, random_state=0).fit(
+            X, y + (X[:, 1] > 0.5)
+        ),
+    }
+    model, other = models[kind](3), models[kind](2)
+    domain = Domain([0, 0, 0], [1, 1, 0.5], plausible=None)
+    said = [] if kind in ("poisson", "forest") else [Insensitive([1, 2]), Same(other)]
+    if kind != "three classes":
+        (_, low), (high, _) = measure(model, "range", domain).bounds
+        middle = (low + high) / 2
+        said += [Range(low - 0.001, high + 0.001), Range(low + 0.001, high), Monotone(0), Monotone(1, "down", 0.01)]
+        said += [Insensitive([2], middle - 0.2, middle + 0.2), Same(other, 0.2), Same(other, 2.0)]
+    found = [check(model, said, domain, proof=True)]
+    if kind != "three classes":
+        options = {"gap": {"columns": [1]}, "fall": {"column": 0}, "difference": {"other": other}, "range": {}}
+        found += [measure(model, quantity, domain, proof=True, **more) for quantity, more in options.items()]
+    found[0].model.save(tmp_path / "m.json")
+    check(
+        other, Insensitive([0]) if kind in ("votes", "three classes") else Monotone(0), domain, proof=True
+    ).model.save(tmp_path / "other.json")
+    for results in found:
+        results.save(tmp_path / "c.jsonl")
+        command = [
+            sys.executable,
+            "-I",
+            audit.__file__,
+            *(str(tmp_path / name) for name in ("m.json", "c.jsonl", "other.json")),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stderr) == (0, "")
+        assert ", 0 open, 0 not proved." in said.stdout
+    assert {result.holds for result in found[0]} == {True, False}
+
+
+def test_results_without_proofs_are_not_saved(tmp_path):
+    model = DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [0.0, 1.0])
+    domain, asked = Domain([0], [1]), (Range(0, 1), "range")
+    for found in (check(model, asked[0], domain), measure(model, asked[1], domain)):
+        with pytest.raises(StatementError, match="proof=True"):
+            found.save(tmp_path / "c.jsonl")
+
+
+def test_a_certificate_says_nothing_of_rows(tmp_path):
+    X = np.random.default_rng(0).random((60, 2))
+    y = (X[:, 0] > 0.5).astype(int)
+    model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    results = check(model, [Robust(Attacker(1, 0.1), 0), Range(0, 1)], Domain.from_data(X), rows=(X, y), proof=True)
+    assert [result.holds for result in results] == [True, True]
+    assert results[0].proof is None
+    results.save(tmp_path / "c.jsonl")
+    results.model.save(tmp_path / "m.json")
+    assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")]) == 0
 
 
 def test_what_was_reached_exactly_is_not_above_what_is_proved():

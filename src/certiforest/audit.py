@@ -12,6 +12,9 @@ A certificate is lines of JSON, and each of them has the form that a table gives
       a proof       PROOF: against each other class a BOUND on its lead, or a SPLIT of the question in two
     the last line   {"end": number of rows}
 
+or, about all inputs of a domain, the header STATED, and for each statement a CLAIM, one of CLAIMS: in none of the CASEs
+in which it would fail are there inputs. `Boxes` checks that, in parts, with sets of values as bits of whole numbers.
+
 `Model` and `Attacker` read what there is. `Reach` says what an attacker can do at a row: of each feature the few values
 that matter, and what they cost, whatever kind of feature it is. `Proof` puts these into the bound of docs/proofs.md.
 What decides is arithmetic on whole numbers. Values are float64 numbers; inf, above all of them, stands for a value that
@@ -85,8 +88,9 @@ BOUND = {
     "prices": Maybe(PRICES), "broken": Maybe(int),
 }  # fmt: skip
 SPLIT = {"split": (int, float), "low": object, "high": object}
+WIDE = {"low": Maybe(float, -LARGEST), "high": Maybe(float, LARGEST)}
 PLACES = OneOf("columns that are", {  # those of a domain that are not named are numbers, all of them
-    "numbers": {"numbers": [int], **ENDS, "integer": Maybe(bool), "missing": Maybe(bool)},
+    "numbers": {"numbers": [int], **WIDE, "integer": Maybe(bool), "missing": Maybe(bool)},
     "listed": {"listed": [int], "values": [float], "missing": Maybe(bool)},
     "one_hot": {"one_hot": [int]},
 })  # fmt: skip
@@ -276,6 +280,12 @@ class Model:
             else:
                 totals = list(map(add, totals, self.scores[node]))
         return totals
+
+    def rows(self, unit: int) -> list[list[int]]:
+        """Return what leaves add to each class, in parts of one, the base last."""
+        n = len(self.classes)
+        rows = [[int(a == c) for c in range(n)] for a in range(n)] if self.is_vote else self.scores
+        return [[v * (unit // self.unit) for v in row] for row in (*rows, self.base)]
 
 
 def is_low(split: tuple[int, Any, bool, Any, Any], x: float) -> bool:
@@ -981,20 +991,29 @@ STATEMENTS: dict[str, tuple[dict[str, Any], Callable[[Row], None]]] = {
 }  # fmt: skip
 
 
+def read_header(header: Any, form: Any, model: Model) -> dict[str, Any]:
+    """Read the first line of a certificate, which must be about this model."""
+    said = read(header, form, "the header of a certificate")
+    if said["model_sha256"] != model.sha256:
+        raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
+    expect([*map(text_of, said["classes"])] == [*map(text_of, model.classes)], "the model's classes in the header")
+    return said
+
+
 class Audit:
     """Checks rows one by one; keeps counts, and the first ten rows in doubt."""
 
     def __init__(self, header: Any, model: Model) -> None:
-        header = read(header, HEADER, "the header of a certificate")
-        if header["model_sha256"] != model.sha256:
-            raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
-        self.model, self.attacker, labels = model, Attacker(header["attacker"], model), [*map(text_of, model.classes)]
-        expect([*map(text_of, header["classes"])] == labels, "the model's classes in the header")
+        header = read_header(header, HEADER, model)
+        self.model, self.attacker = model, Attacker(header["attacker"], model)
         self.margin = Fraction(header["margin"]) * model.unit
         expect(not self.margin or not (model.is_vote or header["radius"]), "margin 0, or above for sums without radii")
         expect(not (header["radius"] and "rules" in self.attacker.words), "no radii where there are rules")
         self.attacked = None if header["attacked"] is None else {*map(text_of, header["attacked"])}
-        expect(self.attacked is None or self.attacked <= {*labels}, "attacked to hold classes of the model")
+        expect(
+            self.attacked is None or self.attacked <= {*map(text_of, model.classes)},
+            "attacked to hold classes of the model",
+        )
         kinds = [STATEMENTS[kind] for kind in STATEMENTS if kind != "radius" or header["radius"]]
         self.form = {"row": [Maybe(float)]} | {key: form for entries, _ in kinds for key, form in entries.items()}
         self.checks = [check for _, check in kinds]
@@ -1052,8 +1071,8 @@ class Domain:
         is_one = is_one and all(self.codes[f] == model.codes[f] for model in models for f in model.listed)
         is_one = is_one and self.codes.keys().isdisjoint(self.cuts)
         expect(is_one, "models of the same columns, with the same categories and numbers that count as missing")
-        self.columns, self.groups = dict[int, dict[str, Any]](), list[list[int]]()
-        self.place_in, named = dict[int, tuple[int, float]](), list[int]()
+        self.columns = dict.fromkeys(range(self.n), read({"numbers": []}, PLACES, "any column"))
+        self.groups, self.place_in, named = list[list[int]](), dict[int, tuple[int, float]](), list[int]()
         for entry in said["columns"]:
             columns = next(iter(entry.values()))
             named += columns
@@ -1070,38 +1089,33 @@ class Domain:
 
     def _values(self, f: int) -> Region:
         """Return a value of each kind that a column can hold, in order."""
-        said, known = self.columns.get(f, {}), self.codes.get(f)
+        said, known = self.columns[f], self.codes.get(f)
         if f in self.place_in:
             return (0.0,)
         found: Iterable[float]
         if "listed" in said:
             found = said["values"]
         elif known is None:  # the last number of each piece between thresholds
-            ends = (min(v, self.ends(f)[1]) for v in (*self.cuts.get(f, ()), LARGEST))
-            found = (v // 1 if said.get("integer") else v for v in ends)
+            ends = (min(v, said["high"]) for v in (*self.cuts.get(f, ()), LARGEST))
+            found = (v // 1 if said["integer"] else v for v in ends)
         else:  # and one that no set holds: the first number, or right after one in a set
-            after = {float(ceil(v)) for v in (self.ends(f)[0], *(code + 1 for code in known))}
+            after = {float(ceil(v)) for v in (said["low"], *(code + 1 for code in known))}
             found = [*known, *sorted(v for v in after - known if self.holds(f, v))[:1]]
         held = {v for v in found if self.holds(f, v)}
         first, last = self.blanks.get(f, NOWHERE)
         there = {v for v in held if not first <= v <= last}
-        may_miss = f not in self.required and (said.get("missing") or there != held)
+        may_miss = f not in self.required and (said["missing"] or there != held)
         return (*sorted(there), *[inf] * bool(may_miss))
 
     def holds(self, f: int, v: float) -> bool:
         """Tell whether a column can hold a number."""
-        said, known = self.columns.get(f, {}), self.codes.get(f)
+        said, known = self.columns[f], self.codes.get(f)
         if "listed" in said:
             return v in said["values"]
-        (low, high), is_kind = self.ends(f), not (said.get("integer") and v % 1)
+        is_kind = not (said["integer"] and v % 1)
         if known is not None:
             is_kind = v in known or (f not in self.listed and v % 1 == 0)
-        return low <= v <= high and is_kind
-
-    def ends(self, f: int) -> tuple[float, float]:
-        """Return the smallest and the largest number of a column."""
-        low, high = map(self.columns.get(f, {}).get, ("low", "high"))
-        return -LARGEST if low is None else low, LARGEST if high is None else high
+        return said["low"] <= v <= said["high"] and is_kind
 
     def values_of(self, row: list[float | None]) -> list[float]:
         """Return the values of an input's variables; refuse what lies elsewhere."""
@@ -1181,15 +1195,23 @@ class Boxes:
     variable more for the second input, its twin; these come last.
     """
 
-    def __init__(self, claim: Claim, domain: Domain, twins: list[int], order: tuple[int, int] | None) -> None:
-        self.models, self.domain, self.charge, self.order = claim.models, domain, claim.charge, order
+    def __init__(self, claim: Claim, domain: Domain, twins: list[int], order: tuple[int, ...] | None) -> None:
+        self.models, self.domain, self.charge = claim.models, domain, claim.charge
         self.values = domain.values + [domain.values[f] for f in twins]
         self.twin = {f: len(domain.values) + i for i, f in enumerate(twins)}
         self.whole = [(1 << len(values)) - 1 for values in self.values]
         self.unit = max(model.unit for model in self.models)
+        self.rows = [model.rows(self.unit) for model in self.models]
         self.lows = dict[int, int]()  # split -> the values that it sends low
-        self.trees = [(m, root) for m, model in enumerate(self.models) for root in model.trees]
-        self.ends = [[*self._ends(root)] for _, root in self.trees]
+        # Ends of trees: the model, the two inputs' leaves, and what leads there; -1 is the base.
+        self.ends = [[*self._ends(m, root)] for m, model in enumerate(self.models) for root in model.trees]
+        if order is not None:  # is one more tree, which adds nothing: what is missing is in no order
+            v, w = order
+            numbers = [i for i, z in enumerate(self.values[v]) if z < inf]
+            up = [{v: 1 << i, w: sum(1 << j for j in numbers if j >= i)} for i in numbers]
+            self.ends.append([(len(self.models), 0, 0, held) for held in up])
+        self.n_tables = len(self.ends)
+        self.ends += [[(m, -1, -1, {})] for m in range(len(self.models))]
 
     def _walk(self, root: Any, held: dict[int, int], twin: dict[int, int]) -> Iterator[tuple[int, dict[int, int]]]:
         """Yield the leaves of a tree, and what leads there."""
@@ -1211,26 +1233,15 @@ class Boxes:
                 if kept:
                     waiting.append((child, held if kept == here else held | {v: kept}))
 
-    def _ends(self, root: Any) -> Iterator[tuple[int, int, dict[int, int]]]:
+    def _ends(self, m: int, root: Any) -> Iterator[tuple[int, int, int, dict[int, int]]]:
         """Yield the leaves of a tree that the two inputs reach together, and what leads there."""
         for leaf, held in self._walk(root, {}, {}):
             for other, both in self._walk(root, held, self.twin):
-                yield leaf, other, both
+                yield m, leaf, other, both
 
-    def added(self, need: Need, m: int, leaves: tuple[int, int]) -> int:
+    def added(self, need: Need, m: int, *leaves: int) -> int:
         """Return what leaves of the m-th model add to a weighted sum, in units."""
-        model, total = self.models[m], 0
-        for (i, place, c), weight in need.weights.items():
-            if i == m and model.is_vote:
-                total += weight * self.unit * (leaves[place] == c)
-            elif i == m:
-                total += weight * model.scores[leaves[place]][c] * (self.unit // model.unit)
-        return total
-
-    def base(self, need: Need) -> int:
-        """Return what a weighted sum is without trees, in units."""
-        units = [self.unit // model.unit for model in self.models]
-        return sum(weight * self.models[m].base[c] * units[m] for (m, _, c), weight in need.weights.items())
+        return sum(w * self.rows[m][leaves[x]][c] for (i, x, c), w in need.weights.items() if i == m)
 
     def least(self, need: Need) -> int:
         """Return the least sum that will do, in units: all that models add are multiples of a step."""
@@ -1239,16 +1250,11 @@ class Boxes:
         n = need.least * self.unit / step
         return (floor(n) + 1 if need.is_strict else ceil(n)) * step
 
-    def meets(self, needs: list[Need], inputs: list[list[float]]) -> bool:
-        """Tell whether inputs meet all that is needed, exactly."""
-        for need in needs:
-            total = 0
-            for (m, x, c), weight in need.weights.items():
-                model = self.models[m]
-                total += weight * model.totals(inputs[x], self.charge)[c] * (self.unit // model.unit)
-            if total < self.least(need):
-                return False
-        return True
+    def meets(self, need: Need, inputs: list[list[float]]) -> bool:
+        """Tell whether inputs meet what is needed, exactly."""
+        units = [self.unit // model.unit for model in self.models]
+        totals = {(m, x): self.models[m].totals(inputs[x], self.charge) for m, x, _ in need.weights}
+        return sum(w * totals[m, x][c] * units[m] for (m, x, c), w in need.weights.items()) >= self.least(need)
 
     def prove(self, needs: list[Need], case: Any) -> None:
         """Refuse a case unless no inputs meet all that is needed."""
@@ -1256,22 +1262,19 @@ class Boxes:
         expect(needs, "something that is not always so")
         bits = [k - self.unit.bit_length() + 1 for k in said["bits"]]
         expect(len(bits) == len(needs) and max(map(abs, bits)) < 2**14, "bits for each sum")
-        self.leasts = [self.least(need) - self.base(need) for need in needs]  # what trees must add
-        self.exact = [
-            [[self.added(need, m, ends[:2]) for need in needs] for ends in self.ends[t]]
-            for t, (m, _) in enumerate(self.trees)
-        ]
+        self.leasts = [*map(self.least, needs)]
+        self.exact = [[tuple(self.added(need, *end[:3]) for need in needs) for end in ends] for ends in self.ends]
         # What trees add, in whole numbers of 2**-bits, rounded up; that of trees which always add the same is exact.
-        self.adds = [[list(one) for one in tree] for tree in self.exact]
+        self.adds = [[*map(list, tree)] for tree in self.exact]
         self.needed = list[int]()
         for r, k in enumerate(bits):
             rest, smallest = self.leasts[r], 0
             for tree in self.adds:
-                all_same = len({one[r] for one in tree}) == 1
-                rest -= tree[0][r] if all_same else 0
+                same = tree[0][r] if len({one[r] for one in tree}) == 1 else None
+                rest -= same or 0
                 for one in tree:
-                    one[r] = 0 if all_same else scaled(one[r], k)
-                smallest += min(one[r] for one in tree)
+                    one[r] = scaled(one[r], k) if same is None else 0
+                smallest += min((one[r] for one in tree), default=0)
             self.needed.append(max(scaled(rest, k), smallest))
         self.cells = self._cells(said["cells"])
         self.bounds = dict[int, Any]()
@@ -1295,20 +1298,15 @@ class Boxes:
         found = dict[int, list[int]]()
         for v, ends in said:
             expect(0 <= v < len(self.values) and v not in found, "cells of variables that there are, each once")
-            values = self.values[v]
-            if all(map(is_number, ends)):
-                expect(all(map(lt, ends, ends[1:])), "ends of cells that increase")
-                tops = [1 << bisect_right(values, end) for end in ends]
-                found[v] = [top - last for last, top in zip([1, *tops], [*tops, self.whole[v] + 1], strict=True)]
-            else:
-                lists = read(ends, [CELL], "lists of values")
-                place = {z: i for i, listed in enumerate(lists) for z in listed or ()}
-                rest = lists.index(None) if None in lists else -1
-                found[v] = [0] * len(lists)
-                for i, z in enumerate(values):
-                    expect(place.get(z, rest) >= 0, "cells to hold all values")
-                    found[v][place.get(z, rest)] |= 1 << i
-            self.charge(len(ends) * (1 + len(values) // 64))
+            lists = [] if all(map(is_number, ends)) else read(ends, [CELL], "lists of values")
+            expect(lists or all(map(lt, ends, ends[1:])), "ends of cells that increase")
+            place, rest = {z: i for i, listed in enumerate(lists) for z in listed or ()}, [*lists, None].index(None)
+            found[v] = [0] * (len(lists) or len(ends) + 1)
+            for i, z in enumerate(self.values[v]):
+                cell = place.get(z, rest) if lists else bisect_left(ends, z)
+                expect(cell < len(found[v]), "cells to hold all values")
+                found[v][cell] |= 1 << i
+            self.charge((len(ends) + len(self.values[v])) * (1 + len(self.values[v]) // 64))
         return found
 
     def _read_bound(self, number: Any, bounds: list[Any]) -> tuple[list[int], dict[int, Any], dict[int, list[int]]]:
@@ -1321,8 +1319,7 @@ class Boxes:
         expect(len(weights) == len(self.needed) and min(weights) >= 0, "weights, none below 0")
         for t, v, flat in said["tables"]:
             own, n = tables.setdefault(t, {}), len(self.cells.get(v, ()))
-            is_order = t == len(self.trees) and self.order is not None and v in self.order
-            expect((is_order or 0 <= t < len(self.trees)) and n and v not in own, "one table for a tree and a variable")
+            expect(0 <= t < self.n_tables and n and v not in own, "one table for a tree and a variable")
             expect(len(flat) % 3 == 0, "first and last cell and a number")
             entries = [*zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
             ends = [end for entry in entries for end in entry[:2]]
@@ -1345,53 +1342,37 @@ class Boxes:
         """Tell whether a weighted sum of what is to be met is, by tables, less than needed all over a box."""
         weights, tables, paid = self._read_bound(number, bounds)
         total = -sum(map(mul, weights, self.needed))
-        narrow = {v for v, kept in enumerate(box) if kept != self.whole[v]}
         for t, ends in enumerate(self.ends):
             own, least, best = tables.get(t, {}), dict[tuple[int, int], int](), None
-            for added, (_, _, held) in zip(self.adds[t], ends, strict=True):
-                if not (narrow and any(not held[v] & box[v] for v in narrow & held.keys())):
-                    worth = sum(map(mul, weights, added))
-                    for v, table in own.items():
-                        region = held.get(v, -1) & box[v]
-                        if (v, region) not in least:
-                            least[v, region] = min(m for mask, m in table if mask & region)
-                        worth -= least[v, region]
-                    best = worth if best is None else max(best, worth)
+            for e in self._left(t, box):
+                worth = sum(map(mul, weights, self.adds[t][e]))
+                for v, table in own.items():
+                    region = ends[e][3].get(v, -1) & box[v]
+                    if (v, region) not in least:
+                        least[v, region] = min(m for mask, m in table if mask & region)
+                    worth -= least[v, region]
+                best = worth if best is None else max(best, worth)
             self.charge(len(ends) * (1 + len(own)))
-            if best is None:
+            if best is None:  # no inputs are in the box
                 return True
             total += best
         for v, sums in paid.items():
             total += max(m for m, cell in zip(sums, self.cells[v], strict=True) if cell & box[v])
             self.charge(len(sums))
-        if self.order is None:
-            return total < 0
-        most = self._most_in_order(box, tables.get(len(self.trees), {}))
-        return most is None or total + most < 0
+        return total < 0
 
-    def _most_in_order(self, box: list[int], own: dict[int, Any]) -> int | None:
-        """Return the most that is left of the tables of two variables which are in order; None if they never are."""
-        assert self.order
-        pays = []  # for both, places of their numbers in the box, and what is paid there
-        for v in self.order:
-            there = [i for i, z in enumerate(self.values[v]) if z < inf and box[v] >> i & 1]
-            pays.append([(i, next((m for mask, m in own.get(v, ()) if mask >> i & 1), 0)) for i in there])
-            self.charge(len(there) * (1 + len(own.get(v, ()))))
-        most, best, (lower, upper) = -inf, -inf, pays
-        for i, m in reversed(lower):
-            while upper and upper[-1][0] >= i:
-                best = max(best, -upper.pop()[1])
-            most = max(most, best - m)
-        return None if most == -inf else int(most)
+    def _left(self, t: int, box: list[int]) -> Iterator[int]:
+        """Yield the places of the ends of a tree that meet a box."""
+        narrow = {v for v, kept in enumerate(box) if kept != self.whole[v]}
+        for e, (_, _, _, held) in enumerate(self.ends[t]):
+            if not (narrow and any(not held[v] & box[v] for v in narrow & held.keys())):
+                yield e
 
     def _fails_alone(self, box: list[int]) -> bool:
-        """Tell whether every tree has one end in a box, and these do not meet what is needed, exactly."""
-        if self.order is not None and self._most_in_order(box, {}) is None:
-            return True
+        """Tell whether every tree adds one thing only in a box, and these do not meet what is needed, exactly."""
         totals = [0] * len(self.leasts)
         for t, ends in enumerate(self.ends):
-            there = [all(kept & box[v] for v, kept in held.items()) for _, _, held in ends]
-            left = {tuple(added) for added, is_there in zip(self.exact[t], there, strict=True) if is_there}
+            left = {self.exact[t][e] for e in self._left(t, box)}
             self.charge(len(ends) * 2)
             if not left:
                 return True
@@ -1428,40 +1409,28 @@ def insensitive_cases(claim: Claim, said: dict[str, Any]) -> Cases:
     yield [*one.beyond(Fraction(said["high"]), 1), *other.beyond(Fraction(said["low"]), -1)]
 
 
-def monotone_cases(claim: Claim, said: dict[str, Any]) -> Cases:
-    """Yield a score that is above that of an input which is further up, or down."""
-    yield from claim.above(said["tolerance"], 1)
-
-
-def same_cases(claim: Claim, said: dict[str, Any]) -> Cases:
-    """Yield two decisions, or scores that are too far apart, one way and the other."""
-    if said["tolerance"] is None:
+def difference_cases(claim: Claim, said: dict[str, Any]) -> Cases:
+    """Yield two decisions, or a first score that is too far above the second; of two models, also the other way."""
+    is_two, most = len({m for m, _ in claim.sides}) == 2, said.get("most", said.get("tolerance"))
+    if most is None:
         here, there = (model.classes for model in claim.models[:2])
         for a, b in ((a, b) for a in range(len(here)) for b in range(len(there)) if here[a] != there[b]):
             yield [*claim.says(0, a, 1), *claim.says(1, b, 1)]
         return
-    yield from claim.above(said["tolerance"], 1)
-    claim.scores.reverse()
-    yield from claim.above(said["tolerance"], 1)
-
-
-def most_cases(claim: Claim, said: dict[str, Any]) -> Cases:
-    """Yield scores that are further apart than what is said to be the most, whatever rounding made."""
-    yield from claim.above(said["most"], -1)
-    if "difference" in said:
+    for _ in range(1 + is_two):
+        yield from claim.above(most, -1 if "most" in said else 1)
         claim.scores.reverse()
-        yield from claim.above(said["most"], -1)
 
 
 # Word of a statement -> its form and the cases in which it fails.
 CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases]]] = {
     "range": ({"range": (Maybe(float), Maybe(float))}, range_cases),
     "insensitive": ({"insensitive": [int], "low": Maybe(float), "high": Maybe(float)}, insensitive_cases),
-    "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, monotone_cases),
-    "same": ({"same": str, "tolerance": Maybe(Size)}, same_cases),
-    "gap": ({"gap": [int], "most": float}, most_cases),
-    "fall": ({"fall": int, "direction": object, "most": float}, most_cases),
-    "difference": ({"difference": str, "most": float}, most_cases),
+    "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, difference_cases),
+    "same": ({"same": str, "tolerance": Maybe(Size)}, difference_cases),
+    "gap": ({"gap": [int], "most": float}, difference_cases),
+    "fall": ({"fall": int, "direction": object, "most": float}, difference_cases),
+    "difference": ({"difference": str, "most": float}, difference_cases),
 }
 
 
@@ -1474,14 +1443,11 @@ class Claim(Work):
         forms = OneOf("statements that are", {word: form for word, (form, _) in CLAIMS.items()})
         self.said, self.stated = said, read(said["statement"], forms, "a statement")
         self.word = next(word for word in CLAIMS if word in self.stated)
-        told, parts = self.stated[self.word], said["parts"]
+        told = self.stated[self.word]
         columns = told if self.word in ("insensitive", "gap") else [told] if type(told) is int else []
         others = [told] if type(told) is str else []
         expect(all(sha in found.others for sha in others), f"the model of SHA-256 {' '.join(others):.64} as well")
-        self.models, self.parts = (
-            [found.model, *(found.others[sha] for sha in others)],
-            [*(parts or [])],
-        )
+        self.models, self.parts = [found.model, *(found.others[sha] for sha in others)], [*(said["parts"] or [])]
         self.rounding = said["rounding"] * (2 // max(len(said["rounding"]), 1))
         scores = said["scores"] * (2 // max(len(said["scores"]), 1))
         expect(len(self.rounding) == 2 and len(scores) in (0, 2), "scores and rounding of one model, or of two")
@@ -1496,11 +1462,10 @@ class Claim(Work):
         expect({*columns} <= {*range(domain.n)}, "columns that there are")
         names = {f for v in self.twins for f in (domain.groups[v - domain.n] if v >= domain.n else [v])}
         expect(names == {*columns}, "all columns of a group, or none")
-        order = None
-        if "direction" in self.stated:
-            expect(self.twins == columns and columns[0] not in domain.codes, "a column of numbers")
-            expect(self.stated["direction"] in ("up", "down"), "the direction up or down")
-            order = (told, len(domain.values)) if self.stated["direction"] == "up" else (len(domain.values), told)
+        self.step = {"up": 1, "down": -1}.get(self.stated.get("direction", "up"))  # from the first input to the second
+        expect(self.step, "the direction up or down")
+        order = (told, len(domain.values))[:: self.step] if "direction" in self.stated else None
+        expect(order is None or (self.twins == columns and told not in domain.codes), "a column of numbers")
         self.needs = [Need({(len(self.models), x, 1): 1}, 0) for _ in plausible for x in range(1 + bool(columns))]
         self.models += plausible
         self.boxes = Boxes(self, domain, self.twins, order)
@@ -1545,22 +1510,17 @@ class Claim(Work):
             rows = [self.boxes.domain.values_of(row) for row in inputs] * (3 - len(inputs))
             shared = {*range(len(rows[0]))} - {*self.twins} - self.boxes.domain.place_in.keys()
             expect(all(rows[0][v] == rows[1][v] for v in shared), "inputs that differ in columns of the statement only")
-            if self.boxes.order:
-                v = self.twins[0]
-                lower, upper = rows if self.stated["direction"] == "up" else rows[::-1]
-                expect(lower[v] <= upper[v] < inf, "inputs in order")
-            expect(any(self.boxes.meets(needs, rows) for needs in asked), "inputs that show it")
+            if "direction" in self.stated:
+                lower, upper = (row[self.twins[0]] for row in rows[:: self.step])
+                expect(lower <= upper < inf, "inputs in order")
+            expect(any(all(self.boxes.meets(need, rows) for need in needs) for needs in asked), "inputs that show it")
 
 
 class Claims:
     """Checks statements one by one; keeps counts, and those in doubt."""
 
     def __init__(self, header: Any, model: Model, others: Sequence[Model]) -> None:
-        header = read(header, STATED, "the header of statements")
-        if header["model_sha256"] != model.sha256:
-            raise Refusal("Model and certificate do not belong together: the certificate names another SHA-256.")
-        labels = [*map(text_of, model.classes)]
-        expect([*map(text_of, header["classes"])] == labels, "the model's classes in the header")
+        header = read_header(header, STATED, model)
         self.model, self.domain = model, header["domain"]
         self.others = {other.sha256: other for other in (model, *others)}
         self.plausible = None if self.domain["plausible"] is None else Model(self.domain["plausible"])

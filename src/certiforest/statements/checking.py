@@ -13,6 +13,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import Column
 from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
+from certiforest.ensemble import TreeEnsemble
 from certiforest.formats.scored import ScoredModel
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_n_jobs, check_time_limit
@@ -91,7 +92,7 @@ def check(
         results.append(result)
         if progress is not None:
             progress(len(results), len(listed))
-    return Results(results).with_header(checker.header()) if proof else Results(results)
+    return Results(results).with_header(*checker.header()) if proof else Results(results)
 
 
 def _in_threads(work: Callable[[Any, Clock], Any], asked: Sequence[Any], seconds: float, n_jobs: int) -> Iterator[Any]:
@@ -149,7 +150,7 @@ def measure(
     if value is None:
         raise StatementError(f"Expected {setting(name)} for {shown(quantity)}, got none.")
     checker, seconds = Checker(model, domain, outputs, proof=proof), check_time_limit(time_limit)
-    one, header = checker.scores(), checker.header() if proof else None
+    one, header = checker.scores(), checker.header() if proof else ()
 
     def find(quantity: str, clock: Clock) -> Measured:
         """Return the quantity, within bounds if the clock is up before it is known."""
@@ -159,7 +160,7 @@ def measure(
             bounds: Any = (low.proved, low.reached), (high.reached, high.proved)
             words: dict[str, Any] = {"range": [low.proved, high.proved]}
             line = proved_line(words, checker.models_of(None), [high.shown, low.shown]) if proof else None
-            return Measured(quantity, bounds, (low.pair, high.pair), time.monotonic() - began, line, header)
+            return Measured(quantity, bounds, (low.pair, high.pair), time.monotonic() - began, line, *header)
         if quantity == "gap":
             ways = [checker.scores(Insensitive(columns or ()).columns)]
             words = {"gap": checker.columns_of(columns or ())}
@@ -175,7 +176,7 @@ def measure(
         bounds = most.reached, max(most.proved for most in found)
         words["most"] = bounds[1]
         line = proved_line(words, checker.models_of(other), [way.shown for way in found]) if proof else None
-        return Measured(quantity, bounds, most.pair, time.monotonic() - began, line, header)
+        return Measured(quantity, bounds, most.pair, time.monotonic() - began, line, *header)
 
     (measured,) = _in_threads(find, [quantity], seconds, 1)
     return measured
@@ -196,11 +197,11 @@ class Checker:
         self._compared: list[tuple[Any, Compared]] = []
         self._is_proof_wanted = proof
 
-    def header(self) -> dict[str, Any]:
-        """Return the first line of a certificate."""
+    def header(self) -> tuple[dict[str, Any], TreeEnsemble]:
+        """Return the first line of a certificate, and the model it is about."""
         names = self._domain.columns or self._scored.ensemble.feature_names
         about = {"made by": f"certiforest {__version__}", **({} if names is None else {"columns": list(names)})}
-        return header_of(self._scored, self._space, about)
+        return header_of(self._scored, self._space, about), self._scored.ensemble
 
     def check(self, statement: Statement, clock: Clock) -> StatementResult:
         """Prove or refute a statement, which holds if it does not fail in any way."""

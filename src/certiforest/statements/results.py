@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from certiforest.ensemble import TreeEnsemble
 from certiforest.statements.kinds import Statement, StatementError
 from certiforest.statements.proofs import save
 
@@ -52,10 +53,11 @@ class Results(tuple[StatementResult, ...]):
     """The results of `check`, in the order of the statements."""
 
     header: dict[str, Any] | None = None  # of a certificate, if proofs were asked for
+    model: TreeEnsemble | None = None  # whose file the auditor takes
 
-    def with_header(self, header: dict[str, Any]) -> Results:
-        """Return the results, to be saved as a certificate that begins so."""
-        self.header = header
+    def with_header(self, header: dict[str, Any], model: TreeEnsemble) -> Results:
+        """Return the results, to be saved as a certificate that begins so and is about a model."""
+        self.header, self.model = header, model
         return self
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
@@ -100,8 +102,9 @@ class Measured:
     pair : data frame or ndarray, or tuple of two of these
         The inputs that reach it; for "range", the lowest and the highest.
     seconds : float
-    proof, header : dict, optional
-        What shows what is proved, as a certificate has it, and what that begins with, if it was asked for.
+    proof, header, model : optional
+        What shows what is proved, as a certificate has it, what that begins with, and the model it is about, if it was
+        asked for.
     """
 
     quantity: str
@@ -110,6 +113,7 @@ class Measured:
     seconds: float
     proof: dict[str, Any] | None = None
     header: dict[str, Any] | None = None
+    model: TreeEnsemble | None = None
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write what is proved to a certificate; see `Results.save`."""
