@@ -93,10 +93,12 @@ def _find_end(
 
     def confirm(choice: NDArray[np.int64]) -> NDArray[np.float64] | None:
         nonlocal best, z
-        gain = verifier.gain_at(row.row(choice), INSIDE, side)
-        found = row.point(row.row(choice), choice, is_limited=True) if gain > best else None
-        if found is not None:
-            best, z = gain, found
+        here = row.row(choice)
+        found = row.point(here, choice, is_limited=True) if verifier.gain_at(here, INSIDE, side) > best else None
+        gain = best if found is None else verifier.gain_at(found, INSIDE, side)
+        if found is None or gain <= best:
+            return None
+        best, z = gain, found
         return found
 
     goal = asked()

@@ -9,7 +9,7 @@ have. It becomes the budget of what is searched next, whose bound then knows of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -76,6 +76,16 @@ class RelatedRow(RowProblem):
         self._with_cells(found)
         self._variable = {int(f): v for v, f in enumerate(self.cells.name)}
         self._columns = {c: self._variable[self._group_of.get(c, c)] for c in columns}
+        self._at, self._place = np.array([*self._columns.values()], np.int64), {c: k for k, c in enumerate(columns)}
+        self._numbers = np.array([c for c in columns if c not in self._group_of], np.int64)
+        self._is_number = np.array([c not in self._group_of for c in columns], bool)
+        self._linear = [(r, relation) for r, relation in self._relations if not relation.when and not relation.values]
+        self._factor = np.zeros((len(self._linear), len(self._place)))
+        for i, (_, relation) in enumerate(self._linear):
+            for column, a in relation.then[0].terms:
+                self._factor[i, self._place[column]] = a
+        self._bound = np.array([float(relation.then[0].bound) for _, relation in self._linear])
+        self._is_equal = np.array([relation.then[0].sign == "=" for _, relation in self._linear], bool)
 
     # ---- Cells -------------------------------------------------------------------------------------------------------
 
@@ -166,53 +176,68 @@ class RelatedRow(RowProblem):
 
     # ---- Boxes of cells ----------------------------------------------------------------------------------------------
 
-    def _ends(
-        self, columns: Iterable[int], low: NDArray[np.int64], high: NDArray[np.int64]
-    ) -> tuple[dict[int, float], dict[int, float]]:
-        """Return the least and the largest values of columns in a box of cells."""
-        ends: tuple[dict[int, float], dict[int, float]] = {}, {}
-        for column in columns:
-            v = self._columns[column]
-            if column in self._group_of:
-                places = self.cells.value[low[v] : high[v] + 1]
-                is_set = places == self.moves.choices[self._group_of[column]].columns.index(column)
-                ends[0][column], ends[1][column] = float(is_set.all()), float(is_set.any())
-            else:
-                ends[0][column], ends[1][column] = float(self._low[low[v]]), float(self._high[high[v]])
-        return ends
-
-    def _box(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> RelatedBox | int:
-        """Return the linear relations in a box of cells, or the number of a relation that no row there keeps."""
-        ends = self._within_rest(*self._ends(self._columns, low, high), low, high)
-        rows = []
-        for r, relation in self._relations:
-            is_kept = relation.is_kept_between(*ends)
-            if is_kept is False:
-                return r
-            if is_kept is None and not relation.when and not relation.values:
-                rows.append((r, relation.then[0]))
-        return RelatedBox(*ends, rows, {*self._group_of})
+    def _ends(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the largest values of columns that are tied, in a box of cells."""
+        least, most = self._low[low[self._at]], self._high[high[self._at]]
+        for column, group in self._group_of.items():
+            if column in self._place:
+                k, v = self._place[column], self._columns[column]
+                is_set = self.cells.value[low[v] : high[v] + 1] == self.moves.choices[group].columns.index(column)
+                least[k], most[k] = float(is_set.all()), float(is_set.any())
+        return least, most
 
     def _within_rest(
-        self, least: dict[int, float], most: dict[int, float], low: NDArray[np.int64], high: NDArray[np.int64]
-    ) -> tuple[dict[int, float], dict[int, float]]:
+        self, least: NDArray[np.float64], most: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of columns in a box, taken to where what all others cost at least leaves a column to go."""
         cells, moves = self.cells, self.moves
         if not moves.is_shared:
             return least, most
         spent = cells.price[np.clip(cells.home, low, high)]
-        rest = BUDGET - int(spent.sum()) + spent
-        for column, v in self._columns.items():
-            if column in self._group_of:
-                continue
-            x, way = float(self.x[column]), moves.numbers.scale[:, column]
-            if moves.norm == 0:
-                reach = way * (0.0 if rest[v] < BUDGET // int(moves.eps) else math.inf)
-            else:
-                share = float(max(rest[v], 0)) / BUDGET
-                reach = way * (moves.eps * share ** (1 / moves.norm) * (1 + 1e-9)) + abs(x) * 1e-15
-            least[column], most[column] = max(least[column], x - reach[DOWN]), min(most[column], x + reach[UP])
+        rest = (BUDGET - int(spent.sum()) + spent)[self._at[self._is_number]]
+        x, scale = self.x[self._numbers], moves.numbers.scale[:, self._numbers]
+        if moves.norm == 0:
+            reach = np.where(rest < BUDGET // int(moves.eps), 0.0, math.inf) * np.ones((2, 1))
+        else:
+            share = np.maximum(rest, 0) / BUDGET
+            reach = scale * (moves.eps * share ** (1 / moves.norm) * (1 + 1e-9)) + np.abs(x) * 1e-15
+        least[self._is_number] = np.maximum(least[self._is_number], x - reach[DOWN])
+        most[self._is_number] = np.minimum(most[self._is_number], x + reach[UP])
         return least, most
+
+    def _box(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> RelatedBox | int:
+        """Return the linear relations in a box of cells, or the number of a relation that no row there keeps."""
+        return self._box_of(*self._within_rest(*self._ends(low, high), low, high))
+
+    def _box_of(
+        self, least: NDArray[np.float64], most: NDArray[np.float64], *, may_break: bool = False
+    ) -> RelatedBox | int:
+        """Return the linear relations that may fail between some ends, or the number of one that no row there keeps."""
+        with np.errstate(all="ignore"):
+            up, down = np.maximum(self._factor, 0.0), np.minimum(self._factor, 0.0)
+            lowest, highest = up @ least + down @ most, up @ most + down @ least
+            slack = SLACK * (
+                np.abs(self._factor) @ np.maximum(np.abs(least), np.abs(most)) + np.abs(self._bound) + 1e-290
+            )
+            is_sure = (
+                np.isfinite(slack) & (np.abs(lowest - self._bound) > slack) & (np.abs(highest - self._bound) > slack)
+            )
+            is_kept = is_sure & (highest < self._bound) & ~self._is_equal
+            is_broken = is_sure & ((lowest > self._bound) | (self._is_equal & (highest < self._bound)))
+        low, high = (dict(zip(self._place, ends.tolist(), strict=True)) for ends in (least, most))
+        rows = []
+        for i, (r, relation) in enumerate(self._linear):
+            if is_broken[i] or not (is_kept[i] or is_sure[i]):
+                said = False if is_broken[i] else relation.is_kept_between(low, high)
+                if said is False and not may_break:
+                    return r
+                is_kept[i] = said is True
+            if not is_kept[i]:
+                rows.append((r, relation.then[0]))
+        for r, relation in self._relations:
+            if (relation.when or relation.values) and not may_break and relation.is_kept_between(low, high) is False:
+                return r
+        return RelatedBox(low, high, rows, {*self._group_of})
 
     def _parts(self, multipliers: list[tuple[int, Fraction]]) -> tuple[NDArray[np.float64], float, float]:
         """Return what each cell has of a sum of relations and of the budget, at least; what all may have; and its size.
@@ -276,22 +301,63 @@ class RelatedRow(RowProblem):
         """Return a row in chosen cells that keeps all relations, if one is found; see `RowProblem.point`."""
         if self._keeps(z):
             return z if not is_limited or self.is_affordable(z) else None
+        found = self._repaired(z, choice, is_limited=is_limited)
+        return self._nearby(z, is_limited=is_limited) if found is None else found
+
+    def _repaired(
+        self, z: NDArray[np.float64], choice: NDArray[np.int64], *, is_limited: bool
+    ) -> NDArray[np.float64] | None:
+        """Return a row in chosen cells that keeps all relations, or None, and note multipliers if there is none."""
         box = self._box(choice, choice)
-        if isinstance(box, int):
-            self._multipliers[choice.tobytes()] = []
-            return None
+        is_open = isinstance(box, RelatedBox)
+        if not isinstance(box, RelatedBox):
+            box = self._box_of(*self._ends(choice, choice), may_break=True)
+        assert isinstance(box, RelatedBox)
         target, multipliers = find_nearest(box, self.x, self.moves)
         self._multipliers[choice.tobytes()] = multipliers
-        if self._is_empty(multipliers, choice, choice):
+        if not is_open or self._is_empty(multipliers, choice, choice):
             return None
+        found = self._fixed(z, target, box, is_limited=is_limited)
+        if found is None:
+            self._unrepaired.add(choice.tobytes())
+        return found
+
+    def _fixed(
+        self, z: NDArray[np.float64], target: dict[int, float], box: RelatedBox, *, is_limited: bool
+    ) -> NDArray[np.float64] | None:
+        """Return a row that keeps all relations, with values near some in the place of those of z."""
         for is_coarse in (False, True) if target else ():
-            values = repair(target, box, self.x, self.moves, is_coarse=is_coarse)
+            values = repair(target, box, z, self.moves, is_coarse=is_coarse)
             if values is not None:
-                z[list(values)] = list(values.values())
-                if self._keeps(z) and (not is_limited or self.is_affordable(z)):
-                    return z
-        self._unrepaired.add(choice.tobytes())
+                other = z.copy()
+                other[list(values)] = list(values.values())
+                if self._keeps(other) and (not is_limited or self.is_affordable(other)):
+                    return other
         return None
+
+    def _nearby(self, z: NDArray[np.float64], *, is_limited: bool) -> NDArray[np.float64] | None:
+        """Return a row near z, in whatever cells, that keeps all relations and is in reach; None if none is found."""
+        first, last = self.cells.first[:-1], self.cells.first[1:] - 1
+        least, most = self._ends(first, last)
+        least[~self._is_number] = most[~self._is_number] = z[[c for c in self._place if c in self._group_of]]
+        for _, relation in self._relations:
+            if relation.when and not relation.is_kept(z.tolist()):
+                for comparison in relation.then:
+                    ((column, a),) = comparison.terms
+                    k, end = self._place[column], float_towards(comparison.bound / a, math.inf if a < 0 else -math.inf)
+                    if comparison.sign == "<" and Fraction(end) == comparison.bound / a:
+                        end = math.nextafter(end, math.inf if a < 0 else -math.inf)
+                    if self.moves.numbers.is_whole[column]:
+                        end = math.ceil(end) if a < 0 else math.floor(end)
+                    least[k], most[k] = (max(least[k], end), most[k]) if a < 0 else (least[k], min(most[k], end))
+        box = self._box_of(least, most, may_break=True)
+        if not isinstance(box, RelatedBox) or (least > most).any():
+            return None
+        start = z.copy()
+        start[self._numbers] = np.clip(z[self._numbers], least[self._is_number], most[self._is_number])
+        target = dict(zip(self._numbers.tolist(), start[self._numbers].tolist(), strict=True))
+        target |= find_nearest(box, start, self.moves)[0]
+        return self._fixed(start, target, box, is_limited=is_limited)
 
     def _keeps(self, z: NDArray[np.float64]) -> bool:
         row = z.tolist()
@@ -323,12 +389,13 @@ class RelatedRow(RowProblem):
     ) -> Prices | tuple[int, int] | None:
         """Return prices by which chosen cells are too dear, or where to cut a box instead: variable and cell."""
         broken = self._box(choice, choice)
-        if not isinstance(broken, int):
-            return self._prices(self._multipliers.get(choice.tobytes(), []), prices)
-        relation = dict(self._relations)[broken]
-        if relation.when or relation.values or len(relation.columns) == 1:
+        relation = dict(self._relations)[broken] if isinstance(broken, int) else None
+        if relation is not None and (relation.when or relation.values or len(relation.columns) == 1):
             return self._cut_at(relation, choice, low, high)
-        return self._prices([(broken, Fraction(1))], prices)
+        multipliers = self._multipliers.get(choice.tobytes(), [])
+        if isinstance(broken, int) and not self._is_empty(multipliers, choice, choice):
+            multipliers = [(broken, Fraction(1))]
+        return self._prices(multipliers, prices)
 
     def _cut_at(
         self, relation: Relation, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
@@ -340,7 +407,8 @@ class RelatedRow(RowProblem):
                 other, distance = choice.copy(), abs(c - int(choice[v]))
                 other[v] = c
                 is_near = best is None or distance < best[0]
-                if is_near and relation.is_kept_between(*self._ends(relation.columns, other, other)) is not False:
+                ends = [dict(zip(self._place, ends.tolist(), strict=True)) for ends in self._ends(other, other)]
+                if is_near and relation.is_kept_between(*ends) is not False:
                     best = distance, v, c if c < choice[v] else c - 1
         return None if best is None else best[1:]
 
