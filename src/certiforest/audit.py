@@ -1099,7 +1099,7 @@ class Domain:
             ends = (min(v, said["high"]) for v in (*self.cuts.get(f, ()), LARGEST))
             found = (v // 1 if said["integer"] else v for v in ends)
         else:  # and one that no set holds: the first number, or right after one in a set
-            after = {float(ceil(v)) for v in (said["low"], *(code + 1 for code in known))}
+            after = {float(ceil(v)) for v in (said["low"], *(max(code + 1, nextafter(code, inf)) for code in known))}
             found = [*known, *sorted(v for v in after - known if self.holds(f, v))[:1]]
         held = {v for v in found if self.holds(f, v)}
         first, last = self.blanks.get(f, NOWHERE)
