@@ -1069,7 +1069,7 @@ class Domain:
                     self.codes.setdefault(f, set()).update(model.codes[f])
         is_one = all((model.n_features, model.blanks) == (self.n, self.blanks) for model in models)
         is_one = is_one and all(self.codes[f] == model.codes[f] for model in models for f in model.listed)
-        is_one = is_one and self.codes.keys().isdisjoint(self.cuts)
+        is_one = is_one and all(self.codes.keys().isdisjoint(model.in_cuts) for model in models)
         expect(is_one, "models of the same columns, with the same categories and numbers that count as missing")
         self.columns = dict.fromkeys(range(self.n), read({"numbers": []}, PLACES, "any column"))
         self.groups, self.place_in, named = list[list[int]](), dict[int, tuple[int, float]](), list[int]()
@@ -1092,17 +1092,18 @@ class Domain:
         said, known = self.columns[f], self.codes.get(f)
         if f in self.place_in:
             return (0.0,)
+        first, last = self.blanks.get(f, NOWHERE)
         found: Iterable[float]
         if "listed" in said:
             found = said["values"]
         elif known is None:  # the last number of each piece between thresholds
             ends = (min(v, said["high"]) for v in (*self.cuts.get(f, ()), LARGEST))
             found = (v // 1 if said["integer"] else v for v in ends)
-        else:  # and one that no set holds: the first number, or right after one in a set
-            after = {float(ceil(v)) for v in (said["low"], *(max(code + 1, nextafter(code, inf)) for code in known))}
-            found = [*known, *sorted(v for v in after - known if self.holds(f, v))[:1]]
+        else:  # and one that no set holds: the first number, or right after one in a set, or after the hole
+            starts = (said["low"], first, *(max(v + 1, nextafter(v, inf)) for v in (*known, last)))
+            others = {float(ceil(v)) for v in starts if v < inf} - known
+            found = [*known, *others] if f not in self.listed else known
         held = {v for v in found if self.holds(f, v)}
-        first, last = self.blanks.get(f, NOWHERE)
         there = {v for v in held if not first <= v <= last}
         may_miss = f not in self.required and (said["missing"] or there != held)
         return (*sorted(there), *[inf] * bool(may_miss))
