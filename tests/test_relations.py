@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, AttackerError, suggest_relations
-from certiforest.attack.relations import Comparison, Relation, find_broken, parse, read_relation, read_relations
+from certiforest.attack.comparisons import Comparison, parse
+from certiforest.attack.relations import Relation, find_broken, read_relation, read_relations
 from certiforest.cli import main
 from certiforest.report.attackers import attack_in_words, attacker_facts, attacker_with_names, describe_attacker
 

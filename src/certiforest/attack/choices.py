@@ -7,7 +7,12 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from certiforest.attack.parameters import AttackerError
+from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.tree_kernels import LARGEST
 
 MOST_VALUES = 100_000  # that one variable may take by rules
 FREE = Fraction(0)
@@ -39,6 +44,28 @@ class Categories(NamedTuple):
     columns: tuple[int, ...]
     cost: float
     values: tuple[float, ...] = ()
+
+    def on(self, ensemble: TreeEnsemble, low: NDArray[np.float64], high: NDArray[np.float64]) -> Categories:
+        """Return the same with the values that a model and a domain, by column, leave, in order.
+
+        Where the model lists none, those that are in no set are alike, and one will do. If the domain has any, then the
+        first of them is its end or comes right after a number in a set, or after those that count as missing.
+        """
+        (f,) = self.columns
+        if f in ensemble.feature[ensemble.number_splits]:
+            raise AttackerError(
+                f"Expected categories to name columns that the model tests for sets of values, got column {f},"
+                " which it compares with numbers; use scale, or groups of one-hot columns."
+            )
+        (first, last), end = ensemble.blank_bounds[:, f], max(low[f], -LARGEST)
+        values, others = ensemble.category_values(f), np.empty(0)
+        if not (ensemble.categories or {}).get(f):
+            before = np.array([*values[::-1], -1.0, last])
+            with np.errstate(over="ignore"):
+                after = np.maximum(np.floor(before) + 1, np.nextafter(before, math.inf))  # beyond 2**53, + 1 is lost
+            others = np.setdiff1d(np.append(after, np.ceil(end)), values)
+        is_in = [(low[f] <= v) & (v <= min(high[f], LARGEST)) & ~((first <= v) & (v <= last)) for v in (values, others)]
+        return self._replace(values=tuple(sorted([*values[is_in[0]].tolist(), *others[is_in[1]].tolist()[-1:]])))
 
     @property
     def least(self) -> float:

@@ -139,39 +139,13 @@ class Moves:
                 "Expected relations of numbers, got one of a column of categories, or with numbers that count as"
                 " missing."
             )
-        known = {v: self._known(choice, ensemble) for v, choice in self.choices.items()}
+        ends = self.numbers.low, self.numbers.high
+        known = {v: c.on(ensemble, *ends) if isinstance(c, Categories) else c for v, c in self.choices.items()}
         same = Moves(self.norm, self.eps, self.numbers, known, self.missing, self.relations, is_strict=self.is_strict)
         stays = {*ensemble.required} | ({*map(int, ensemble.categorical)} - {*of_categories})
         same.jump_cost[BLANK, list(range(self.n_features) if ensemble.missing_left is None else stays)] = math.inf
         same.fill = same._find_fill(ensemble)
         return same
-
-    def _known(self, choice: Choice, ensemble: TreeEnsemble) -> Choice:
-        if not isinstance(choice, Categories):
-            return choice
-        (f,) = choice.columns
-        if f in ensemble.feature[ensemble.number_splits]:
-            raise AttackerError(
-                f"Expected categories to name columns that the model tests for sets of values, got column {f},"
-                " which it compares with numbers; use scale, or groups of one-hot columns."
-            )
-        return choice._replace(values=tuple(self._find_categories(ensemble, f)))
-
-    def _find_categories(self, ensemble: TreeEnsemble, f: int) -> list[float]:
-        """Return the values of a domain that a category may take, in order.
-
-        Where the model lists none, those that are in no set are alike, and one will do. If the domain has any, then the
-        first of them is its end or comes right after a number in a set, or after those that count as missing.
-        """
-        low, high, (first, last) = self.numbers.low[f], self.numbers.high[f], ensemble.blank_bounds[:, f]
-        values, others = ensemble.category_values(f), np.empty(0)
-        if not (ensemble.categories or {}).get(f):
-            before = np.array([*values[::-1], -1.0, last])
-            with np.errstate(over="ignore"):
-                after = np.maximum(np.floor(before) + 1, np.nextafter(before, math.inf))  # beyond 2**53, + 1 is lost
-            others = np.setdiff1d(np.append(after, np.ceil(max(low, -LARGEST))), values)
-        is_in = [(low <= v) & (v <= min(high, LARGEST)) & ~((first <= v) & (v <= last)) for v in (values, others)]
-        return sorted([*values[is_in[0]].tolist(), *others[is_in[1]].tolist()[-1:]])
 
     def _find_fill(self, ensemble: TreeEnsemble) -> NDArray[np.float64]:
         (low, high), (first, last) = self.inside, ensemble.blank_bounds

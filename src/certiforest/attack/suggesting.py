@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.relations import Comparison, Relation, find_broken
+from certiforest.attack.comparisons import Comparison
+from certiforest.attack.relations import Relation, find_broken
 
 HELD_OUT, FEWEST, FIRST_ROWS = 0.2, 0.01, 64
 ONE = Fraction(1)

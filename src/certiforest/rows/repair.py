@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.comparisons import Comparison
 from certiforest.attack.moves import Moves
-from certiforest.attack.relations import Comparison
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.rows.repair_kernels import pull
 
