@@ -328,6 +328,12 @@ def test_boosters_changed_in_place_are_seen():
     assert as_ensemble(booster) is as_ensemble(booster)
     booster.update(data, 2)
     assert as_ensemble(booster).n_trees == 3
+    before = as_ensemble(booster)
+    booster.load_model(
+        bytearray(xgboost.train({"nthread": 1, "objective": "binary:logistic", "eta": 0.9}, data, 3).save_raw("ubj"))
+    )
+    assert as_ensemble(booster).n_trees == 3
+    assert as_ensemble(booster) != before
     booster.load_model(bytearray(booster[:1].save_raw("ubj")))
     assert as_ensemble(booster).n_trees == 1
     model = MODELS["xgboost"]().fit(*TWO)
