@@ -1,5 +1,6 @@
 """Attacker: what it accepts, and what its budgets are worth."""
 
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certiforest import Attacker, RuleAttacker
+from certiforest import Attacker, RuleAttacker, scale_from
 from certiforest.attack.attacker import AttackerError
 from certiforest.words import shown
 
@@ -170,9 +171,9 @@ def test_costs_of_categories_and_missing_values_are_kept_and_written(tmp_path):
         ({"categories": {True: 1.0}}, "Expected categories to be costs by feature index or name"),
         ({"categories": {5: 1.0}}, "between 0 and 1"),
         ({"categories": {"size": 1.0, 1: 2.0}}, "Expected every column once in categories"),
-        ({"categories": {"size": 1.0}, "integer": [1]}, "Expected column 1 of categories in no group"),
-        ({"categories": {"size": 1.0}, "direction": {1: "up"}}, "Expected column 1 of categories in no group"),
-        ({"categories": {"size": 1.0}, "groups": [[0, 1]]}, "Expected column 1 of categories in no group"),
+        ({"categories": {"size": 1.0}, "integer": [1]}, "Expected column 1 .'size'. of categories in no group"),
+        ({"categories": {"size": 1.0}, "direction": {1: "up"}}, "Expected column 1 .'size'. of categories in no group"),
+        ({"categories": {"size": 1.0}, "groups": [[0, 1]]}, "Expected column 1 .'size'. of categories in no group"),
     ],
 )
 def test_costs_that_have_no_meaning_are_refused_in_a_sentence(options, words):
@@ -193,3 +194,86 @@ def test_attackers_that_were_told_the_same_are_equal():
     assert Attacker(2, 0.5, **told) != Attacker(2, 0.5, **told | {"scale": [1.0, np.nextafter(2.0, 3.0)]})
     assert Attacker(1, 0.5) != RuleAttacker({0: []}, 0.5)
     assert Attacker(1, 0.5) != 0.5
+
+
+NAMES = ["age", "gain", "job"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"direction": {"up": ["age", "gain"]}}, {"direction": {"age": "up", "gain": "up"}}),
+        ({"direction": {"up": ["age"], "gain": "down"}}, {"direction": {"age": "up", "gain": "down"}}),
+        ({"direction": {"down": "up"}}, {"direction": {"up": ["down"]}}),  # a column that is called so
+        ({"scale": {"age": 5, "gain": (1, 2), "job": 1}}, {"scale": {"age": [5, 5], "gain": [1, 2], "job": 1}}),
+        ({"scale": {"down": {"age": 1}, "up": {"age": 2}}}, {"scale": {"age": (1, 2)}}),
+        ({"scale": {"down": 1, "up": [1, 2, 3]}}, {"scale": (1, [1, 2, 3])}),
+        ({"domain": {"age": (17, 99)}}, {"domain": {"age": [17, 99]}}),
+    ],
+)
+def test_columns_are_told_by_one_grammar_in_python_and_in_files(one, other):
+    attacker, same = Attacker(1, 2, **one), Attacker(1, 2, **other)
+    assert attacker == same
+    assert Attacker.from_document(json.loads(json.dumps({"norm": 1, "eps": 2, **one}))) == attacker
+    assert Attacker.from_document(json.loads(json.dumps(attacker.to_document()))) == attacker
+
+
+def test_what_is_told_by_column_is_shown_as_it_is_typed():
+    attacker = Attacker(1, 2, scale={"age": 5, "gain": (1, 2)}, domain={0: (17, math.inf)})
+    assert (
+        repr(attacker) == "Attacker(norm=1, eps=2.0, scale={'age': 5.0, 'gain': [1.0, 2.0]}, domain={0: [17.0, inf]})"
+    )
+
+
+def test_units_and_limits_by_name_are_those_by_index():
+    told = {"scale": {"age": 5, 1: (1, 2)}, "frozen": ["job"], "domain": {"gain": (0, math.inf), 0: (17, 99)}}
+    resolved = Attacker("linf", 0.1, **told).resolve(3, NAMES)
+    assert resolved == Attacker(
+        "linf", 0.1, scale=([5, 1, 1], [5, 2, 1]), frozen=[2], domain=([17, 0, -math.inf], [99, math.inf, math.inf])
+    ).resolve(3)
+    assert Attacker("linf", 0.1, scale={"age": 5, "gain": 5}).resolve(3, NAMES, of_sets=[2]).scales(3)[0, 0] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scale": {"age": 0.0}}, "got 0.0 for 'age'"),
+        ({"scale": [1, 0, 1]}, "got 0.0 for feature 1"),
+        ({"scale": {"age": 1}}, "Expected scale to name every column that can be changed, got none for 'gain', 'job'"),
+        ({"scale": {"age": 1, 0: 2, "gain": 1}, "frozen": ["job"]}, "Expected every column once in scale"),
+        ({"scale": {"size": 1}}, "Expected scale to name columns of the model, got 'size'"),
+        ({"scale": {"age": (1, 2, 3)}}, r"a number, or a pair \(down, up\) for 'age'"),
+        ({"scale": {"age": "5"}}, "got text for 'age'"),
+        ({"scale": {"down": {"age": 1}, "up": {"gain": 1}}}, "the same columns down and up"),
+        ({"scale": {}}, "Expected scale to name columns, got none"),
+        ({"domain": {"age": (2, 1)}}, "low <= high for 'age', got 2.0 and 1.0"),
+        ({"domain": {"age": 1}}, r"a pair \(low, high\) for 'age'"),
+        ({"direction": {"up": ["age"], "down": ["age"]}}, "one direction for each column"),
+        ({"direction": {"upwards": ["age"]}}, "up, down or both, got"),
+        ({"direction": {"up": "age"}}, "up, down or both, got 'age'"),
+    ],
+)
+def test_what_is_told_by_column_and_means_nothing_is_refused_by_name(options, words):
+    with pytest.raises(AttackerError, match=words):
+        Attacker("linf", 0.1, **options).resolve(3, NAMES)
+
+
+def test_a_pair_of_units_is_read_one_way_only():
+    with pytest.raises(AttackerError, match="read one way only"):
+        Attacker(1, 1, scale={"down": 1, "up": 2}).resolve(3, ["up", "down", "age"])
+
+
+def test_units_are_taken_from_tables():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [20, 30, 40, None], "gain": [0, 0, 0, 9], "job": list("abca"), "one": 1.0})
+    assert scale_from(frame) == {"age": 20.0, "gain": 9.0, "one": 1.0}
+    assert scale_from(frame, "std") == {"age": np.std([20, 30, 40]), "gain": np.std([0, 0, 0, 9]), "one": 1.0}
+    assert scale_from(frame, (0.25, 0.5)) == {"age": 5.0, "one": 1.0}  # quantiles of gain are equal
+    assert scale_from(frame[["age", "gain"]].to_numpy()) == {0: 20.0, 1: 9.0}
+    numbers = frame[["age", "gain"]]
+    series = Attacker(1, 1, scale=numbers.max() - numbers.min(), frozen=["job"])  # a series has names
+    assert series == Attacker(1, 1, scale=scale_from(numbers), frozen=["job"])
+    with pytest.raises(AttackerError, match="got none for 'gain'"):
+        Attacker(1, 1, scale=scale_from(frame, (0.25, 0.5)), frozen=["job"]).resolve(4, list(frame))
+    with pytest.raises(AttackerError, match='Expected by to be "range"'):
+        scale_from(frame, "width")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, certify
+from certiforest.report.attackers import describe_attacker
 from shared_data import needs_shared, shared
 from small_models import VOTERS, lgb, stumps, xgb
 
@@ -368,7 +369,28 @@ class TestAttackers:
         code, out, _ = run(*counts, "--eps", "0.1", "--json", "--scale-from", counts[2])
         assert code == 0
         assert json.loads(out)["attacker"]["scale"] == [8, 80]
-        assert "where nothing else scales columns" in refuse(*mail.question, "--scale-from", mail.rows)
+        assert "where nothing else scales all columns" in refuse(*mail.question, "--scale-from", mail.rows)
+        assert "--scale-from DATA with --scale-by" in refuse(*counts, "--eps", "1", "--scale-by", "std")
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            ("--scale 2", {"scale": 2.0}),
+            ("--scale links=2 --scale bytes=1,4", {"scale": {"links": 2, "bytes": (1, 4)}}),
+            (
+                "--scale bytes=4 --only bytes --integer bytes",
+                {"scale": {"bytes": 4}, "only": ["bytes"], "integer": [1]},
+            ),
+            ("--direction up", {"direction": "up"}),
+            ("--direction links=up --direction 1=down", {"direction": {"up": ["links"], "down": ["bytes"]}}),
+            ("--scale-from {rows} --scale-by 0,1 --scale bytes=4", {"scale": {"links": 8, "bytes": 4}}),
+        ],
+    )
+    def test_units_and_ways_are_told_as_in_python(self, run, counts, words, told):
+        code, out, err = run(*counts, "--eps", "2", "--json", *words.format(rows=counts[2]).split())
+        assert (code, err) == (0, "")
+        attacker = Attacker("inf", 2, **told).resolve(2, ["links", "bytes"])
+        assert json.loads(out)["attacker"] == describe_attacker(attacker)
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -376,6 +398,14 @@ class TestAttackers:
             ("", "--eps, or --attacker FILE"),
             ("--attacker {attacker} --norm 2", "got both"),
             ("--attacker {attacker} --eps 2", "a budget"),
+            ("--attacker {attacker} --only bytes", "--only, got both"),
+            ("--eps 1 --scale links=2 --scale 3", "COLUMN=VALUE for each"),
+            ("--eps 1 --scale links=2 --scale 0=3", "got two for one of them"),
+            ("--eps 1 --scale links=wide", "to be a number, or two as DOWN,UP, got 'wide'"),
+            ("--eps 1 --scale links=2", "got none for 'bytes'"),
+            ("--eps 1 --direction length=up", "one of the model's columns, got 'length'"),
+            ("--eps 1 --direction links=left", "up, down or both, got 'left'"),
+            ("--eps 1 --scale-from {rows} --scale-by half", "range, std or two quantiles, got 'half'"),
             ("--eps 1 --attacked 7", "one of the model's labels, 1, 0, got '7'"),
             ("--eps 1 --require 7=0.5", "one of the model's labels, 1, 0, got '7'"),
             ("--eps 1 --require 1=2", "LABEL=SHARE"),
@@ -383,7 +413,7 @@ class TestAttackers:
         ],
     )
     def test_options_that_do_not_fit(self, refuse, counts, attacker, words, message):
-        assert message in refuse(*counts, *words.format(attacker=attacker).split())
+        assert message in refuse(*counts, *words.format(attacker=attacker, rows=counts[2]).split())
 
     @pytest.mark.parametrize(
         ("changes", "message"), [({"version": 2}, "Expected version 1, got 2"), ({"frozen": ["byte"]}, "got 'byte'")]

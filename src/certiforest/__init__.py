@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from certiforest.attack.rules import RuleAttacker
     from certiforest.attack.spread import has_large_spread, overlaps, spread
     from certiforest.attack.suggesting import suggest_relations
+    from certiforest.attack.units import scale_from
     from certiforest.certificates import Certificates
     from certiforest.certification import certify
     from certiforest.certifier import Certifier
@@ -113,6 +114,7 @@ __all__ = [
     "overlaps",
     "save_onnx",
     "save_silva",
+    "scale_from",
     "spread",
     "suggest_relations",
 ]
@@ -125,6 +127,7 @@ _HOME = {
     "certiforest.attack.rules": ("RuleAttacker",),
     "certiforest.attack.spread": ("has_large_spread", "overlaps", "spread"),
     "certiforest.attack.suggesting": ("suggest_relations",),
+    "certiforest.attack.units": ("scale_from",),
     "certiforest.certificates": ("Certificates",),
     "certiforest.certification": ("certify",),
     "certiforest.certifier": ("Certifier",),

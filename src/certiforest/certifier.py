@@ -89,7 +89,9 @@ class Certifier:
         self.outputs = Outputs(model, attacker, tolerance) if outputs or tolerance is not None else None
         self.tolerance, self.is_regressor = tolerance, tolerance is not None
         self.ensemble = as_ensemble(model) if tolerance is None or self.outputs is None else self.outputs.ensemble
-        self.attacker = attacker = attacker.resolve(self.ensemble.n_features, self.ensemble.feature_names)
+        self.attacker = attacker = attacker.resolve(
+            self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categorical
+        )
         self._ask(radius, witness, proof)
         self.classes = np.array([ALL_ROWS]) if self.is_regressor else self.ensemble.classes
         self.attacked = check_attacked(attacked, self.classes)

@@ -188,7 +188,7 @@ class _Questions:
 
     def __init__(self, ensemble: TreeEnsemble, x: NDArray[np.float64], attacker: Attacker, time_limit: float) -> None:
         self.ensemble, self.x, self._time_limit = ensemble, x, time_limit
-        self.attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names)
+        self.attacker = attacker.resolve(ensemble.n_features, ensemble.feature_names, ensemble.categorical)
         self._already = set(np.flatnonzero(self.attacker.is_frozen(ensemble.n_features)).tolist())
         self.columns = {f: [f] for f in range(ensemble.n_features)}
         for group in self.attacker.group_columns:
@@ -213,7 +213,7 @@ class _Questions:
     def box(self, freeze: Iterable[int]) -> list[Side]:
         """Return how far numbers among some variables may go, in a domain, while others go anywhere."""
         ensemble, attacker = self.ensemble, self.attacker
-        assert attacker.domain is not None
+        assert isinstance(attacker.domain, tuple)  # it is resolved
         is_whole = attacker.moves(ensemble.n_features).numbers.is_whole
         stay = {*ensemble.categorical.tolist(), *(ensemble.blanks or {}), *np.flatnonzero(np.isnan(self.x)).tolist()}
         grown = [v for v in freeze if self.columns[v] == [v] and v not in stay]

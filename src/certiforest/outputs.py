@@ -75,7 +75,7 @@ class Outputs:
     def verifier(self) -> Verifier:
         """The model as three classes: see `as_sides`."""
         sides = as_sides(self.ensemble, self.scored.sign)
-        return Verifier(sides, self._attacker.resolve(sides.n_features, sides.feature_names))
+        return Verifier(sides, self._attacker.resolve(sides.n_features, sides.feature_names, sides.categorical))
 
     def of(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what the model says of rows, shape (n,)."""

@@ -18,23 +18,27 @@ from certiforest.attack.parameters import (
     AttackerError,
     Column,
     Option,
+    called,
     check_eps,
     check_norm,
     find_columns,
     per_feature,
 )
 from certiforest.attack.relations import Relation, read_relations
+from certiforest.attack.units import DOMAIN, SCALE, Pair, domain_by_index, scale_by_index
 from certiforest.ensemble.described import Kind
 from certiforest.ensemble.numbers import Immutable
 from certiforest.files import write_atomically
 from certiforest.words import shown
 
-OPTIONS = PLAIN_OPTIONS | {
+OPTIONS = {
+    **{"scale": SCALE, "frozen": PLAIN_OPTIONS["frozen"], "domain": DOMAIN},
+    **PLAIN_OPTIONS,
     "relations": Option(
         read_relations,
         lambda relations: [relation.document() for relation in relations],
         show=lambda relations: str([relation.document() for relation in relations]),
-    )
+    ),
 }
 DESCRIBED = Kind("an attacker", "certiforest attacker", AttackerError)
 
@@ -50,15 +54,18 @@ class Attacker(Immutable):
         p: 0, 1, 2, 3, ... or ``np.inf``; also ``"l0"``, ``"l1"``, ``"l2"``, ``"linf"``, ``"inf"``.
     eps : float
         Largest norm of the change, >= 0. For norm 0 it counts changed features.
-    scale : float or array-like of shape (n_features,), or a pair of these, optional
-        Unit of each feature: a change of ``scale[f]`` in feature ``f`` costs 1. All ones if not given. A tuple of two
-        is a pair (down, up): the unit of moves down, and that of moves up.
+    scale : float or array-like of shape (n_features,), a pair of these, or mapping of columns to units, optional
+        Unit of each feature: a change of ``scale[f]`` in feature ``f`` costs 1. All ones if not given. A tuple of two,
+        or ``{"down": ..., "up": ...}``, is a pair: the unit of moves down, and that of moves up. By column, such as
+        ``{"age": 5, "income": (100, 500)}`` or a series of pandas, all columns that can be changed are to be named;
+        `scale_from` takes units from a table.
     frozen : iterable of columns, or boolean mask of shape (n_features,), optional
         Features that cannot be changed.
-    domain : pair of float or array-like of shape (n_features,), optional
+    domain : pair of float or array-like of shape (n_features,), or mapping of columns to pairs, optional
         Smallest and largest value of the features. The attacker stays inside, and so must the rows.
-    direction : "up", "down", "both" or mapping of columns to these, optional
-        Which way features can be moved; those that a mapping does not name, both ways.
+    direction : "up", "down", "both", mapping of columns to these, or of these to lists of columns, optional
+        Which way features can be moved, such as ``{"age": "up"}`` or ``{"up": ["age"]}``; those that a mapping does
+        not name, both ways.
     integer : iterable of columns, or boolean mask of shape (n_features,), optional
         Features whose values are whole numbers and stay whole.
     groups : iterable of lists of columns, optional
@@ -94,9 +101,9 @@ class Attacker(Immutable):
 
     norm: float
     eps: float
-    scale: NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    scale: NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]] | dict[Column, Pair] | None
     frozen: NDArray | tuple[Column, ...] | None
-    domain: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    domain: tuple[NDArray[np.float64], NDArray[np.float64]] | dict[Column, Pair] | None
     direction: str | dict[Column, str] | None
     integer: NDArray | tuple[Column, ...] | None
     groups: tuple[tuple[Column, ...], ...] | None
@@ -110,11 +117,11 @@ class Attacker(Immutable):
         self,
         norm: float | str = np.inf,
         eps: float = 0.0,
-        scale: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+        scale: ArrayLike | tuple[ArrayLike, ArrayLike] | Mapping[Column, Any] | None = None,
         frozen: Iterable[Column] | None = None,
-        domain: tuple[ArrayLike, ArrayLike] | None = None,
+        domain: tuple[ArrayLike, ArrayLike] | Mapping[Column, tuple[float, float]] | None = None,
         *,
-        direction: str | Mapping[Column, str] | None = None,
+        direction: str | Mapping[Any, Any] | None = None,
         integer: Iterable[Column] | None = None,
         groups: Iterable[Iterable[Column]] | None = None,
         categories: Mapping[Column, float] | None = None,
@@ -166,8 +173,13 @@ class Attacker(Immutable):
         same = {name: getattr(self, name) for name in ("norm", "eps", *OPTIONS)}
         return Attacker(**(same | changes))
 
-    def resolve(self, n_features: int, names: Sequence[str] | None = None) -> Attacker:
-        """Return the attacker of rows that have so many features, of these names: all columns by index, all checked."""
+    def resolve(
+        self, n_features: int, names: Sequence[str] | None = None, of_sets: Iterable[int] | NDArray[np.int64] = ()
+    ) -> Attacker:
+        """Return the attacker of rows that have so many features, of these names: all columns by index, all checked.
+
+        Columns that a model tests for sets of values, ``of_sets``, need no unit.
+        """
         if vars(self).get("resolved_for") == n_features:  # once is enough
             return self
         groups = None
@@ -183,15 +195,20 @@ class Attacker(Immutable):
         by_index = {name: self._found(name, n_features, names) for name in options}
         if (moving := by_index.pop("only")) is not None:
             by_index |= {"only": None, "frozen": np.setdiff1d(np.arange(n_features), moving).tolist()}
-        found = self.replace(groups=groups, relations=relations, **by_index)
+        by_index["domain"] = domain_by_index(self.domain, n_features, names)
+        found = self.replace(groups=groups, relations=relations, scale=None, **by_index)
+        needs = ~found.is_frozen(n_features)
+        needs[[*(found.categories or ()), *of_sets]] = False
+        if self.scale is not None:
+            found = found.replace(scale=scale_by_index(self.scale, needs, names))
         found._check_groups(n_features)
-        found._check_relations(n_features)
+        found._check_relations(n_features, names)
         of_numbers = found.is_integer(n_features)
         of_numbers[np.array(list(found.direction if isinstance(found.direction, dict) else ()), np.int64)] = True
         for column in np.intersect1d(list(found.categories or ()), np.flatnonzero(of_numbers)).tolist():
             raise AttackerError(
-                f"Expected column {column} of categories in no group, and neither integer nor with a direction, got"
-                " it there, too."
+                f"Expected column {called(names, column)} of categories in no group, and neither integer nor with a"
+                " direction, got it there, too."
             )
         found._set(resolved_for=n_features)
         return found
@@ -224,7 +241,7 @@ class Attacker(Immutable):
             if (low[columns] > 0).any() or (high[columns] < 1).any():
                 raise AttackerError(f"Expected a domain that holds 0 and 1 for columns of group {number}, got another.")
 
-    def _check_relations(self, n_features: int) -> None:
+    def _check_relations(self, n_features: int, names: Sequence[str] | None) -> None:
         """Refuse relations of categories, and those that no row of the domain keeps."""
         ends = [dict(enumerate(ends.tolist())) for ends in self.bounds(n_features)]
         for group in self.group_columns:
@@ -233,7 +250,8 @@ class Attacker(Immutable):
         for relation in self.relations or ():
             column = next((column for column in relation.columns if column in (self.categories or {})), None)
             if column is not None:
-                raise AttackerError(f"Expected relations of numbers, got column {column} of categories in {relation}.")
+                which = called(names, column)
+                raise AttackerError(f"Expected relations of numbers, got column {which} of categories in {relation}.")
             if relation.is_kept_between(*ends) is False:
                 raise AttackerError(f"Expected relations that rows of the domain can keep, got {relation}.")
 
@@ -298,6 +316,8 @@ class Attacker(Immutable):
 
     def scales(self, n_features: int) -> NDArray[np.float64]:
         """Return the unit of each feature, of moves down and of moves up, shape (2, n_features)."""
+        if isinstance(self.scale, dict):  # by index, of an attacker that is not resolved: all of them
+            return self.resolve(n_features).scales(n_features)
         if not isinstance(self.scale, tuple):
             scale = np.ones(()) if self.scale is None else self.scale
             return np.stack([per_feature(scale, n_features, "scale")] * 2)
@@ -347,5 +367,6 @@ class Attacker(Immutable):
         """Return the smallest and largest value of each feature, each of shape (n_features,)."""
         if self.domain is None:
             return np.full(n_features, -np.inf), np.full(n_features, np.inf)
-        low, high = (per_feature(bound, n_features, "domain") for bound in self.domain)
+        domain = domain_by_index(self.domain, n_features, None)
+        low, high = (per_feature(bound, n_features, "domain") for bound in domain)
         return low, high

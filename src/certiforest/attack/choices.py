@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.parameters import AttackerError
+from certiforest.attack.parameters import AttackerError, called
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 
@@ -54,7 +54,8 @@ class Categories(NamedTuple):
         (f,) = self.columns
         if f in ensemble.feature[ensemble.number_splits]:
             raise AttackerError(
-                f"Expected categories to name columns that the model tests for sets of values, got column {f},"
+                "Expected categories to name columns that the model tests for sets of values, got column"
+                f" {called(ensemble.feature_names, f)},"
                 " which it compares with numbers; use scale, or groups of one-hot columns."
             )
         (first, last), end = ensemble.blank_bounds[:, f], max(low[f], -LARGEST)

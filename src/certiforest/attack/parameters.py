@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,38 +66,8 @@ def check_cost(cost: Any, option: str) -> float:
     return float(cost)
 
 
-def _check_scale(scale: Any, option: str) -> Any:
-    """Return a scale, or a pair of them."""
-    if isinstance(scale, tuple) and len(scale) == 2:
-        return _check_units(scale[0], option), _check_units(scale[1], option)
-    return _check_units(scale, option)
-
-
-def _check_units(scale: Any, option: str) -> NDArray[np.float64]:
-    numbers = _numbers(scale, option)
-    is_sound = (numbers > 0) & np.isfinite(numbers)
-    if not is_sound.all():
-        worst = numbers[~is_sound][0]
-        raise AttackerError(
-            f"Expected every scale to be a finite number > 0, got {worst}. To forbid a change, use frozen."
-        )
-    return numbers
-
-
-def _check_domain(domain: Any, option: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the smallest and the largest values."""
-    is_list = isinstance(domain, (tuple, list)) or (isinstance(domain, np.ndarray) and domain.ndim > 0)
-    if not is_list or len(domain) != 2:
-        raise AttackerError(f"Expected domain to be a pair (low, high), got {shown(domain)}.")
-    low, high = (_numbers(bound, option) for bound in domain)
-    if low.ndim == high.ndim == 1 and low.shape != high.shape:
-        raise AttackerError(f"Expected domain bounds of one length, got {len(low)} and {len(high)}.")
-    if not (low <= high).all():  # NaN fails here, too
-        raise AttackerError("Expected every domain to have low <= high, got one that has not.")
-    return low, high
-
-
-def _numbers(values: Any, option: str) -> NDArray[np.float64]:
+def check_numbers(values: Any, option: str) -> NDArray[np.float64]:
+    """Return a number, or one per feature."""
     try:
         numbers = exact_floats(values)
     except InexactError as error:
@@ -126,7 +97,7 @@ def check_columns(columns: Any, option: str) -> NDArray | tuple[Column, ...]:
             return owned(np.array(given, np.int64))
         if all(isinstance(column, (bool, np.bool_)) for column in given):
             return owned(np.array(given, bool))
-    if given is None or not all(map(_is_column, given)):
+    if given is None or not all(map(is_column, given)):
         raise AttackerError(
             f"Expected {option} to list feature indices or names, or to be a boolean mask, got {shown(columns)}."
         )
@@ -137,13 +108,14 @@ def check_columns(columns: Any, option: str) -> NDArray | tuple[Column, ...]:
     return found if any(isinstance(column, str) for column in found) else owned(np.array(found, np.int64))
 
 
-def _is_column(column: Any) -> bool:
+def is_column(column: Any) -> bool:
+    """Tell whether this can be a column: an index or a name."""
     if isinstance(column, (bool, np.bool_)):
         return False
     return isinstance(column, str) or (isinstance(column, (int, np.integer)) and abs(int(column)) < 2**31)
 
 
-def _check_by_column(given: Mapping, option: str, refusal: str) -> list[Column]:
+def check_by_column(given: Mapping, option: str, refusal: str) -> list[Column]:
     """Return the columns that a mapping names, by index or name, not by a mask."""
     columns = check_columns(list(given), option)
     if isinstance(columns, np.ndarray) and columns.dtype == bool:
@@ -152,15 +124,32 @@ def _check_by_column(given: Mapping, option: str, refusal: str) -> list[Column]:
 
 
 def _check_direction(direction: Any, option: str) -> str | dict[Column, str]:
-    """Return which way features can be moved: a word for all of them, or one by column."""
-    words = list(direction.values()) if isinstance(direction, Mapping) else [direction]
-    for word in words:
-        if not isinstance(word, str) or word not in WAYS:
-            raise AttackerError(f"Expected a direction to be up, down or both, got {shown(word)}.")
+    """Return which way features can be moved: a word for all of them, or one by column.
+
+    A mapping may also list the columns of each word, ``{"up": [...]}``.
+    """
     if not isinstance(direction, Mapping):
-        return str(direction)
+        return _check_way(direction)
+    pairs: list[tuple[Any, str]] = []
+    for name, told in direction.items():
+        if isinstance(told, str):
+            pairs.append((name, _check_way(told)))
+        elif name in WAYS:
+            if not hasattr(told, "__iter__"):
+                raise AttackerError(f"Expected a list of columns that move {name}, got {shown(told)}.")
+            pairs += [(column, name) for column in write_columns(check_columns(told, option))]
+        else:
+            _check_way(told)
+    if len(dict(pairs)) < len(pairs):
+        raise AttackerError("Expected one direction for each column, got two for one of them.")
     refusal = f"Expected direction by feature index or name, got {shown(dict(direction))}."
-    return dict(zip(_check_by_column(direction, option, refusal), words, strict=True))
+    return dict(zip(check_by_column(dict(pairs), option, refusal), dict(pairs).values(), strict=True))
+
+
+def _check_way(word: Any) -> str:
+    if not isinstance(word, str) or word not in WAYS:
+        raise AttackerError(f"Expected a direction to be up, down or both, got {shown(word)}.")
+    return word
 
 
 def _check_categories(categories: Any, option: str) -> dict[Column, float]:
@@ -168,7 +157,7 @@ def _check_categories(categories: Any, option: str) -> dict[Column, float]:
     refusal = f"Expected categories to be costs by feature index or name, got {shown(categories)}."
     if not isinstance(categories, Mapping):
         raise AttackerError(refusal)
-    columns = _check_by_column(categories, option, refusal)
+    columns = check_by_column(categories, option, refusal)
     return {column: check_cost(cost, option) for column, cost in zip(columns, categories.values(), strict=True)}
 
 
@@ -193,6 +182,11 @@ def check_apart(columns: Sequence[Column]) -> None:
         raise AttackerError(f"Expected a column in one group at most, got column {shown(column)} in {count} places.")
 
 
+def called(names: Sequence[str] | None, column: int) -> str:
+    """Return how messages call a column: by index, and by name if it has one."""
+    return str(column) if names is None else f"{column} ({shown(names[column])})"
+
+
 def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, option: str) -> list[int]:
     """Return the indices of columns, each once.
 
@@ -210,7 +204,7 @@ def find_columns(columns: Any, n_features: int, names: Sequence[str] | None, opt
         else:
             raise AttackerError(f"Expected {option} features between 0 and {n_features - 1}, got {column}.")
     if len(set(found)) < len(found):
-        if option in ("groups", "direction", "categories", "rules"):
+        if option in ("groups", "direction", "categories", "rules", "scale", "domain"):
             raise AttackerError(f"Expected every column once in {option}, got one by name and by index.")
         return sorted(set(found))
     return found
@@ -242,42 +236,11 @@ def written_option(option: Any) -> str:
     return repr(option)
 
 
-def _write_columns(columns: Any) -> list[Any]:
+def write_columns(columns: Any) -> list[Any]:
+    """Return columns as a list, those of a mask by index."""
     if isinstance(columns, np.ndarray):
         return (np.flatnonzero(columns) if columns.dtype == bool else columns).tolist()
     return list(columns)
-
-
-def _write_scale(scale: Any) -> Any:
-    return {"down": scale[0].tolist(), "up": scale[1].tolist()} if isinstance(scale, tuple) else scale.tolist()
-
-
-def _read_scale(document: Any) -> Any:
-    if not isinstance(document, dict):
-        return document
-    if set(document) != {"down", "up"}:
-        raise AttackerError(f"Expected scale by down and up, got {shown(sorted(document))}.")
-    return document["down"], document["up"]
-
-
-def _write_bound(bound: Any) -> Any:
-    """Return a bound, or a list of them, with infinities as text."""
-    if isinstance(bound, list):
-        return [_write_bound(value) for value in bound]
-    return str(bound) if math.isinf(bound) else bound
-
-
-def _read_bound(bound: Any, end: float) -> Any:
-    """Return a bound that may be text or null for infinity, or a list of such."""
-    if isinstance(bound, list):
-        return [_read_bound(value, end) for value in bound]
-    return end if bound is None else float(bound) if bound in ("inf", "-inf") else bound
-
-
-def _read_domain(document: Any) -> Any:
-    if not isinstance(document, list):
-        return document
-    return tuple(_read_bound(bound, end) for bound, end in zip(document, (-np.inf, np.inf), strict=False))
 
 
 def _write_direction(direction: str | dict[Column, str]) -> str | dict[str, list[Column]]:
@@ -287,29 +250,19 @@ def _write_direction(direction: str | dict[Column, str]) -> str | dict[str, list
     return {way: [column for column, word in direction.items() if word == way] for way in set(direction.values())}
 
 
-def _read_direction(document: Any) -> Any:
-    if not isinstance(document, dict):
-        return document
-    if not set(document) <= set(WAYS):
-        raise AttackerError(f"Expected columns by up, down and both as direction, got {shown(sorted(document))}.")
-    pairs = []
-    for way, columns in document.items():
-        if not isinstance(columns, list):
-            raise AttackerError(f"Expected a list of columns that move {way}, got {shown(columns)}.")
-        pairs += [(column, way) for column in _write_columns(check_columns(columns, "direction"))]
-    if len(dict(pairs)) < len(pairs):
-        raise AttackerError("Expected one direction for each column, got two for one of them.")
-    return dict(pairs)
+def write_pairs(by_column: Mapping[Column, Any]) -> list[list[Any]]:
+    """Return what is told by column as pairs: keys of JSON are text, and columns may be indices."""
+    return [list(pair) for pair in by_column.items()]
 
 
-def _read_categories(document: Any) -> Any:
-    """Read costs of changes as files have them: pairs of a column and a cost, or an object of names and costs."""
+def read_pairs(document: Any, option: str) -> Any:
+    """Read what files have by column: pairs of a column and something, or an object with names."""
     if not isinstance(document, list):
         return document
-    if not all(isinstance(pair, list) and len(pair) == 2 and _is_column(pair[0]) for pair in document):
-        raise AttackerError(f"Expected categories to hold pairs of a column and a cost, got {shown(document)}.")
+    if not all(isinstance(pair, list) and len(pair) == 2 and is_column(pair[0]) for pair in document):
+        raise AttackerError(f"Expected {option} to hold pairs of a column and a number, got {shown(document)}.")
     if len({pair[0] for pair in document}) < len(document):
-        raise AttackerError("Expected one cost for each column of categories, got two for one of them.")
+        raise AttackerError(f"Expected every column once in {option}, got one twice.")
     return dict(document)
 
 
@@ -333,15 +286,13 @@ class Option(NamedTuple):
 
 
 OPTIONS = {
-    "scale": Option(_check_scale, _write_scale, _read_scale),
-    "frozen": Option(check_columns, _write_columns),
-    "domain": Option(_check_domain, lambda domain: [_write_bound(bound.tolist()) for bound in domain], _read_domain),
-    "direction": Option(_check_direction, _write_direction, _read_direction),
-    "integer": Option(check_columns, _write_columns),
+    "frozen": Option(check_columns, write_columns),
+    "direction": Option(_check_direction, _write_direction),
+    "integer": Option(check_columns, write_columns),
     "groups": Option(check_groups, lambda groups: [list(group) for group in groups]),
-    "categories": Option(_check_categories, lambda costs: [list(pair) for pair in costs.items()], _read_categories),
+    "categories": Option(_check_categories, write_pairs, partial(read_pairs, option="categories")),
     "missing": Option(check_cost),
-    "only": Option(check_columns, _write_columns),
+    "only": Option(check_columns, write_columns),
     "strict": Option(_check_flag),
 }
 

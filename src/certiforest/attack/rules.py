@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import DESCRIBED, Attacker
 from certiforest.attack.choices import Choice, Rule, Ruled
-from certiforest.attack.parameters import AttackerError, Column, check_apart, check_cost, check_eps, find_columns
+from certiforest.attack.parameters import (
+    AttackerError,
+    Column,
+    called,
+    check_apart,
+    check_cost,
+    check_eps,
+    find_columns,
+)
 from certiforest.ensemble.numbers import is_float, is_number
 from certiforest.words import shown
 
@@ -73,7 +81,9 @@ class RuleAttacker(Attacker):
             raise AttackerError(f"Expected rules to stay as they are, got another {sorted(set(changes) - {'eps'})[0]}.")
         return RuleAttacker(self.rules, changes.get("eps", self.eps), groups=self.members)
 
-    def resolve(self, n_features: int, names: Sequence[str] | None = None) -> RuleAttacker:
+    def resolve(
+        self, n_features: int, names: Sequence[str] | None = None, of_sets: Iterable[int] | NDArray[np.int64] = ()
+    ) -> RuleAttacker:
         """Return the attacker with all columns by index; see `Attacker.resolve`."""
         groups = {
             name: dict(zip(columns, find_columns(columns.values(), n_features, names, "groups"), strict=True))
@@ -86,7 +96,7 @@ class RuleAttacker(Attacker):
             for rule in of_column:
                 if not all(map(is_float, [rule.post, *rule.values])):
                     raise AttackerError(
-                        f"Expected rules on column {place} to speak of numbers, got {shown(rule.post)};"
+                        f"Expected rules on column {called(names, place)} to speak of numbers, got {shown(rule.post)};"
                         " name its one-hot columns by groups."
                     )
         return RuleAttacker(

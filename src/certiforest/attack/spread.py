@@ -130,7 +130,7 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
 def moves_on(ensemble: TreeEnsemble, attacker: Attacker) -> Moves:
     """Return what an attacker may do on a model."""
     n_features = ensemble.n_features
-    return attacker.resolve(n_features, ensemble.feature_names).moves(n_features).on(ensemble)
+    return attacker.resolve(n_features, ensemble.feature_names, ensemble.categorical).moves(n_features).on(ensemble)
 
 
 def _jump_spread(ensemble: TreeEnsemble, moves: Moves) -> Fraction | None:

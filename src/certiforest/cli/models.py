@@ -42,7 +42,7 @@ def spread(model: ModelPath, options: AttackerOptions, domain: Domain = None, as
         raise InputError(f"Expected --eps up to {LARGEST / 2:.3g}, whose double is still a number, got {eps}.")
     ensemble = open_model(model)
     names = ensemble.feature_names
-    attacker = options.attacker(names, ensemble.n_features, domain)
+    attacker = options.attacker(names, ensemble.n_features, ensemble.categorical, domain=domain)
     if not attacker.has_norm:
         raise InputError("Expected an attacker with a norm, got rules, for whom trees that share a column always meet.")
     if options.attacker_file is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -27,6 +27,9 @@ from certiforest.cli.options import (
 from certiforest.words import cut, feature_name, shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from certiforest.attack.attacker import Attacker
     from certiforest.certificates import Certificates
     from certiforest.data.sources import InputRows, Stream
@@ -62,20 +65,71 @@ class AttackerOptions:
             raise InputError("Expected --eps, or --attacker FILE that says how far the attacker goes, got neither.")
 
     def attacker(
-        self, names: Sequence[str] | None, n_features: int, domain: tuple[float, float] | None = None
+        self, names: Sequence[str] | None, n_features: int, of_sets: Iterable[int] | NDArray[np.int64] = (), **more: Any
     ) -> Attacker:
-        """Return the attacker of rows whose features have these names; a file's has all columns by index."""
+        """Return the attacker of rows whose features have these names; a file's has all columns by index.
+
+        ``of_sets`` are columns that a model tests for sets of values, ``more`` what other options say.
+        """
         from certiforest.attack.attacker import Attacker
         from certiforest.attack.rules import load_attacker
         from certiforest.data.sources import find_features
 
         if self.attacker_file is not None:
-            if domain is not None or self.norm != "inf" or self.frozen:
-                raise InputError("Expected --attacker without --norm, --domain and --frozen, got both.")
-            return load_attacker(self.attacker_file, self.eps).resolve(n_features, names)
+            told = {**more, "norm": self.norm if self.norm != "inf" else None, "frozen": self.frozen or None}
+            others = [f"--{name}" for name, value in told.items() if value is not None]
+            if others:
+                raise InputError(f"Expected --attacker, or {', '.join(others)}, got both: say it all in the file.")
+            return load_attacker(self.attacker_file, self.eps).resolve(n_features, names, of_sets)
         if self.norm.strip().startswith(("-", "_")):
             raise InputError(f"Expected --norm to be 0, 1, 2, 3, ... or inf, got {shown(self.norm)}.")
-        return Attacker(self.norm, self.eps or 0.0, frozen=find_features(self.frozen, names, n_features), domain=domain)
+        return Attacker(self.norm, self.eps or 0.0, frozen=find_features(self.frozen, names, n_features), **more)
+
+
+def _by_column(
+    option: str,
+    texts: Sequence[str] | None,
+    names: Sequence[str] | None,
+    n_features: int,
+    read: Callable[[str], Any],
+) -> Any:
+    """Return what COLUMN=VALUE says, by index, or what a VALUE alone says of all columns; None if nothing is said."""
+    from certiforest.data.sources import find_features
+
+    told = [text.rpartition("=") for text in texts or ()]
+    if not told:
+        return None
+    if len(told) == 1 and not told[0][1]:
+        return read(told[0][2])
+    if not all(equals for _, equals, _ in told):
+        raise InputError(
+            f"Expected --{option} for all columns, or COLUMN=VALUE for each, got {shown(list(texts or ()))}."
+        )
+    columns = find_features([column for column, _, _ in told], names, n_features, option) or []
+    if len(set(columns)) < len(columns):
+        raise InputError(f"Expected --{option} once for each column, got two for one of them.")
+    return {column: read(value) for column, (_, _, value) in zip(columns, told, strict=True)}
+
+
+def _read_way(text: str | None) -> Any:
+    """Read how a table gives units: range, std, or two quantiles."""
+    if text is None or text in ("range", "std"):
+        return text or "range"
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise InputError(f"Expected --scale-by to be range, std or two quantiles, got {shown(text)}.") from None
+
+
+def _read_unit(text: str) -> Any:
+    """Read a unit, or those down and up, as DOWN,UP."""
+    try:
+        units = [float(number) for number in text.split(",")]
+    except ValueError:
+        units = []
+    if len(units) not in (1, 2):
+        raise InputError(f"Expected --scale to be a number, or two as DOWN,UP, got {shown(text)}.")
+    return units[0] if len(units) == 1 else (units[0], units[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +137,24 @@ class CertifyingOptions(AttackerOptions):
     """An attacker, and how long and how widely to look for its attacks."""
 
     domain: Domain = None
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Only these features can be changed; repeat for more.")
+    ] = None
+    direction: Annotated[
+        list[str] | None, typer.Option(metavar="[COLUMN=]WAY", help="Features move up, down or both; repeat for more.")
+    ] = None
+    integer: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Feature that stays a whole number; repeat for more.")
+    ] = None
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[COLUMN=]UNIT", help="What a change of 1 means, or DOWN,UP; repeat for more columns."),
+    ] = None
     scale_from: Annotated[
         str | None, typer.Option(metavar="DATA", help="Table whose ranges are the columns' units: eps is a share.")
+    ] = None
+    scale_by: Annotated[
+        str | None, typer.Option(metavar="HOW", help="Of that table: range, std, or two quantiles such as 0.05,0.95.")
     ] = None
     attacked: Attacked = None
     part: Part = None
@@ -94,18 +164,31 @@ class CertifyingOptions(AttackerOptions):
     jobs: Jobs = 1
 
     def whole_attacker(self, rows: InputRows, ensemble: TreeEnsemble, data: DataOptions) -> Attacker:
-        """Return the attacker of some rows, with the ranges of a table as units if one is named."""
-        attacker = self.attacker(rows.feature_names, ensemble.n_features, self.domain)
-        if self.scale_from is not None:
-            from certiforest.ensemble.scaling import Scaling
+        """Return the attacker of some rows, with units that a table suggests if one is named."""
+        from certiforest.data.sources import find_features
 
-            if rows.scaling is not None or attacker.scale is not None:
+        names, n_features = rows.feature_names, ensemble.n_features
+        more = {
+            "domain": self.domain,
+            "only": find_features(self.only, names, n_features, "only"),
+            "direction": _by_column("direction", self.direction, names, n_features, str),
+            "integer": find_features(self.integer, names, n_features, "integer"),
+            "scale": _by_column("scale", self.scale, names, n_features, _read_unit),
+        }
+        attacker = self.attacker(names, n_features, ensemble.categorical, **more)
+        if self.scale_by is not None and self.scale_from is None:
+            raise InputError("Expected --scale-from DATA with --scale-by: it says which table.")
+        if self.scale_from is not None:
+            from certiforest.attack.units import scale_from
+
+            own = attacker.scale
+            if rows.scaling is not None or not (own is None or (isinstance(own, dict) and self.attacker_file is None)):
                 raise InputError(
-                    "Expected --scale-from where nothing else scales columns, got a model or an attacker that does."
+                    "Expected --scale-from where nothing else scales all columns, got a model or an attacker that does."
                 )
             table, _ = data.source_of(self.scale_from).open(ensemble)
-            attacker = attacker.replace(scale=Scaling.of(table.X).range)  # 1 where a column is constant
-        return attacker.resolve(ensemble.n_features, rows.feature_names)
+            attacker = attacker.replace(scale=scale_from(table.X, _read_way(self.scale_by)) | (own or {}))
+        return attacker.resolve(n_features, names, ensemble.categorical)
 
     def inputs(self, *files: str | Path) -> list[str | Path]:
         """Return all files that are read: these, and those that describe the attacker."""

@@ -311,7 +311,9 @@ class Checker:
         if self._scored.is_regressor:
             raise StatementError("Expected a classifier for a statement about robustness, got a regressor.")
         ensemble, (X, y) = self._scored.ensemble, self._rows
-        resolved = attacker.resolve(ensemble.n_features, self._domain.columns or ensemble.feature_names)
+        resolved = attacker.resolve(
+            ensemble.n_features, self._domain.columns or ensemble.feature_names, ensemble.categorical
+        )
         low, high = certify(ensemble, X, y, resolved, total_time_limit=clock.left).robust_accuracy_bounds
         holds = True if low >= at_least else False if high < at_least else None
         return Answer(holds, (at_least - low, at_least - high))
