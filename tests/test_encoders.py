@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, ModelError, TreeEnsemble, as_ensemble, certify
 from certiforest.ensemble.rows import RowError
-from certiforest.formats import pipelines
+from certiforest.formats import folding
 from small_models import differs, lgb, xgb
 
 pd = pytest.importorskip("pandas")
@@ -232,7 +232,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_encoders_that_cannot_be_folded(kind, monkeypatch):
-    monkeypatch.setattr(pipelines, "MOST_CELLS", 2**16)
+    monkeypatch.setattr(folding, "MOST_CELLS", 2**16)
     frame, y = table(has_gaps=False)
     make, message = REFUSED[kind]
     with pytest.raises(ModelError, match=message) as caught:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.formats import catboost_models, lightgbm_models, xgboost_models
+from certiforest.formats import catboost_models, lightgbm_models, onnx_models, xgboost_models
 from certiforest.formats.library_code import is_of, refuse_other_code
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
@@ -28,6 +28,7 @@ BOOSTED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Opened]]] = 
     "xgboost": (xgboost_models.content_of_xgboost, xgboost_models.open_xgboost),
     "lightgbm": (lightgbm_models.content_of_lightgbm, lightgbm_models.open_lightgbm),
     "catboost": (catboost_models.content_of_catboost, catboost_models.open_catboost),
+    "onnx": (onnx_models.content_of_onnx, onnx_models.open_onnx),
 }
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
@@ -128,8 +129,8 @@ def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsem
     if threshold is None and own is not None:
         return own
     content = _content_of(model)
-    if content is None:
-        return _open(model, voting, None).finish(threshold)
+    if content is None or not hasattr(type(model), "__weakref__"):  # no memory of what may be another by now
+        return _open(model, voting, threshold, content=content).finish(threshold)
     return _translate_once(model, voting, threshold, content)
 
 
@@ -283,6 +284,8 @@ def _read(path: Path, best_iteration: bool | None) -> Opened:
         return lightgbm_models.parse_lightgbm(content, source=source)
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return Opened(parse_silva(content, source=source), "this file of SILVA")
+    if onnx_models.ONNX_BEGINNING.match(content):
+        return onnx_models.parse_onnx(content, source=source)
     if content.startswith(catboost_models.CATBOOST_BINARY) or catboost_models.CATBOOST_KEYS.search(content):
         return catboost_models.parse_catboost(content, source=source)
     return Opened(TreeEnsemble.from_text(content, source=source), "a file of certiforest")

@@ -27,9 +27,10 @@ from sklearn.tree import DecisionTreeClassifier
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.formats.folding import fold, last_left
 from certiforest.formats.library_code import is_of
 from certiforest.formats.opened import Opened, asker
-from certiforest.formats.pipelines import Steps, fold, last_left
+from certiforest.formats.pipelines import PipelineSteps
 from certiforest.formats.sklearn_models import refuse_unfitted, takes_missing
 
 SEARCH = GridSearchCV.__mro__[1]  # what all searches are
@@ -262,7 +263,9 @@ def _joined(
 def _open_pipeline(model: Pipeline, opened: Opened) -> Opened:
     """Fold the steps before a model into its splits."""
     names, last = _names_of(model), model.steps[-1][1]
-    steps = Steps(model[:-1], names, parts_of(model)[0].n_features_in_, np.nan if is_of("xgboost", last) else 0.0)
+    steps = PipelineSteps(
+        model[:-1], names, parts_of(model)[0].n_features_in_, np.nan if is_of("xgboost", last) else 0.0
+    )
     ensemble = fold(opened.ensemble, steps).with_columns(None if names is None else names.tolist())
     made = (lambda rows: rows) if opened.ask is not None else asker({}, _names_of(last))
     after = opened.asked_by(lambda rows: made(steps.transform(rows)))
