@@ -32,7 +32,7 @@ LIBRARIES = {
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
     "matplotlib": ["certificates.py", "report/plots.py"],
-    "pandas": ["data/", "formats/", "rows/", "statements/"],
+    "pandas": ["data/", "ensemble/frames.py", "formats/", "rows/", "statements/"],
     "pyarrow": ["data/"],
     "dask": ["dask_rows.py"],
     "distributed": ["dask_rows.py"],

@@ -88,12 +88,13 @@ def test_names_alike_but_for_a_space_must_stand_in_their_order():
     model = two_columns(["a b", "a_b"])
     frame = pd.DataFrame({"a b": [0.0, 0.0], "a_b": [0.25, 0.75]})
     assert model.predict(frame).tolist() == [0, 1]
-    for other in (["a_b", "a b"], ["a b", "a b"], ["a_b", "a_b"]):
-        with pytest.raises(RowError, match=r"Expected column [01] to be 'a[ _]b', got"):
+    assert model.predict(frame[["a_b", "a b"]]).tolist() == [0, 1]
+    for other in (["a b", "a b"], ["a_b", "a_b"]):
+        with pytest.raises(RowError, match=r"got no 'a[ _]b' and several called 'a[ _]b'"):
             model.predict(frame.set_axis(other, axis=1))
     assert two_columns(["a b", "c"]).predict(frame.set_axis(["a_b", "c"], axis=1)).tolist() == [0, 1]
     assert two_columns(["0", "1"]).predict(frame.set_axis([0, 1], axis=1)).tolist() == [0, 1]
-    with pytest.raises(RowError, match="Expected column 1 to be '1', got 1"):  # 1 and "1" are two names
+    with pytest.raises(RowError, match="got 1, which the model does not know"):  # 1 and "1" are two names
         two_columns(["1", "1"]).predict(frame.set_axis(["1", 1], axis=1))
 
 

@@ -23,7 +23,7 @@ from certiforest.attack.parameters import AttackerError, check_attacked
 from certiforest.attack.relations import find_broken
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
-from certiforest.ensemble.rows import Rows, labels_of, values_of
+from certiforest.ensemble.rows import Rows, check_index, labels_of, values_of
 from certiforest.formats import as_ensemble
 from certiforest.outputs import Outputs
 from certiforest.problem.verifier import Verifier
@@ -155,6 +155,7 @@ class Certifier:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
         rows = self.ensemble.rows(X)
         label = None
+        check_index(X, y)
         if y is not None:
             label = values_of(y, len(rows)) if self.is_regressor else labels_of(y, len(rows), self.classes)
         work = _Work(self, rows, label, total_time_limit, progress)
@@ -394,6 +395,7 @@ class _Work:
             model_sha256=ensemble.sha256 if proof else None,
             classes=certifier.classes,
             index=index,
+            form=rows.form if certifier.witness else None,
             feature_names=ensemble.feature_names,
             ensemble=ensemble,
             about=about_now(certifier.time_limit, self.total_time_limit),

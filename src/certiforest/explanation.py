@@ -16,6 +16,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.certificates import Certificates
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.frames import one_row
 from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.scaling import Scaling
 from certiforest.ensemble.tree_kernels import find_leaf
@@ -94,7 +95,7 @@ def explain(
     ----------
     model : TreeEnsemble, fitted model or path
         Anything that `as_ensemble` takes.
-    x : array-like of shape (n_features,) or (1, n_features), or a data frame of one row
+    x : array-like of shape (n_features,) or (1, n_features), data frame of one row, series or mapping with names
     attacker : Attacker or Domain
         A domain: one who may go anywhere in it, plausible or not; of columns with listed numbers, to any between them.
     time_limit : float, default=1.0
@@ -167,6 +168,7 @@ def explain(
 
 
 def _one_row(x: Any, ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    x = one_row(x, ensemble.feature_names)
     if not hasattr(x, "columns") and np.ndim(x) == 1:
         x = np.asarray(x)[None]
     rows = ensemble.rows(x)

@@ -37,6 +37,11 @@ class Codes(dict):
         super().__init__((value, value if self.holds_numbers else code) for code, value in enumerate(values))
         self.unseen, self._n_values = unseen, len(values)
 
+    @property
+    def names(self) -> dict[float, Any]:
+        """The values that numbers stand for, as far as they were met."""
+        return {float(number): value for value, number in self.items()}
+
     def __missing__(self, value: Any) -> float:
         if self.unseen == "hashed" and isinstance(value, (str, int, np.integer)) and not isinstance(value, bool):
             self[value] = number = hash_of(str(value))

@@ -8,7 +8,6 @@ over it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble.categories import HASHES, Codes
+from certiforest.ensemble.frames import FrameForm, list_column, names_of, order_by_name, take_columns, types_of
 from certiforest.ensemble.numbers import InexactError, exact_floats
-from certiforest.words import listed, shown
+from certiforest.words import shown
 
 BLOCK_BYTES = 2**20
 # A slice of a data frame takes time for every column: of wide frames, blocks are larger, up to these limits.
@@ -43,7 +43,7 @@ class Rows:
     n_features : int
         Expected width.
     feature_names : sequence of str, optional
-        Names the ensemble was trained with; a data frame must have the same ones in the same order.
+        Names the ensemble was trained with; a data frame must have the same ones, in any order.
     takes_missing : bool, default=False
         Whether NaN, and what data frames have in its place, stands for a value that is missing; else it is refused.
     blanks : ndarray of float64, shape (2, n_features), optional
@@ -74,7 +74,7 @@ class Rows:
                     f"Expected rows in memory, got a {type(X).__name__}; call X.{call}() first, or give rows that"
                     " memory does not hold to Certifier.stream."
                 )
-        names = _names_of(X) if hasattr(X, "columns") else None
+        names = names_of(X) if hasattr(X, "columns") else None
         if names is None and not hasattr(X, "dtype"):
             try:
                 X = exact_floats(X)
@@ -85,13 +85,19 @@ class Rows:
                 f"Expected rows as a table of shape (n, {n_features}), got shape {tuple(X.shape)}."
                 " For a single row use X.reshape(1, -1)."
             )
+        if names is not None and feature_names is not None:
+            try:
+                order = order_by_name(names, feature_names)
+            except ValueError as error:
+                raise RowError(str(error)) from None
+            if order is not None:
+                X, names = take_columns(X, order), [names[i] for i in order]
         if X.shape[1] != n_features:
             raise RowError(
-                f"Expected {n_features} features per row, got {X.shape[1]}{_surplus(names, feature_names)}."
+                f"Expected {n_features} features per row, got {X.shape[1]}."
                 " Give the columns the model was trained on, without the label and without an index."
             )
-        if names is not None and feature_names is not None:
-            _compare_names(names, feature_names)
+        self._names = names if feature_names is None else feature_names
         self._X, self._is_frame, self.n_features = X, names is not None, n_features
         self._takes_missing, self._blanks, self._required = takes_missing, blanks, [*required]
         unseen = unseen or {}
@@ -101,7 +107,7 @@ class Rows:
         self._hashed = [f for f, word in unseen.items() if word == "hashed"]
         self._coded: dict[int, Codes] = {}  # columns of a data frame that hold categories
         if names is not None:
-            kinds = [str(kind).lower() for kind in _types_of(X)]
+            kinds = [str(kind).lower() for kind in types_of(X)]
             coded = [f for f in codes if not NUMBERS.fullmatch(kinds[f]) or (f in self._hashed and "int" in kinds[f])]
             self._coded = {f: codes[f] for f in coded}
             self._others = [f for f in range(n_features) if f not in self._coded]
@@ -112,7 +118,7 @@ class Rows:
                         " does not hold their values, as after slicing a booster of XGBoost. Give the whole model."
                     )
             head = X.iloc[:0] if hasattr(X, "iloc") else X[:0]
-            self._long = _check_types(_columns(head, self._others) if self._coded else head, all_long=takes_missing)
+            self._long = _check_types(take_columns(head, self._others) if self._coded else head, all_long=takes_missing)
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
@@ -137,7 +143,7 @@ class Rows:
             row, place = np.argwhere(part > np.floor(part))[0]
             raise RowError(
                 f"Expected the code of a category, a whole number, got {part[row, place]} in row {block.start + row},"
-                f" feature {self._whole[place]}."
+                f" feature {self._called(self._whole[place])}."
             )
         for f, known in self._closed.items():
             self._check_known(rows[:, f], ~np.isin(rows[:, f], known), block.start, f)
@@ -157,10 +163,21 @@ class Rows:
                 value = rows[row, column]
                 because = ": this model has no place for missing values there" if np.isnan(value) else ""
                 raise RowError(
-                    f"Expected finite numbers, got {value} in row {block.start + row}, feature {column}{because}."
-                    " Remove or impute such rows."
+                    f"Expected finite numbers, got {value} in row {block.start + row}, feature"
+                    f" {self._called(column)}{because}. Remove or impute such rows."
                 )
         return rows
+
+    def _called(self, f: int) -> str:
+        """Return how messages call a column: by index, and by name if it has one."""
+        return str(f) if self._names is None else f"{f} ({shown(self._names[f])})"
+
+    @property
+    def form(self) -> FrameForm | None:
+        """What rows looked like that came in a data frame of pandas; after they are read."""
+        if not self._is_frame or not hasattr(self._X, "iloc"):
+            return None
+        return FrameForm(self._X.iloc[:0], {f: codes.names for f, codes in self._coded.items()})
 
     def _read(self, block: slice) -> NDArray[np.float64]:
         # A slice of a pandas frame with an index of floats would go by labels.
@@ -171,9 +188,9 @@ class Rows:
             return self._read_frame(rows)
         floats = np.empty((rows.shape[0], self.n_features))
         for f, code in self._coded.items():
-            floats[:, f] = self._codes(_column(rows, f), code, block.start, f)
+            floats[:, f] = self._codes(list_column(rows, f), code, block.start, f)
         if self._others:
-            floats[:, self._others] = self._read_frame(_columns(rows, self._others))
+            floats[:, self._others] = self._read_frame(take_columns(rows, self._others))
         return floats
 
     def _codes(self, values: list, codes: Codes, start: int, f: int) -> list[float]:
@@ -182,7 +199,7 @@ class Rows:
             try:
                 found.append(np.nan if value is None else codes[value])
             except (KeyError, TypeError):
-                raise _unseen(value, row, f) from None
+                raise _unseen(value, row, self._called(f)) from None
         return found
 
     def _check_known(self, values: NDArray[np.float64], is_other: NDArray[np.bool_], start: int, f: int) -> None:
@@ -190,13 +207,13 @@ class Rows:
         is_other &= ~np.isnan(values)
         if is_other.any():
             row = int(np.flatnonzero(is_other)[0])
-            raise _unseen(values[row].item(), start + row, f)
+            raise _unseen(values[row].item(), start + row, self._called(f))
 
     def _read_frame(self, rows: Any) -> NDArray[np.float64]:
         """Return a slice of a data frame whose columns are numbers."""
         if hasattr(rows, "to_numpy"):
             for columns in self._long:  # before they are put together with floats, or with NaN for what is missing
-                part = _columns(rows, columns)
+                part = take_columns(rows, columns)
                 self._as_floats(part.fill_null(0) if self._takes_missing and hasattr(part, "fill_null") else part)
             return self._as_floats(rows)
         for column in (f for columns in self._long for f in columns if self._takes_missing):
@@ -208,6 +225,17 @@ class Rows:
         if self._takes_missing and array.dtype == object and hasattr(frame, "isna"):  # pandas: None, NA, NaT
             array = np.where(frame.isna(), np.nan, array)
         return exact_floats(array)
+
+
+def check_index(X: Any, y: Any) -> None:
+    """Refuse labels of pandas whose index is not that of the rows: they may belong to others."""
+    if hasattr(X, "iloc") and hasattr(y, "iloc") and len(X) == len(y) and not X.index.equals(y.index):
+        pairs = [(ours, theirs) for ours, theirs in zip(X.index, y.index, strict=True) if ours != theirs]
+        ours, theirs = (pairs or [(X.index.dtype, y.index.dtype)])[0]
+        raise RowError(
+            f"Expected labels with the index of the rows, got {shown(theirs)} where the rows have {shown(ours)}. Give"
+            " y.loc[X.index]; or y.to_numpy(), if labels are in the order of the rows."
+        )
 
 
 def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
@@ -254,71 +282,26 @@ def values_of(y: Any, n_rows: int) -> NDArray[np.float64]:
     return values
 
 
-def _compare_names(names: list, trained: Sequence[str]) -> None:
-    """Check that columns have the names that the model was trained with, but for what libraries do to names.
-
-    Libraries turn numbers into text and spaces into underscores. Names that this would make equal must be the same to
-    the letter.
-    """
-    plain = [str(name).replace(" ", "_") for name in trained]
-    n_alike = Counter(plain)
-    for i, (name, own, own_plain) in enumerate(zip(names, trained, plain, strict=True)):
-        if name != own and (n_alike[own_plain] > 1 or str(name).replace(" ", "_") != own_plain):
-            raise RowError(
-                f"Expected column {i} to be {shown(own)}, got {shown(name)}."
-                " Give the columns in the order the model was trained on."
-            )
-
-
-def _surplus(names: list | None, trained: Sequence[str] | None) -> str:
-    """Say which columns a model does not know."""
-    unknown = [name for name in names or () if trained is not None and str(name) not in trained]
-    return f", with {listed(unknown)}, which the model does not know" if unknown else ""
-
-
-def _names_of(X: Any) -> list:
-    return list(getattr(X, "column_names", X.columns))
-
-
-def _types_of(X: Any) -> list:
-    return list(X.dtypes if hasattr(X, "dtypes") else X.schema.types)
-
-
-def _columns(frame: Any, columns: list[int]) -> Any:
-    """Return some columns of a data frame of pandas, polars or pyarrow."""
-    if hasattr(frame, "iloc"):
-        return frame.iloc[:, columns]
-    return frame[:, columns] if hasattr(frame, "to_numpy") else frame.select(columns)
-
-
-def _column(frame: Any, f: int) -> list:
-    """Return the values of a column of a data frame, None where one is missing."""
-    if hasattr(frame, "iloc"):
-        column = frame.iloc[:, f]
-        return column.astype(object).where(column.notna(), None).tolist()
-    return frame[:, f].to_list() if hasattr(frame, "to_numpy") else frame.column(f).to_pylist()
-
-
 def _check_types(X: Any, *, all_long: bool) -> list[list[int]]:
     """Refuse columns that are no numbers. Return those of 64-bit whole numbers by type, if there are others as well."""
-    types = _types_of(X)
+    types = types_of(X)
     spelled = {kind: str(kind).lower() for kind in set(types)}
     columns: dict[str, list[int]] = {kind: [] for kind in spelled.values()}
     for f, kind in enumerate(types):
         columns[spelled[kind]].append(f)
     for kind, places in columns.items():
         if not NUMBERS.fullmatch(kind) and kind != "object":
-            name = _names_of(X)[places[0]]
+            name = names_of(X)[places[0]]
             raise RowError(f"Expected numbers, got the column {shown(name)} of type {kind[:40]}. {ADVICE}")
     is_mixed = all_long or len(columns) > 1
     return [places for kind, places in columns.items() if is_mixed and LONG_WHOLE_NUMBERS.fullmatch(kind)]
 
 
-def _unseen(value: Any, row: int, f: int) -> RowError:
+def _unseen(value: Any, row: int, column: str) -> RowError:
     return RowError(
-        f"Expected one of the categories that the model has seen, got {shown(value)} in row {row}, column {f}. Give"
-        " values as the model was trained on, in a data frame, and leave rows with others out, or make them missing if"
-        " the model takes that."
+        f"Expected one of the categories that the model has seen, got {shown(value)} in row {row}, column {column}."
+        " Give values as the model was trained on, in a data frame, and leave rows with others out, or make them"
+        " missing if the model takes that."
     )
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.frames import FrameForm
 from certiforest.ensemble.numbers import are_equal
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method, Verdict
 from certiforest.version import __version__
@@ -247,6 +248,7 @@ class CertifiedRows(CountedRows):
     model_sha256: str | None = None
     classes: NDArray | None = None
     index: Any = field(default=None, compare=False)
+    form: FrameForm | None = field(default=None, compare=False)
     feature_names: tuple[str, ...] | None = field(default=None, compare=False)
     ensemble: TreeEnsemble | None = field(default=None, compare=False)
     about: dict[str, Any] | None = field(default=None, compare=False)
@@ -290,6 +292,18 @@ class CertifiedRows(CountedRows):
 
         return pandas.DataFrame(self.to_columns(), index=self.index)
 
+    def witnesses(self) -> Any:
+        """Return the changed rows, those that have one: a frame with index, columns, categories and types of the rows.
+
+        Where rows were no frame of pandas, an array. What the model predicts of them, and the library that it is of, is
+        not what it predicts of the rows.
+        """
+        if self.witness is None:
+            raise ValueError("Expected certificates with witnesses, got none: call certify(..., witness=True).")
+        has_one = (self.stable == UNSTABLE) & ~np.isnan(self.witness).all(axis=1)
+        changed = self.witness[has_one]
+        return changed if self.form is None else self.form.frame(changed, self.index[has_one])
+
     def __getitem__(self, which: Any) -> Self:
         """Return the certificates of one row, of a slice, of a mask or of a list of rows."""
         if isinstance(which, (int, np.integer)):
@@ -301,7 +315,7 @@ class CertifiedRows(CountedRows):
     @property
     def _columns(self) -> dict[str, Any]:
         """The fields that have one entry per row."""
-        others = {*COMMON, "is_interrupted", "feature_names", "ensemble", "about"}
+        others = {*COMMON, "is_interrupted", "form", "feature_names", "ensemble", "about"}
         names = (field.name for field in fields(self) if field.name not in others)
         return {name: column for name in names if (column := getattr(self, name)) is not None}
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import HASHES, Codes, are_numbers
+from certiforest.ensemble.frames import cast
 from certiforest.statements.domain import Domain, DomainError
 from certiforest.words import shown
 
@@ -31,7 +32,7 @@ def decode(domain: Domain, ensemble: TreeEnsemble, rows: NDArray[np.float64]) ->
         return frame
     frame.columns = domain.like.columns
     for name, kind in domain.like.dtypes.items():
-        frame[name] = _cast(frame[name], kind)
+        frame[name] = cast(frame[name], kind)
     return frame
 
 
@@ -74,15 +75,3 @@ def _names(domain: Domain, ensemble: TreeEnsemble, f: int) -> dict[float, Any] |
             return None
         return {code: value for value, code in codes_of(domain, ensemble, f).items()}
     return None if not known or are_numbers(known) else dict(enumerate(known))
-
-
-def _cast(column: Any, kind: Any) -> Any:
-    """Return a column of a data frame in another type, or as it is if that does not hold what is in it."""
-    try:
-        with np.errstate(invalid="ignore"):
-            cast = column.astype(kind)
-    except (ValueError, TypeError):  # where something is missing
-        return column
-    is_there = column.notna()
-    is_kept = cast.notna().equals(is_there) and (cast[is_there].astype(column.dtype) == column[is_there]).all()
-    return cast if is_kept else column
