@@ -1,20 +1,24 @@
 """Statements about gradient-boosted models of four tables: how many are decided, how fast, and how wide bounds stay.
 
-Every column of every model: can a change of it alone take the probability from 1 - p or less to p or more? What is the
-largest gap, the largest fall, and the range over the box of the training rows? Half of the models for "monotone" are
-trained with constraints, which must be proved. "reasons": sufficient reasons of 200 decisions, and boxes around the
-rows, of one XGBoost model a table (100 trees of depth 4), each proved again by `check`. "rows": what a regressor of 200
-trees of depth 5 can be brought to say of 500 rows.
+"sensitive": can a change of one column flip the decision, or take the probability from 1 - p or less to p or more?
+"gap", "fall" and "range": the numbers, over the box of the training rows, of sums. "monotone": half of the models are
+trained with constraints, which must be proved. "same": how far models of 100 trees of depth 4 are apart where a
+twentieth of the rows was replaced, everywhere and among plausible inputs, and whether files of a model are proved to be
+the same. "reasons": sufficient reasons of 200 decisions, and boxes around the rows, of one XGBoost model a table (100
+trees of depth 4), each proved again by `check`. "rows": what a regressor of 200 trees of depth 5 can be brought to say
+of 500 rows. "audit": bytes of certificates, and how long the auditor takes, beside how long it took to find them.
 
 python studies/statements.py --data-dir DIR --time-limit 60
-python studies/statements.py --data-dir DIR --only sensitive --tables credit --trees 100 --time-limit 20
+python studies/statements.py --data-dir DIR --only sensitive --tables credit --trees 100 --columns 5 --time-limit 20
 
-DIR holds spambase.csv, diabetes.csv and treant/{census,credit}.train.csv.bz2.
+DIR holds spambase.csv, diabetes.csv and treant/{census,credit}.train.csv.bz2. Seconds are those of the processor, and
+without translating models, which `check` does once for all statements that it is given.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +27,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from certiforest import Attacker, Certifier, Domain, Insensitive, Monotone, Range, check, explain, measure
+from certiforest import Attacker, Certifier, Domain, Insensitive, Monotone, Range, Same, check, explain, measure
+from certiforest.audit import audit
+from certiforest.formats.doors import open_model
 
-LEVELS = (0.6, 0.7, 0.8, 0.9, 0.95)
+LEVELS = (None, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def load(folder: Path, name: str) -> tuple[pd.DataFrame, np.ndarray]:
@@ -48,77 +54,184 @@ def models(
     for name in asked.tables:
         X, y = load(Path(asked.data_dir), name)
         up = [c for c in X if X[c].dtype != "category" and np.corrcoef(X[c], y)[0, 1] > 0.05] if constrained else []
-        for n_trees, depth in ((asked.trees, 5), (asked.trees, 6)):
-            shape = {"n_estimators": n_trees, "max_depth": depth, "learning_rate": 0.1, "n_jobs": 1, "random_state": 0}
+        for depth in asked.depths:
+            shape = {
+                "n_estimators": asked.trees,
+                "max_depth": depth,
+                "learning_rate": 0.1,
+                "n_jobs": 1,
+                "random_state": 0,
+            }
             ways = dict.fromkeys(up, 1)
             made = xgboost.XGBClassifier(**shape, enable_categorical=True, monotone_constraints=ways or None).fit(X, y)
-            yield f"{name} XGBoost {n_trees}x{depth}", made, X, up
+            yield f"{name} XGBoost {asked.trees}x{depth}", made, X, up
             ways = [int(c in up) for c in X]
             made = lightgbm.LGBMClassifier(**shape, num_leaves=2**depth - 1, verbose=-1, monotone_constraints=ways)
-            yield f"{name} LightGBM {n_trees}x{depth}", made.fit(X, y), X, up
+            yield f"{name} LightGBM {asked.trees}x{depth}", made.fit(X, y), X, up
+
+
+def columns_of(asked: argparse.Namespace, X: pd.DataFrame, *, ordered: bool = False) -> list[str]:
+    """Return the columns that are asked about."""
+    columns = [c for c in X if not ordered or X[c].dtype != "category"]
+    n = min(asked.columns or len(columns), len(columns))
+    return [columns[i] for i in sorted(np.random.default_rng(0).choice(len(columns), n, replace=False))]
+
+
+def timed(function: Any, *given: Any, **options: Any) -> tuple[Any, float]:
+    """Return what a function does, and how long the processor took."""
+    began = time.process_time()
+    found = function(*given, **options)
+    return found, time.process_time() - began
+
+
+def told(seconds: list[float]) -> str:
+    """Return what is said of seconds."""
+    return (
+        f"median {np.median(seconds):.2f}, 95 % {np.quantile(seconds, 0.95):.2f}, most {max(seconds):.1f} CPU s"
+        if seconds
+        else "none"
+    )
+
+
+class Count:
+    """How many statements held, were refuted and stayed open, and how long that took."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.found: list[bool | None] = []
+
+    def add(self, holds: bool | None, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.found.append(holds)
+
+    def __str__(self) -> str:
+        held, refuted, is_open = (self.found.count(holds) for holds in (True, False, None))
+        return f"{held} hold, {refuted} refuted, {is_open} open; {told(self.seconds)}"
 
 
 def sensitive(asked: argparse.Namespace) -> None:
-    seconds, decided = {level: [] for level in LEVELS}, {level: [0, 0, 0] for level in LEVELS}
+    counts = {level: Count() for level in LEVELS}
     for name, model, X, _ in models(asked):
-        domain = Domain.from_data(X)
-        for column in X:
+        domain, opened = Domain.from_data(X), open_model(model)
+        for column in columns_of(asked, X):
             for level in LEVELS:
-                began = time.process_time()
-                (result,) = check(model, Insensitive([column], 1 - level, level), domain, time_limit=asked.time_limit)
-                seconds[level].append(time.process_time() - began)
-                decided[level][{True: 0, False: 1, None: 2}[result.holds]] += 1
-                if result.pair is not None:
-                    high, low = model.predict_proba(result.pair)[:, 1]
-                    assert high >= level
-                    assert low <= 1 - level
-        print(f"# {name}", flush=True)
-    for level in LEVELS:
-        held, refuted, is_open = decided[level]
-        middle, most = np.median(seconds[level]), max(seconds[level])
-        print(
-            f"sensitive {1 - level:.2f}/{level}: {held} hold, {refuted} refuted, {is_open} open;"
-            f" median {middle:.2f}, most {most:.1f} CPU s"
-        )
+                ends = {} if level is None else {"low": 1 - level, "high": level}
+                statement = Insensitive([column], **ends)
+                (result,), seconds = timed(check, opened, statement, domain, time_limit=asked.time_limit)
+                counts[level].add(result.holds, seconds)
+                if result.pair is None:
+                    continue
+                first, second = model.predict_proba(result.pair)[:, 1]
+                assert (first > 0.5) != (second > 0.5) if level is None else first >= level and second <= 1 - level
+        print(f"# {name}: {sum(count.found.count(None) for count in counts.values())} open so far", flush=True)
+    for level, count in counts.items():
+        print(f"sensitive, {'flip' if level is None else f'{1 - level:.2f}/{level}'}: {count}")
 
 
 def monotone(asked: argparse.Namespace) -> None:
     for constrained in (True, False):
-        seconds, decided, proved = [], [0, 0, 0], [0, 0]
+        count, n_constrained = Count(), [0, 0]
         for _, model, X, up in models(asked, constrained=constrained):
-            domain = Domain.from_data(X)
-            for column in (c for c in X if X[c].dtype != "category"):
-                began = time.process_time()
-                (result,) = check(model, Monotone(column, "up"), domain, time_limit=asked.time_limit)
-                seconds.append(time.process_time() - began)
-                decided[{True: 0, False: 1, None: 2}[result.holds]] += 1
+            domain, opened = Domain.from_data(X), open_model(model)
+            for column in columns_of(asked, X, ordered=True):
+                (result,), seconds = timed(check, opened, Monotone(column, "up"), domain, time_limit=asked.time_limit)
+                count.add(result.holds, seconds)
                 if column in up:
-                    proved[0] += result.holds is True
-                    proved[1] += 1
+                    n_constrained[0] += result.holds is True
+                    n_constrained[1] += 1
         print(
-            f"monotone, {'constrained' if constrained else 'free'}: {decided[0]} hold, {decided[1]} refuted,"
-            f" {decided[2]} open; of constrained columns {proved[0]} of {proved[1]} proved;"
-            f" median {np.median(seconds):.2f}, most {max(seconds):.1f} CPU s"
+            f"monotone, {'constrained' if constrained else 'free'}: {count}; of constrained columns"
+            f" {n_constrained[0]} of {n_constrained[1]} proved",
+            flush=True,
         )
 
 
 def most(asked: argparse.Namespace, quantity: str) -> None:
     seconds, widths = [], []
     for name, model, X, _ in models(asked):
-        domain = Domain.from_data(X)
-        columns = [c for c in X if quantity != "fall" or X[c].dtype != "category"]
-        for column in [None] if quantity == "range" else columns:
+        domain, opened = Domain.from_data(X), open_model(model)
+        columns = [None] if quantity == "range" else columns_of(asked, X, ordered=quantity == "fall")
+        for column in columns:
             tell = {"gap": {"columns": [column]}, "fall": {"column": column}, "range": {}}[quantity]
-            began = time.process_time()
-            found = measure(model, quantity, domain, outputs="score", time_limit=asked.time_limit, **tell)
-            seconds.append(time.process_time() - began)
+            found, spent = timed(
+                measure, opened, quantity, domain, outputs="score", time_limit=asked.time_limit, **tell
+            )
+            seconds.append(spent)
             ends = [found.bounds] if quantity != "range" else list(found.bounds)
-            widths.append(max(abs(a - b) / max(1.0, abs(a)) for a, b in ends))
-        print(f"# {name}", flush=True)
-    exact = np.mean(np.array(widths) <= 1e-4)
+            widths += [width_of(end) for end in ends]
+        print(f"# {name}: {width_text(widths[-len(columns) :])}", flush=True)
+    print(f"{quantity}: {width_text(widths)}; {told(seconds)}")
+
+
+def width_of(bounds: tuple[float, float]) -> float:
+    """Return how far apart bounds are, as a share of what they bound."""
+    return abs(bounds[0] - bounds[1]) / max(1.0, abs(bounds[0]))
+
+
+def width_text(widths: list[float]) -> str:
+    exact = np.array(widths) <= 1e-5
+    return f"{exact.sum()} of {len(widths)} exact to 1e-5, widest {max(widths):.2g}"
+
+
+def same(asked: argparse.Namespace) -> None:
+    import xgboost
+
+    for name in asked.tables:
+        X, y = load(Path(asked.data_dir), name)
+        rng = np.random.default_rng(0)
+        replaced = rng.choice(len(X), len(X) // 20, replace=False)
+        rows = np.arange(len(X))
+        rows[replaced] = rng.choice(len(X), len(replaced))
+        shape = {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1, "n_jobs": 1, "enable_categorical": True}
+        one = xgboost.XGBClassifier(**shape).fit(X, y)
+        other = xgboost.XGBClassifier(**shape).fit(X.iloc[rows], y[rows])
+        for plausible in (None, 0.05):
+            domain = Domain.from_data(X, plausible=plausible)
+            found, seconds = timed(
+                measure, one, "difference", domain, other=other, outputs="score", time_limit=asked.time_limit
+            )
+            kind = "everywhere" if plausible is None else "plausible"
+            text = f"{width_text([width_of(found.bounds)])}, {found.bounds[0]:.4f} to {found.bounds[1]:.4f}"
+            print(f"same, {name}, {kind}: {text}; {seconds:.1f} CPU s", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / "model.json", Path(folder) / "own.json"]
+            one.save_model(paths[0])
+            open_model(one).ensemble.save(paths[1])
+            for path in paths:
+                found, seconds = timed(
+                    check, one, [Same(str(path)), Same(str(path), tolerance=0.0)], Domain.from_data(X),
+                    time_limit=asked.time_limit, outputs="score",
+                )  # fmt: skip
+                print(
+                    f"same, {name}, its file {path.name}: {[r.holds for r in found]}; {seconds:.1f} CPU s", flush=True
+                )
+
+
+def audited(asked: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, count, seconds, checked, sizes = Path(folder) / "certificate", Count(), [], [], []
+        for name, model, X, _ in models(asked):
+            domain, opened = Domain.from_data(X), open_model(model)
+            known = Path(folder) / "model.json"
+            opened.ensemble.save(known)
+            for column in columns_of(asked, X):
+                ways = [Insensitive([column]), Insensitive([column], 0.1, 0.9)]
+                for statement in ways + ([Monotone(column)] if X[column].dtype != "category" else []):
+                    results, spent = timed(check, opened, statement, domain, time_limit=asked.time_limit, proof=True)
+                    count.add(results[0].holds, spent)
+                    if results[0].holds is None:
+                        continue
+                    results.save(path)
+                    with known.open("rb") as model_file, path.open("rb") as certificate:
+                        found, spent_again = timed(audit, model_file, certificate)
+                    assert "1 confirmed" in found.words()[0], found.words()
+                    seconds.append(spent)
+                    checked.append(spent_again)
+                    sizes.append(path.stat().st_size)
+            print(f"# {name}", flush=True)
     print(
-        f"{quantity}: {len(widths)} asked, {exact:.0%} exact to 1e-4, widest {max(widths):.2g};"
-        f" median {np.median(seconds):.2f}, most {max(seconds):.1f} CPU s"
+        f"audit: {count}; {len(sizes)} confirmed, {np.median(sizes) / 1e3:.0f} KB, most {max(sizes) / 1e3:.0f} KB;"
+        f" checked in {told(checked)}"
     )
 
 
@@ -179,26 +292,19 @@ def rows(asked: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    kinds = {"sensitive": sensitive, "monotone": monotone, "same": same, "reasons": reasons, "rows": rows}
+    kinds["audit"] = audited
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument(
-        "--only", nargs="*", default=["sensitive", "monotone", "gap", "fall", "range", "reasons", "rows"]
-    )
+    parser.add_argument("--only", nargs="*", default=[*kinds, "gap", "fall", "range"])
     parser.add_argument("--tables", nargs="*", default=["census", "credit", "spambase", "diabetes"])
     parser.add_argument("--trees", type=int, default=200)
-    parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--depths", nargs="*", type=int, default=[5, 6])
+    parser.add_argument("--columns", type=int, help="so many, at random, of each model")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds of the clock, for each")
     asked = parser.parse_args()
     for what in asked.only:
-        if what == "sensitive":
-            sensitive(asked)
-        elif what == "monotone":
-            monotone(asked)
-        elif what == "reasons":
-            reasons(asked)
-        elif what == "rows":
-            rows(asked)
-        else:
-            most(asked, what)
+        kinds[what](asked) if what in kinds else most(asked, what)
 
 
 if __name__ == "__main__":
