@@ -121,6 +121,25 @@ def draw_model(rng: random.Random, world: World, kind: str, n_classes: int) -> C
     return Case(trees, n, n_classes, [0.0] * n, math.inf, 0.0, base=base, names=names, blanks=world.blanks or None)
 
 
+def draw_other(rng: random.Random, world: World, first: Case, kind: str, n_classes: int) -> Case:
+    """Draw another model: a new one, or one whose trees split as those of the first, with some scores fitted again."""
+    other = draw_model(rng, world, kind, n_classes)
+    rng = random.Random(repr(first.trees))  # so that all else is drawn as it was
+    if rng.random() < 0.6 or len(first.base or ()) != len(other.base or ()):
+        return other
+
+    def again(node):
+        if isinstance(node, tuple):
+            return (*node[:2], again(node[2]), again(node[3]), node[4])
+        if rng.random() < 0.8:
+            return node
+        return rng.randrange(n_classes) if first.base is None else [rng.choice(SCORES) for _ in first.base]
+
+    trees = [again(tree) for tree in first.trees]
+    rng.shuffle(trees)
+    return replace(first, trees=[*trees[rng.randint(0, 1) :], *other.trees[: rng.randint(0, 1)]] or other.trees)
+
+
 def inputs_of(world: World, models: list[Case]) -> list[list[float]]:
     """Return an input for every cell of the domain."""
     d, columns = world.domain, []
@@ -183,7 +202,7 @@ def judge(rng: random.Random) -> tuple[list[str], str]:
     n_classes = rng.choice([2, 2, 2, 3])
     kinds = ["vote", "one"] if n_classes == 2 else ["vote", "many"]
     first = draw_model(rng, world, rng.choice(kinds), n_classes)
-    other = draw_model(rng, world, rng.choice(kinds), n_classes)
+    other = draw_other(rng, world, first, rng.choice(kinds), n_classes)
     plausible = draw_model(rng, world, "one", 2) if not world.blanks and rng.random() < 0.3 else None
     rows = inputs_of(world, [first, other, *([plausible] if plausible else [])])
     if len(rows) > 1500:

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from certiforest.problem.pairs_kernels import Order, pair_leaves
 from certiforest.problem.pairs_kernels import leaves_of as leaves_of_pairs
-from certiforest.problem.pairs_kernels import pair_leaves
 from certiforest.problem.problem import Cells, JointProblem, Leaves, Problem
 from certiforest.proof import requirements, search
 from certiforest.proof.clock import Clock, OutOfTime
@@ -262,21 +262,31 @@ def test_pairs_of_rows_end_in_pairs_of_leaves(keeps_shared):
             np.append(cells.name, doubled), np.append(first, ends[1:]), np.append(cells.home, home).astype(np.int64),
             *(part[again] for part in cells[3:]),
         )  # fmt: skip
-        pairs = pair_leaves(both, leaves, twin, keeps_shared)
+        kept = np.array([
+            keeps_shared or bool(set(scope.tolist()) & set(doubled))
+            for scope in np.split(leaves.scope, leaves.first_scope[1:-1])
+        ])  # fmt: skip
+        order = Order(-1, True, 0)
+        if doubled and rng.random() < 0.5:
+            order = Order(doubled[0], rng.random() < 0.5, rng.randrange(first[doubled[0]], first[doubled[0] + 1]))
+        pairs = pair_leaves(both, leaves, twin, kept, order)
         tables = leaves_of_pairs(both, pairs)
         for _ in range(30):
             choice = np.array([rng.randrange(a, b) for a, b in itertools.pairwise(both.first.tolist())])
             other = choice[:n].copy()
             for v in doubled:
                 other[v] = choice[twin[v]] - both.first[twin[v]] + first[v]
+            if order.variable >= 0:
+                lower, upper = (rows[order.variable] for rows in ((choice, other) if order.is_up else (other, choice)))
+                if not lower <= upper <= order.last:
+                    continue
             found = []
             for low, high in itertools.pairwise(tables.first.tolist()):
                 (k,) = (k for k in range(low, high) if allows(tables, k, choice))
                 found.append((pairs.here[k], pairs.there[k]))
             expected = []
             for t, (low, high) in enumerate(itertools.pairwise(leaves.first.tolist())):
-                scope = leaves.scope[leaves.first_scope[t] : leaves.first_scope[t + 1]]
-                if keeps_shared or set(scope.tolist()) & set(doubled):
+                if kept[t]:
                     expected.append(
                         tuple(next(k for k in range(low, high) if allows(leaves, k, c)) for c in (choice, other))
                     )

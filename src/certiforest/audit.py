@@ -1204,15 +1204,29 @@ class Boxes:
         self.unit = max(model.unit for model in self.models)
         self.rows = [model.rows(self.unit) for model in self.models]
         self.lows = dict[int, int]()  # split -> the values that it sends low
-        # Ends of trees: the model, the two inputs' leaves, and what leads there; -1 is the base.
-        self.ends = [[*self._ends(m, root)] for m, model in enumerate(self.models) for root in model.trees]
-        if order is not None:  # is one more tree, which adds nothing: what is missing is in no order
+        # Trees, by the first of those that end alike: all of these, and what leads to their ends. The base is one, too.
+        self.trees = dict[bytes, tuple[list[int], list[dict[int, int]]]]()
+        # What the ends of each tree are: the model, and the leaves of the two inputs; -1 is the base.
+        self.ends = list[list[tuple[int, int, int]]]()
+        numbers = [] if order is None else [i for i, z in enumerate(self.values[order[0]]) if z < inf]
+        self.order = *(order or (0, 0)), sum(1 << i for i in numbers)  # what is missing is in no order
+        for m, root in ((m, root) for m, model in enumerate(self.models) for root in model.trees):
+            self._add_tree([*self._ends(m, root)])
+        if order is not None:  # is one more tree, which adds nothing
             v, w = order
-            numbers = [i for i, z in enumerate(self.values[v]) if z < inf]
             up = [{v: 1 << i, w: sum(1 << j for j in numbers if j >= i)} for i in numbers]
-            self.ends.append([(len(self.models), 0, 0, held) for held in up])
+            self._add_tree([(len(self.models), 0, 0, held) for held in up])
         self.n_tables = len(self.ends)
-        self.ends += [[(m, -1, -1, {})] for m in range(len(self.models))]
+        for m in range(len(self.models)):
+            self._add_tree([(m, -1, -1, {})])
+
+    def _add_tree(self, ends: list[tuple[int, int, int, dict[int, int]]]) -> None:
+        """Add the ends of a tree to those of others that end alike: what they add is one thing."""
+        ends.sort(key=lambda end: sorted(end[3].items()))  # trees may split in another order
+        held = [one for *_, one in ends]
+        text = repr([[f"{v} {values:x}" for v, values in sorted(one.items())] for one in held])
+        self.trees.setdefault(hashlib.sha256(text.encode()).digest(), ([], held))[0].append(len(self.ends))
+        self.ends.append([(m, here, there) for m, here, there, _ in ends])
 
     def _walk(self, root: Any, held: dict[int, int], twin: dict[int, int]) -> Iterator[tuple[int, dict[int, int]]]:
         """Yield the leaves of a tree, and what leads there."""
@@ -1236,9 +1250,12 @@ class Boxes:
 
     def _ends(self, m: int, root: Any) -> Iterator[tuple[int, int, int, dict[int, int]]]:
         """Yield the leaves of a tree that the two inputs reach together, and what leads there."""
+        v, w, numbers = self.order
         for leaf, held in self._walk(root, {}, {}):
             for other, both in self._walk(root, held, self.twin):
-                yield m, leaf, other, both
+                first = both.get(v, self.whole[v]) & numbers
+                if not numbers or 0 < first & -first <= both.get(w, self.whole[w]) & numbers:
+                    yield m, leaf, other, both
 
     def added(self, need: Need, m: int, *leaves: int) -> int:
         """Return what leaves of the m-th model add to a weighted sum, in units."""
@@ -1264,8 +1281,12 @@ class Boxes:
         bits = [k - self.unit.bit_length() + 1 for k in said["bits"]]
         expect(len(bits) == len(needs) and max(map(abs, bits)) < 2**14, "bits for each sum")
         self.leasts = [*map(self.least, needs)]
-        self.exact = [[tuple(self.added(need, *end[:3]) for need in needs) for end in ends] for ends in self.ends]
-        # What trees add, in whole numbers of 2**-bits, rounded up; that of trees which always add the same is exact.
+        # What trees add, those that end alike together.
+        self.exact = [
+            [tuple(sum(self.added(need, *end) for end in one) for need in needs) for one in zip(*alike, strict=True)]
+            for alike in ([self.ends[t] for t in numbers] for numbers, _ in self.trees.values())
+        ]
+        # The same in whole numbers of 2**-bits, rounded up; of trees that always add the same it is exact.
         self.adds = [[*map(list, tree)] for tree in self.exact]
         self.needed = list[int]()
         for r, k in enumerate(bits):
@@ -1343,17 +1364,18 @@ class Boxes:
         """Tell whether a weighted sum of what is to be met is, by tables, less than needed all over a box."""
         weights, tables, paid = self._read_bound(number, bounds)
         total = -sum(map(mul, weights, self.needed))
-        for t, ends in enumerate(self.ends):
-            own, least, best = tables.get(t, {}), dict[tuple[int, int], int](), None
-            for e in self._left(t, box):
-                worth = sum(map(mul, weights, self.adds[t][e]))
-                for v, table in own.items():
-                    region = ends[e][3].get(v, -1) & box[v]
-                    if (v, region) not in least:
-                        least[v, region] = min(m for mask, m in table if mask & region)
-                    worth -= least[v, region]
+        for (numbers, held), adds in zip(self.trees.values(), self.adds, strict=True):
+            own = [(v, table) for t in numbers for v, table in tables.get(t, {}).items()]
+            least, best = dict[tuple[int, int], int](), None
+            for e in self._left(held, box):
+                worth = sum(map(mul, weights, adds[e]))
+                for i, (v, table) in enumerate(own):
+                    region = held[e].get(v, -1) & box[v]
+                    if (i, region) not in least:
+                        least[i, region] = min(m for mask, m in table if mask & region)
+                    worth -= least[i, region]
                 best = worth if best is None else max(best, worth)
-            self.charge(len(ends) * (1 + len(own)))
+            self.charge(len(held) * (1 + len(own)))
             if best is None:  # no inputs are in the box
                 return True
             total += best
@@ -1362,19 +1384,19 @@ class Boxes:
             self.charge(len(sums))
         return total < 0
 
-    def _left(self, t: int, box: list[int]) -> Iterator[int]:
+    def _left(self, ends: list[dict[int, int]], box: list[int]) -> Iterator[int]:
         """Yield the places of the ends of a tree that meet a box."""
         narrow = {v for v, kept in enumerate(box) if kept != self.whole[v]}
-        for e, (_, _, _, held) in enumerate(self.ends[t]):
+        for e, held in enumerate(ends):
             if not (narrow and any(not held[v] & box[v] for v in narrow & held.keys())):
                 yield e
 
     def _fails_alone(self, box: list[int]) -> bool:
         """Tell whether every tree adds one thing only in a box, and these do not meet what is needed, exactly."""
         totals = [0] * len(self.leasts)
-        for t, ends in enumerate(self.ends):
-            left = {self.exact[t][e] for e in self._left(t, box)}
-            self.charge(len(ends) * 2)
+        for (_, held), exact in zip(self.trees.values(), self.exact, strict=True):
+            left = {exact[e] for e in self._left(held, box)}
+            self.charge(len(held) * 2)
             if not left:
                 return True
             expect(len(left) == 1, "trees that add the same all over a part where no bound is given")

@@ -35,7 +35,9 @@ class Certificate:
     def __init__(self, rng):
         world = referee.draw_world(rng)
         n_classes = rng.choice([2, 2, 2, 3])
-        models = [referee.draw_model(rng, world, "one" if n_classes == 2 else "many", n_classes) for _ in range(2)]
+        kind = "one" if n_classes == 2 else "many"
+        models = [referee.draw_model(rng, world, kind, n_classes)]
+        models.append(referee.draw_other(rng, world, models[0], kind, n_classes))
         if not world.blanks and rng.random() < 0.3:
             plausible = referee.draw_model(rng, world, "one", 2)
             plausible.base[-1] += 4.0

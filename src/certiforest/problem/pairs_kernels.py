@@ -2,10 +2,11 @@
 
 Both rows have the cells of one local problem. Variables in which they may differ have a twin, which the second row
 takes in their place. A tree that tests none of these ends in one leaf for both rows; of any other tree, every two
-leaves that agree on what is shared are an alternative::
+leaves that agree on what is shared, and are in order where there is one, are an alternative::
 
     tree     x0 <= 3 ? a : (x1 <= 5 ? b : c)            x0 has a twin, x0'
     pairs    a a    a b    a c    b a    b b    c a    c c         not b c: x1 is either up to 5 or above
+    x0 <= x0'     a a    a b    a c    b b    c c
 """
 
 from typing import NamedTuple
@@ -29,8 +30,19 @@ class Pairs(NamedTuple):
     allowed: Alternatives
 
 
+class Order(NamedTuple):
+    """A variable of which the first row's cell is no further up than the second's; if not ``is_up``, no further down.
+
+    Neither is beyond ``last``, in what is missing. There is no order if ``variable`` is -1.
+    """
+
+    variable: int
+    is_up: bool
+    last: int
+
+
 @kernel
-def pair_leaves(cells, leaves, twin, keeps_shared):
+def pair_leaves(cells, leaves, twin, kept, order):
     """Return the leaves of pairs of rows.
 
     Parameters
@@ -41,8 +53,9 @@ def pair_leaves(cells, leaves, twin, keeps_shared):
         Those of one row.
     twin : ndarray of int64, shape (n_variables,)
         The twin of each variable, -1 where both rows share it.
-    keeps_shared : bool
-        Whether trees in which both rows end in one leaf matter.
+    kept : ndarray of bool, shape (n_tables,)
+        Which trees matter.
+    order : Order
 
     Returns
     -------
@@ -50,9 +63,9 @@ def pair_leaves(cells, leaves, twin, keeps_shared):
     """
     first_word, mask, _ = masks_of(leaves)
     masks = first_word, mask
-    counts = write_pairs(cells, leaves, masks, twin, keeps_shared, empty_pairs(0, 0, 0, 0), False)
+    counts = write_pairs(cells, leaves, masks, twin, kept, order, empty_pairs(0, 0, 0, 0))
     out = empty_pairs(*counts)
-    write_pairs(cells, leaves, masks, twin, keeps_shared, out, True)
+    write_pairs(cells, leaves, masks, twin, kept, order, out)
     return out
 
 
@@ -75,10 +88,10 @@ def leaves_of(cells, pairs):
 
 
 @kernel
-def write_pairs(cells, leaves, masks, twin, keeps_shared, out, is_written):
-    """Write tables, pairs, conditions and scopes, or only count them; return how many there are."""
+def write_pairs(cells, leaves, masks, twin, kept, order, out):
+    """Write tables, pairs, conditions and scopes, if there is room; return how many there are."""
     n_tables = n = m = n_scopes = 0
-    allowed = out.allowed
+    allowed, is_written = out.allowed, out.allowed.first.shape[0] > 1
     shift = np.zeros(twin.shape[0], np.int64)  # from cells of a variable to those of its twin
     for v in range(twin.shape[0]):
         shift[v] = cells.first[twin[v]] - cells.first[v] if twin[v] >= 0 else 0
@@ -87,7 +100,7 @@ def write_pairs(cells, leaves, masks, twin, keeps_shared, out, is_written):
         base, is_doubled = n_scopes, False
         for s in range(places[0], places[1]):
             is_doubled |= twin[leaves.scope[s]] >= 0
-        if not is_doubled and not keeps_shared:
+        if not kept[t]:
             continue
         n_scopes += places[1] - places[0]
         if is_written:
@@ -105,6 +118,8 @@ def write_pairs(cells, leaves, masks, twin, keeps_shared, out, is_written):
                 if is_doubled and not common[i >> 6] >> np.uint64(i & 63) & np.uint64(1):
                     continue
                 other = leaves.first[t] + i if is_doubled else k
+                if not are_in_order(leaves, k, other, order):
+                    continue
                 m = write_conditions(leaves, shift, (k, other), places, base, m, allowed, is_written)
                 if is_written:
                     out.here[n], out.there[n], allowed.first_condition[n + 1] = k, other, m
@@ -129,6 +144,27 @@ def agree(leaves, masks, twin, k, common):
             i += 1
         if twin[leaves.scope[s]] < 0:
             common &= others
+
+
+@kernel
+def are_in_order(leaves, here, there, order):
+    """Tell whether two rows may be in two leaves of a tree, as far as the order goes."""
+    if order.variable < 0:
+        return True
+    lower, _ = cells_allowed(leaves, here if order.is_up else there, order.variable)
+    _, upper = cells_allowed(leaves, there if order.is_up else here, order.variable)
+    return lower <= min(upper, order.last)
+
+
+@kernel
+def cells_allowed(leaves, k, v):
+    """Return the first and the last cell of a variable that a leaf allows."""
+    low, high = np.int64(-1), np.int64(2**61)
+    for i in range(leaves.first_condition[k], leaves.first_condition[k + 1]):
+        if leaves.scope[leaves.place[i]] == v:
+            low = leaves.begin[leaves.low[i]] if low < 0 else low
+            high = leaves.end[leaves.high[i]]
+    return low, high
 
 
 @kernel

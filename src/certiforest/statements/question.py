@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from certiforest.attack.parameters import Column
 from certiforest.ensemble.tree_kernels import find_leaf
 from certiforest.problem.leaves_kernels import Alternatives
-from certiforest.problem.pairs_kernels import Pairs, leaves_of, pair_leaves
+from certiforest.problem.pairs_kernels import Order, Pairs, leaves_of, pair_leaves
 from certiforest.problem.problem import FORBIDDEN, Cells, JointProblem
 from certiforest.proof.clock import Clock
 from certiforest.proof.requirements import Found, Proof, find_cells, find_most
@@ -23,7 +23,7 @@ from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_t
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 # What leaves gain for one requirement has about this many bits, all trees together; the most is found to within
 # `RESOLUTION`.
-GAIN_BITS, RESOLUTION = 38, 1 << 15
+GAIN_BITS, RESOLUTION = 38, 1 << 13
 
 
 class Requirement(NamedTuple):
@@ -85,13 +85,15 @@ class InputQuestion:
         cells, twin = self._cells, self._twin
         holes = [Rule((w,), is_allowed) for (v,), is_allowed in self._space.holes for w in (v, int(twin[v])) if w >= 0]
         v = None if ordered is None else self._space.variable_of_numbers(ordered[0])
+        self._order = Order(-1, True, 0)
         if ordered is None or v is None:
             return holes
-        is_there = cells.value[cells.first[v] : cells.first[v + 1]] < math.inf
+        is_there, is_up = cells.value[cells.first[v] : cells.first[v + 1]] < math.inf, ordered[1] == "up"
+        self._order = Order(v, is_up, int(cells.first[v] + np.flatnonzero(is_there)[-1]))
         place = np.arange(len(is_there))
         is_ordered = place[:, None] <= place
         is_ordered[~is_there] = is_ordered[:, ~is_there] = False
-        return [*holes, Rule((v, int(twin[v])) if ordered[1] == "up" else (int(twin[v]), v), is_ordered)]
+        return [*holes, Rule((v, int(twin[v])) if is_up else (int(twin[v]), v), is_ordered)]
 
     def _find_gains(self) -> None:
         """Find what each row of the scores of leaves gains for requirements, and what these need, in whole units."""
@@ -108,12 +110,30 @@ class InputQuestion:
         ]
         self._needs_of_tables = [need - int(same) for need, same in zip(self._needs, fixed, strict=True)]
 
+    def _merged_gains(self) -> tuple[list[NDArray[np.object_]], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return gains by row, the row of each leaf, and which trees are there: of those that split alike, the first.
+
+        Its leaves gain what all these do, which is nothing where models are the same.
+        """
+        leaves, gains = self._space.problem.leaves, self._gains
+        row_of = self._space.verifier.ensemble.leaf[leaves.node].astype(np.int64)
+        is_doubled = np.logical_or.reduceat(self._twin[leaves.scope] >= 0, leaves.first_scope[:-1])
+        kept = is_doubled | bool((gains[0] + gains[1])[:-1].any())
+        for trees in self._space.alike:
+            if len(trees) > 1:
+                members = [row_of[leaves.first[t] : leaves.first[t + 1]] for t in trees]
+                sums = [sum(gain[rows] for rows in members) for gain in gains]
+                members[0][:] = len(gains[0]) + np.arange(len(members[0]))
+                gains = [np.vstack([gain, total]) for gain, total in zip(gains, sums, strict=True)]
+                kept[trees[1:]] = False
+        return gains, row_of, kept
+
     def _joint_problem(self) -> JointProblem:
         space, cells, twin = self._space, self._cells, self._twin
-        problem, leaf, (here, there) = space.problem, space.verifier.ensemble.leaf, self._gains
+        problem, (here, there), row_of, kept = space.problem, *self._merged_gains()
         both = here + there
-        pairs = pair_leaves(cells, problem.leaves, twin, bool((both[:-1] != 0).any()))
-        score_rows = leaf[problem.leaves.node[pairs.here]], leaf[problem.leaves.node[pairs.there]]
+        pairs = pair_leaves(cells, problem.leaves, twin, kept, self._order)
+        score_rows = row_of[pairs.here], row_of[pairs.there]
         alike = score_rows[0] == score_rows[1]  # where two roundings would add up to more than one
         sizes = [
             _largest_total(pairs.allowed.first, (here[:, i], there[:, i]), score_rows) for i in range(len(self._needs))

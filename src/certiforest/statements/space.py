@@ -19,7 +19,7 @@ from certiforest.attack.parameters import AttackerError, Column, find_columns
 from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem
-from certiforest.problem.problem import Cells
+from certiforest.problem.problem import Cells, Leaves
 from certiforest.problem.verifier import Verifier
 from certiforest.statements.decoding import check_listed, codes_of, decode
 from certiforest.statements.domain import Domain, DomainError
@@ -98,6 +98,8 @@ class Space:
         Where the domain holds missing values, or numbers that count as missing.
     holes : list of Rule
         For variables of which not all cells in between are allowed.
+    alike : list of lists of int
+        Trees, by place among the leaves, that split alike: copies, and those of which only scores were fitted again.
     """
 
     def __init__(self, ensembles: Sequence[TreeEnsemble], domain: Domain) -> None:
@@ -150,6 +152,7 @@ class Space:
             start[list(group)] = np.arange(len(group)) == 0
         self.problem = RowProblem(self.verifier, start)
         self.problem.cells.price[:] = 0
+        self.alike = trees_alike(self.problem.leaves, ensemble)
         self._find_allowed()
 
     def _find_allowed(self) -> None:
@@ -275,6 +278,30 @@ class Space:
             if name >= self._n_features or name in self.verifier.ensemble.categorical:
                 raise DomainError(f"Expected a column of numbers, got {shown(column)}, which has no order.")
         return variables[0] if variables else None
+
+
+def trees_alike(leaves: Leaves, ensemble: TreeEnsemble) -> list[list[int]]:
+    """Return the trees that split alike, by place, and whose leaves, in order, allow the same cells.
+
+    These are fewer where leaves of one tree agree, which are one leaf here.
+    """
+    found: dict[tuple[bytes, ...], list[int]] = {}
+    feature, threshold, _, missing_left, subset = ensemble.nodes
+    is_split = feature >= 0
+    threshold, missing_left = np.where(is_split, threshold, 0.0), missing_left & is_split
+    for t, number in enumerate(leaves.name.tolist()):
+        nodes, k, s = (
+            slice(first[i], first[i + 1])
+            for i, first in ((number, ensemble.tree_start), (t, leaves.first), (t, leaves.first_scope))
+        )
+        i = slice(leaves.first_condition[k.start], leaves.first_condition[k.stop])
+        n_conditions, place = np.diff(leaves.first_condition[k.start : k.stop + 1]), leaves.place[i] - s.start
+        ends = leaves.begin[leaves.low[i]], leaves.end[leaves.high[i]]
+        sets = [ensemble.subsets[j] for j in subset[nodes].tolist() if j >= 0] if ensemble.subsets else []
+        splits = feature[nodes], threshold[nodes], missing_left[nodes], *sets
+        parts = *splits, n_conditions, leaves.scope[s], place, *ends
+        found.setdefault(tuple(part.tobytes() for part in parts), []).append(t)
+    return list(found.values())
 
 
 def with_twins(cells: Cells, variables: Sequence[int]) -> tuple[Cells, NDArray[np.int64]]:
