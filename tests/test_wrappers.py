@@ -10,11 +10,13 @@ from sklearn.ensemble import (
     BaggingClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -25,11 +27,23 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PowerTransformer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from certiforest import Attacker, LargeSpreadForestClassifier, ModelError, as_ensemble, certify
+from certiforest.ensemble.rows import RowError
 from certiforest.formats.agreement import threshold_rows
+from certiforest.formats.pipelines import PipelineSteps
 from small_models import differs, lgb, xgb
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -67,6 +81,7 @@ def parted():
     )  # fmt: skip
 
 
+NORMAL, BINS = {"output_distribution": "normal"}, {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"}
 DEPTHS = {"histgradientboostingclassifier__max_depth": [2, 3]}
 EXACT = {
     "scaled xgboost": (lambda: make_pipeline(StandardScaler(), xgb()), X),
@@ -77,6 +92,18 @@ EXACT = {
     "filled for a model that need not": (lambda: make_pipeline(SimpleImputer(strategy="median"), xgb()), HOLED),
     "passed through": (lambda: make_pipeline("passthrough", tree()), X),
     "columns": (lambda: make_pipeline(parted(), lgb()), HOLED),
+    "best columns": (lambda: make_pipeline(VarianceThreshold(), SelectKBest(k=9), StandardScaler(), forest()), X),
+    "columns of a model": (lambda: make_pipeline(SelectFromModel(forest()), lgb()), X),
+    "columns one by one": (lambda: make_pipeline(RFE(tree(), n_features_to_select=25), tree()), X),
+    "quantiles": (lambda: make_pipeline(SimpleImputer(), QuantileTransformer(n_quantiles=60), forest()), HOLED),
+    "normal quantiles": (lambda: make_pipeline(QuantileTransformer(n_quantiles=40, **NORMAL), histogram()), X),
+    "powers": (lambda: make_pipeline(PowerTransformer(), xgb()), HOLED),
+    "powers of numbers above 0": (lambda: make_pipeline(PowerTransformer("box-cox"), lgb()), X + 1),
+    "bins": (lambda: make_pipeline(KBinsDiscretizer(8, **BINS), forest()), X),
+    "logarithms": (lambda: make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), histogram()), HOLED),
+    "logarithms before xgboost": (lambda: make_pipeline(FunctionTransformer(np.log1p), xgb()), HOLED),
+    "roots before trees": (lambda: make_pipeline(FunctionTransformer(np.sqrt), gradient()), X),
+    "exponentials": (lambda: make_pipeline(MaxAbsScaler(), FunctionTransformer(np.exp), forest()), X),
     "search": (lambda: GridSearchCV(forest(), {"max_depth": [2, 3]}, cv=2), X),
     "search over a pipeline": (
         lambda: RandomizedSearchCV(make_pipeline(StandardScaler(), histogram()), DEPTHS, n_iter=2, cv=2),
@@ -101,7 +128,7 @@ EXACT = {
 @pytest.mark.parametrize("kind", EXACT)
 def test_wrappers_are_folded_exactly(kind):
     make, rows = EXACT[kind]
-    y = Y if "xgboost" in kind or "need not" in kind or "tuned" in kind else LABELS[Y]
+    y = Y if "xgboost" in kind or kind == "powers" or "need not" in kind or "tuned" in kind else LABELS[Y]
     model = make().fit(rows, y)
     ensemble = as_ensemble(model)
     assert as_ensemble(model) is ensemble or kind == "own forest, searched"  # remembered
@@ -192,7 +219,13 @@ def test_what_changes_inside_is_seen():
 
 
 REFUSED = {
-    "another step": (lambda: make_pipeline(PowerTransformer(), tree()), "each column for itself.*got PowerTransformer"),
+    "another step": (lambda: make_pipeline(Normalizer(), tree()), "each column for itself.*got Normalizer"),
+    "bins as columns": (lambda: make_pipeline(KBinsDiscretizer(3), tree()), "encode='ordinal'.*got KBinsDiscretizer"),
+    "a function that falls": (lambda: make_pipeline(FunctionTransformer(np.square), tree()), "rising.*got FunctionTr"),
+    "quantiles of scaled columns": (
+        lambda: make_pipeline(StandardScaler(), QuantileTransformer(n_quantiles=9), tree()),
+        "nothing else has changed.*got QuantileTransformer",
+    ),
     "an indicator": (lambda: make_pipeline(SimpleImputer(add_indicator=True), tree()), "got SimpleImputer"),
     "no model of trees": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "got LogisticRegression"),
     "no best model": (lambda: GridSearchCV(tree(), {"max_depth": [2]}, cv=2, refit=False), "refit=True"),
@@ -215,6 +248,53 @@ def test_wrappers_that_cannot_be_folded(kind):
     with pytest.raises(ModelError, match=message) as caught:
         as_ensemble(make().fit(HOLED if kind == "an indicator" else X, Y))
     assert "\n" not in str(caught.value)
+
+
+def test_numbers_that_functions_do_not_take():
+    """They count as missing where the model takes that, else rows that have them are refused, and nobody goes there."""
+    y = (X[:, 0] > 15).astype(int)
+    missing = make_pipeline(FunctionTransformer(np.log1p), histogram()).fit(X[:, :1], y)
+    rows = np.array([[-5.0], [-1.0], [0.0], [16.0]])
+    with np.errstate(all="ignore"):
+        assert (as_ensemble(missing).predict(rows) == missing.predict(rows)).all()
+    refused = make_pipeline(FunctionTransformer(np.sqrt), gradient()).fit(X[:, :1], y)
+    with pytest.raises(RowError, match="feature 0"):
+        as_ensemble(refused).predict(rows)
+    c = certify(refused, rows[2:], None, Attacker(np.inf, 20.0), witness=True)
+    assert c.stable.tolist() == [0, 0]
+    assert (refused.predict(c.witness) != c.prediction).all()
+
+
+def test_rounding_that_turns_the_order_is_refused(monkeypatch):
+    """A step whose result wavers around a threshold has none that acts the same."""
+    model = make_pipeline(FunctionTransformer(np.log1p), tree(1)).fit(X, Y)
+    rise = PipelineSteps.transform
+
+    def waver(self, rows, **options):
+        made, odd = rise(self, rows, **options), (np.asarray(rows).view(np.int64) & 1) == 1
+        return np.where(odd, np.nextafter(made.astype(np.float32), np.float32(np.inf)).astype(float), made)
+
+    monkeypatch.setattr(PipelineSteps, "transform", waver)
+    with pytest.raises(ModelError, match="keep the order of numbers, with their rounding"):
+        as_ensemble(model)
+
+
+def test_isolation_forests():
+    for rows, options in ((X, {"contamination": 0.1}), (HOLED, {"max_features": 0.5})):
+        model = IsolationForest(n_estimators=20, max_samples=64, random_state=0, **options).fit(rows)
+        ensemble = as_ensemble(model)
+        assert not differs(ensemble, model, threshold_rows(ensemble, 3_000, seed=9), np.float64, 1e-12).any()
+        expected = np.where(-model.score_samples(rows) >= 0.45, -1, 1)
+        assert (as_ensemble(model, threshold=0.45).predict(rows) == expected).all()
+    before = as_ensemble(model)
+    model.offset_ = -0.4
+    assert (as_ensemble(model).predict(rows) == model.predict(rows)).all()
+    assert as_ensemble(model) != before
+    c = certify(model, HOLED[:20], None, Attacker(np.inf, 0.5, scale=X.std(axis=0)), outputs=True)
+    scores = -model.score_samples(HOLED[:20])
+    assert ((c.low <= scores) & (scores <= c.high)).all()
+    with pytest.raises(ModelError, match="two rows or more"):
+        as_ensemble(IsolationForest(n_estimators=2).fit(X[:1]))
 
 
 def test_wrappers_that_are_not_fitted():

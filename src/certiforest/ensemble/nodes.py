@@ -96,7 +96,8 @@ def move_below(nodes: kernels.NodeColumns, blanks: NDArray[np.float64]) -> kerne
     """Put thresholds among numbers that count as missing, (2, n_features), right below them: no number is between."""
     low, high = blanks[:, nodes.feature]
     is_inside = (low <= nodes.threshold) & (nodes.threshold <= high) & (nodes.feature >= 0)
-    return nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
+    with np.errstate(over="ignore"):  # of ranges without a lower end, where no threshold is
+        return nodes._replace(threshold=np.where(is_inside, np.nextafter(low, -np.inf), nodes.threshold))
 
 
 def _flags(values: ArrayLike, name: str) -> NDArray[np.bool_]:

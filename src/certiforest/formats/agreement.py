@@ -52,6 +52,9 @@ def threshold_rows(ensemble: TreeEnsemble, n_rows: int, seed: int = 0) -> NDArra
     rows[chosen, ensemble.feature[split]] = np.clip(value, -LARGEST_FLOAT32, LARGEST_FLOAT32)
     for f in ensemble.required:
         rows[np.isnan(rows[:, f]), f] = _values(ensemble, f)[0]
+        low, high = (ensemble.blanks or {}).get(f, (np.inf, -np.inf))
+        outside = np.nextafter(high, np.inf) if low <= -LARGEST else np.nextafter(low, -np.inf)
+        rows[(low <= rows[:, f]) & (rows[:, f] <= high), f] = outside  # numbers that are refused
     return rows
 
 

@@ -140,6 +140,7 @@ def _content_of(model: Any) -> Any:
         if is_of(library, model):
             return content_of(model)
     if is_of("sklearn", model):  # importing it takes a second
+        from certiforest.formats.pipelines import content_of_step
         from certiforest.formats.sklearn_models import content_of_sklearn, is_sklearn_model
         from certiforest.formats.wrappers import has_parts, parts_of
 
@@ -147,6 +148,7 @@ def _content_of(model: Any) -> Any:
             return content_of_sklearn(model)
         if has_parts(model):
             return tuple(_state_of(part, _content_of(part) or b"") for part in parts_of(model))
+        return content_of_step(model)
     own = _own_ensemble(model)
     return None if own is None else own.sha256
 
@@ -166,9 +168,12 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
         if is_of(library, model):
             return open_model(model, content)
     if is_of("sklearn", model):
+        from certiforest.formats.isolation import IsolationForest, open_isolation
         from certiforest.formats.sklearn_models import is_sklearn_model, open_sklearn
         from certiforest.formats.wrappers import is_wrapper, open_wrapper
 
+        if isinstance(model, IsolationForest):
+            return open_isolation(model)
         if is_sklearn_model(model):
             return open_sklearn(model, voting, needs_probability=threshold is not None)
         if is_wrapper(model):

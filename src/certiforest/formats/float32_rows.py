@@ -19,6 +19,8 @@ from certiforest.ensemble import ModelError
 from certiforest.ensemble.documents import numbers
 from certiforest.ensemble.tree_kernels import LARGEST
 
+LARGEST_ROUNDED = math.nextafter(2.0**128 - 2.0**103, 0.0)  # beyond, numbers round to infinity
+
 
 def deployed_thresholds(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the float64 thresholds that act on float64 rows as the given ones act on rows rounded to float32.

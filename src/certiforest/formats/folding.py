@@ -21,6 +21,8 @@ from certiforest.ensemble.categories import are_numbers, numbers_of
 from certiforest.ensemble.tree_kernels import LARGEST
 
 FARTHEST = 2.0**600  # numbers that steps are asked about; thresholds of libraries are far smaller
+FAR = 2.0**100  # from here on, steps may leave the range of floats
+STEPS_BESIDE = np.unique([*range(1, 33), *(1 << np.arange(6, 21))])  # floats beside a threshold, how far from it
 MOST_CELLS = 2**25  # that the values of one category take as a dense matrix: 256 MB
 
 
@@ -43,6 +45,12 @@ class Steps(Protocol):
         By column of a row that is encoded, all values that encoders know: text, or floats.
     loses_zeros : bool
         Whether zeros are left out, and the model takes that for something else.
+    limit : float
+        The largest number that the model takes.
+    is_curved : bool
+        Whether functions are among the steps whose rounding may not keep the order.
+    joints : dict of int to ndarray
+        By column of a row, the numbers where pieces of such functions meet.
     """
 
     n_features: int
@@ -50,6 +58,9 @@ class Steps(Protocol):
     made: list[Column]
     values: dict[int, tuple[Any, ...]]
     loses_zeros: bool
+    limit: float
+    is_curved: bool
+    joints: dict[int, NDArray[np.float64]]
 
     def transform(self, rows: NDArray[np.float64], *, absent: float | None = None) -> NDArray[np.float64]:
         """Return what the model behind the steps takes; ``absent`` stands for zeros that are left out."""
@@ -71,7 +82,7 @@ def fold(ensemble: TreeEnsemble, steps: Steps) -> TreeEnsemble:
     if len(steps.made) != ensemble.n_features or ensemble.blanks is not None or texts or ensemble.required:
         raise ModelError("Expected steps that make the columns of a model of numbers, got others.")
     known = _known_numbers(ensemble, steps)
-    row = np.zeros(steps.n_features)
+    row = np.ones(steps.n_features)  # which has a root and a logarithm
     for f, numbers in known.items():
         row[f] = numbers[0]
     categories = {f: _ask_about(ensemble, steps, row, f, numbers) for f, numbers in known.items()}
@@ -87,9 +98,12 @@ def fold(ensemble: TreeEnsemble, steps: Steps) -> TreeEnsemble:
     required |= {f for f, category in categories.items() if not category.takes_missing}
     never = is_number if filled is None else is_number & ~(np.isnan(filled) & ~is_refused)
     ensemble = ensemble.never_missing(never)
-    columns = _fold_numbers(ensemble, steps, row, filled, is_number)
+    ends = _ends(steps, row, np.unique(source[is_number]), may_miss=ensemble.missing_left is not None)
+    required |= ends.required
+    columns = _fold_numbers(ensemble, steps, row, filled, is_number, ends)
     trees, subsets = _fold_categories(ensemble, source, categories, columns)
-    may_miss = len(required) < steps.n_features
+    blanks = _blanks(steps, row, filled, [m for m in _tested(ensemble) if is_number[m]], ends)
+    may_miss = len(required) < steps.n_features or bool(blanks)
     values: dict[int, Any] = dict(steps.values)
     for made, own in (ensemble.categories or {}).items():
         values.setdefault(int(source[made]), own)
@@ -105,7 +119,7 @@ def fold(ensemble: TreeEnsemble, steps: Steps) -> TreeEnsemble:
         categories=values or None,
         unseen={f: "other" if f in dropped or categories[f].takes_unseen else "refused" for f in values},
         required=sorted(required) if may_miss else (),
-        blanks=_blanks(steps, row, filled, [m for m in _tested(ensemble) if is_number[m]]) or None,
+        blanks=blanks or None,
     )
 
 
@@ -177,13 +191,14 @@ def _fold_numbers(
     row: NDArray[np.float64],
     filled: NDArray[np.float64] | None,
     is_number: NDArray[np.bool_],
+    ends: _Ends,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return thresholds in the units of rows, and which splits send missing values left, where numbers are compared."""
     node = ensemble.number_splits
     node = node[is_number[ensemble.feature[node]]]
     made, v = ensemble.feature[node], ensemble.threshold[node]
     threshold = ensemble.threshold.copy()
-    threshold[node] = _last_below(steps, row, made, v)
+    threshold[node] = _last_below(steps, row, made, v, ends)
     missing_left = ensemble.nodes.missing_left.copy()
     if filled is not None:
         value = filled[np.maximum(ensemble.feature, 0)]
@@ -192,8 +207,67 @@ def _fold_numbers(
     return threshold, missing_left
 
 
+class _Ends(NamedTuple):
+    """By column, the first and last number that goes through the steps, and what becomes of numbers beyond.
+
+    These are ``blanks``, which count as missing; or they are refused, as are missing values then (``required``).
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    blanks: dict[int, tuple[float, float]]
+    required: set[int]
+
+
+def _ends(steps: Steps, row: NDArray[np.float64], columns: NDArray[np.int64], *, may_miss: bool) -> _Ends:
+    """Find out which numbers steps take, as not all have a logarithm; the others of a row stay as they are."""
+    low, high = np.full(steps.n_features, -FARTHEST), np.full(steps.n_features, FARTHEST)
+    ends = _Ends(low, high, {}, set())
+    if not steps.is_curved:
+        return ends
+    for f in columns.tolist():
+        place = [m for m, column in enumerate(steps.made) if column.source == f]
+
+        def fate(x: float, f: int = f, place: list[int] = place) -> str:
+            other = row.copy()
+            other[f] = x
+            found = _made_of(steps, other)
+            if found is None or (np.abs(found[place]) > steps.limit).any():
+                return "refused"
+            if np.isnan(found[place]).any():
+                return "missing" if may_miss else "refused"
+            return "taken"
+
+        def farthest(sign: int, *fates: str, fate: Callable[[float], str] = fate) -> float:
+            """Return the number farthest from 1 of those with a fate, which come one after the other."""
+
+            def goes_on(y: NDArray[np.float64]) -> NDArray[np.bool_]:
+                return np.array([fate(sign * float(y[0])) in fates])
+
+            return sign * float(last_left(goes_on, np.array([float(sign)]), np.array([FARTHEST]))[0])
+
+        if fate(1.0) != "taken":
+            raise ModelError(f"Expected steps that take the number 1 in column {f}, got some that refuse it.")
+        for sign, side in ((-1, low), (1, high)):
+            outcome = fate(sign * FARTHEST)
+            if outcome == "taken":
+                continue
+            end = side[f] = farthest(sign, "taken")
+            if outcome == "missing":  # nobody is asked about what is refused between, as minus infinity may be
+                end = farthest(sign, "taken", "refused")
+            elif abs(end) > FAR or (may_miss and abs(end) > 1):
+                continue  # too large to go through, which an ensemble cannot say where values may be missing
+            else:
+                ends.required.add(f)
+            if f in ends.blanks:
+                raise ModelError(f"Expected steps that refuse numbers on one side only, got others in column {f}.")
+            beyond = [float(np.nextafter(end, sign * np.inf)), sign * LARGEST]
+            ends.blanks[f] = min(beyond), max(beyond)
+    return ends
+
+
 def _last_below(
-    steps: Steps, row: NDArray[np.float64], made: NDArray[np.int64], v: NDArray[np.float64]
+    steps: Steps, row: NDArray[np.float64], made: NDArray[np.int64], v: NDArray[np.float64], ends: _Ends
 ) -> NDArray[np.float64]:
     """Return the largest floats that steps take to at most ``v`` in columns that they make, the others as in a row."""
     column = np.array([steps.made[m].source for m in made], np.int64)
@@ -204,28 +278,62 @@ def _last_below(
 
     def goes_left(value: NDArray[np.float64]) -> NDArray[np.bool_]:
         rows[place, column] = value
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return steps.transform(rows, absent=0.0)[place, made] <= v
 
-    ends = np.full(len(made), -FARTHEST), np.full(len(made), FARTHEST)
+    low, high = ends.low[column], ends.high[column]
     try:
-        is_folded = not len(made) or (goes_left(ends[0]).all() and (goes_left(ends[1]) == (v == LARGEST)).all())
+        is_left = goes_left(low), goes_left(high)
     except ValueError as error:  # what a step says of infinity
         raise ModelError(f"Expected steps that take numbers up to {FARTHEST:.0e}, got others ({error}).") from None
-    if not is_folded:
-        raise ModelError("Expected steps that bring numbers to both sides of every threshold, got others.")
-    return np.where(v == LARGEST, LARGEST, last_left(goes_left, *ends))
+    if (is_left[1] & ~is_left[0]).any():
+        raise ModelError("Expected steps that keep the order of numbers, got some that turn it.")
+    found = np.where(is_left[0] & ~is_left[1], last_left(goes_left, low, high), np.where(is_left[0], LARGEST, -LARGEST))
+    if steps.is_curved:
+        _check_order(steps, row, made, v, found, (low, high), goes_left)
+    return found
+
+
+def _check_order(
+    steps: Steps,
+    row: NDArray[np.float64],
+    made: NDArray[np.int64],
+    v: NDArray[np.float64],
+    found: NDArray[np.float64],
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+    goes_left: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+) -> None:
+    """Refuse steps whose rounding turns the order of floats around a threshold, or where their pieces meet."""
+    is_kept, place = np.ones(len(made), bool), np.where(v == LARGEST, 1.0, found).view(np.int64)
+    for offset in (-STEPS_BESIDE[:, None] * np.array([1, -1])).ravel().tolist():
+        value = np.clip(_in_order(_in_order(place) + offset).view(np.float64), *ends)
+        is_kept &= goes_left(value) == (value <= found)
+    for f, joints in steps.joints.items():
+        x = np.clip(np.concatenate([np.nextafter(joints, -np.inf), joints, np.nextafter(joints, np.inf)]), -FAR, FAR)
+        rows = np.tile(row, (len(x), 1))
+        rows[:, f] = x
+        made_of_x = steps.transform(rows, absent=0.0)
+        for i in np.flatnonzero([steps.made[m].source == f for m in made]):
+            is_kept[i] &= ((made_of_x[:, made[i]] <= v[i]) == (x <= found[i])).all()
+    if not is_kept.all():
+        raise ModelError(
+            "Expected steps that keep the order of numbers, with their rounding, got some that do not around"
+            f" {found[~is_kept][0]!r} in column {steps.made[made[~is_kept][0]].source}."
+        )
 
 
 def _blanks(
-    steps: Steps, row: NDArray[np.float64], filled: NDArray[np.float64] | None, made: list[int]
+    steps: Steps, row: NDArray[np.float64], filled: NDArray[np.float64] | None, made: list[int], ends: _Ends
 ) -> dict[int, tuple[float, float]]:
-    """Return, by column, the numbers that a sparse matrix has no entry for, where the model takes that for missing."""
-    found: dict[int, tuple[float, float]] = {}
+    """Return, by column, the numbers that count as missing.
+
+    These are what steps do not take, and, where the model takes it for missing, what a sparse matrix has no entry for.
+    """
+    found = dict(ends.blanks)
     if not steps.loses_zeros or not made:
         return found
     zeros = np.zeros(len(made))
-    low, high = (_last_below(steps, row, np.array(made), v) for v in (np.nextafter(zeros, -1.0), zeros))
+    low, high = (_last_below(steps, row, np.array(made), v, ends) for v in (np.nextafter(zeros, -1.0), zeros))
     for m, first, last in zip(made, np.nextafter(low, np.inf).tolist(), high.tolist(), strict=True):
         column = steps.made[m].source
         if first > last:

@@ -251,11 +251,11 @@ class _Graph:
 class _GraphSteps:
     """What a graph does to columns before its trees, as `fold` asks for it."""
 
-    loses_zeros = False
+    loses_zeros, limit, is_curved = False, np.inf, False
 
     def __init__(self, n_features: int, names: NDArray | None, columns: Columns) -> None:
         self.n_features, self.names, self.values = n_features, names, dict[int, tuple[Any, ...]]()
-        self.made = [Column(f, is_raw=False) for f in columns.source]
+        self.made, self.joints = [Column(f, is_raw=False) for f in columns.source], dict[int, NDArray]()
         self._made = columns.made
 
     def transform(self, rows: NDArray[np.float64], *, absent: float | None = None) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -49,7 +50,7 @@ REGRESSION |= dict.fromkeys(("poisson", "gamma"), math.log)
 
 def is_sklearn_model(model: Any) -> bool:
     """Tell whether a model is one that `open_sklearn` takes."""
-    return isinstance(model, (*FORESTS, *BOOSTED, *HISTOGRAM, *TREES))
+    return isinstance(model, (*FORESTS, *BOOSTED, *HISTOGRAM, *TREES, IsolationForest))
 
 
 def refuse_unfitted(model: Any) -> None:
@@ -69,6 +70,9 @@ def content_of_sklearn(model: Any) -> list[NDArray]:
         _, known = _categories_of(model)
         texts = [np.array([str(value) for value in values], "U") for values in known.values()]
         return [*arrays, np.asarray(model._baseline_prediction), *texts]
+    if isinstance(model, IsolationForest):
+        learned = [*model.estimators_features_, *model._decision_path_lengths, *model._average_path_length_per_tree]
+        return [*learned, *(tree.tree_.__getstate__()["nodes"] for tree in model.estimators_)]
     states = [tree.tree_.__getstate__() for tree in _trees_of(model)]
     arrays = [state[column] for state in states for column in ("nodes", "values")]
     return [*arrays, _base_of(model)] if isinstance(model, BOOSTED) else arrays
@@ -94,7 +98,7 @@ def open_sklearn(model: Any, voting: str | None, *, needs_probability: bool) -> 
     name = type(model).__name__
     if isinstance(model, BOOSTED):
         trees = _trees_of(model)  # by rounds, within each by outputs
-        nodes = [_translate_tree(tree.tree_, may_miss=False) for tree in trees]
+        nodes = [translate_tree(tree.tree_, may_miss=False) for tree in trees]
         scores = [model.learning_rate * tree.tree_.value[:, 0, 0] for tree in trees]
         return _add_up(model, name, nodes, scores, _base_of(model), second_wins_ties=True)
     if isinstance(model, HISTOGRAM):
@@ -117,8 +121,8 @@ def _open_trees(model: Any, name: str, *, is_vote: bool) -> Opened:
     table, nodes = ScoreTable(1 if is_regressor else len(classes)), []
     for tree in (tree.tree_ for tree in trees):
         value = tree.value[:, :, 0] if is_regressor else tree.value[:, 0, :]
-        leaf = value.argmax(axis=1) if is_vote else table.add(value, is_leaf=_is_leaf(tree))
-        nodes.append(_translate_tree(tree, leaf, may_miss=may_miss))
+        leaf = value.argmax(axis=1) if is_vote else table.add(value, is_leaf=leaves_of(tree))
+        nodes.append(translate_tree(tree, leaf, may_miss=may_miss))
     scores = None if is_vote else table.table()
     ensemble = TreeEnsemble.from_trees(nodes, **_columns(model), classes=classes, scores=scores)
 
@@ -242,11 +246,13 @@ def takes_missing(predict: Callable[[NDArray], Any], row: NDArray[np.float64]) -
     return True
 
 
-def _is_leaf(tree: Any) -> NDArray[np.bool_]:
+def leaves_of(tree: Any) -> NDArray[np.bool_]:
+    """Tell which nodes of a tree are leaves."""
     return tree.children_left == -1
 
 
-def _translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -> Nodes:
+def translate_tree(tree: Any, leaf: NDArray | None = None, *, may_miss: bool) -> Nodes:
+    """Return a tree that rounds rows to float32, its leaves as given."""
     nodes = tree.__getstate__()["nodes"]
     categorical = [name for name in nodes.dtype.names if "cat" in name]
     if any(np.any(nodes[name]) for name in categorical):

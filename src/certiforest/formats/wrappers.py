@@ -27,9 +27,10 @@ from sklearn.tree import DecisionTreeClassifier
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.categories import are_numbers
 from certiforest.ensemble.tree_kernels import LARGEST
+from certiforest.formats.float32_rows import LARGEST_ROUNDED
 from certiforest.formats.folding import fold, last_left
 from certiforest.formats.library_code import is_of
-from certiforest.formats.opened import Opened, asker
+from certiforest.formats.opened import Function, Opened, asker
 from certiforest.formats.pipelines import PipelineSteps
 from certiforest.formats.sklearn_models import refuse_unfitted, takes_missing
 
@@ -103,7 +104,7 @@ def open_wrapper(model: Any, enter: Enter, threshold: float | None) -> Opened:
     row = np.full(opened.ensemble.n_features, np.nan)
     for f in opened.ensemble.required:
         values = (opened.ensemble.categories or {}).get(f, ())
-        row[f] = values[0] if are_numbers(values) else 0.0
+        row[f] = values[0] if are_numbers(values) else float(not values)  # numbers: 1 has a logarithm
     if not takes_missing(predict, row):
         opened = opened._replace(ensemble=opened.ensemble.of_numbers)
     return opened._replace(name=name, predict=predict)
@@ -262,11 +263,16 @@ def _joined(
 
 def _open_pipeline(model: Pipeline, opened: Opened) -> Opened:
     """Fold the steps before a model into its splits."""
-    names, last = _names_of(model), model.steps[-1][1]
-    steps = PipelineSteps(
-        model[:-1], names, parts_of(model)[0].n_features_in_, np.nan if is_of("xgboost", last) else 0.0
-    )
-    ensemble = fold(opened.ensemble, steps).with_columns(None if names is None else names.tolist())
+    names, last, first = _names_of(model), model.steps[-1][1], parts_of(model)[0]
     made = (lambda rows: rows) if opened.ask is not None else asker({}, _names_of(last))
+    limit = _largest_taken(lambda rows: last.predict(made(rows)), np.zeros(opened.ensemble.n_features))
+    absent = np.nan if is_of("xgboost", last) else 0.0
+    steps = PipelineSteps(model[:-1], names, first.n_features_in_, absent, limit)
+    ensemble = fold(opened.ensemble, steps).with_columns(None if names is None else names.tolist())
     after = opened.asked_by(lambda rows: made(steps.transform(rows)))
     return after._replace(ensemble=ensemble, ask=steps.ask)
+
+
+def _largest_taken(predict: Function, row: NDArray[np.float64]) -> float:
+    """Return the largest number that a model takes, infinity if it takes that."""
+    return next((x for x in (np.inf, LARGEST) if takes_missing(predict, row + x)), LARGEST_ROUNDED)
