@@ -7,6 +7,7 @@ their cells have the price of getting there, and the leaves in reach allow some 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -46,6 +47,8 @@ class RowProblem:
     """
 
     is_open = False
+    #: Takes cells that hold nothing from a box, if there is something to go by; see `Search`.
+    shrink: Callable[..., tuple[list[tuple[int, int, bool]], bool]] | None = None
 
     def __init__(
         self,

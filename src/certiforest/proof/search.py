@@ -65,6 +65,10 @@ class Search(Generic[Point]):
     sharpen : callable, optional
         Returns, given cells that were not confirmed, the first and last cells of a box and its prices, other prices
         that tell, or a variable and the cell after which to cut the box; None if it knows neither.
+    shrink : callable, optional
+        Takes cells from the ends of a box, whose first and last cells change, in which no row counts; returns one by
+        one of which variable, after which cell it was cut, and whether the upper part was dropped; and whether nothing
+        is left.
     keep_proof : bool, default=False
         Whether `prove` will be asked.
     begun : pair of int and Tables, optional
@@ -85,12 +89,13 @@ class Search(Generic[Point]):
         is_beyond: Callable[[NDArray[np.int64], NDArray[np.int64]], Any] = lambda low, high: False,
         sharpen: Callable[..., Prices | tuple[int, int] | None] = lambda choice, low, high, prices: None,
         *,
+        shrink: Callable[..., tuple[list[tuple[int, int, bool]], bool]] | None = None,
         keep_proof: bool = False,
         begun: tuple[int, Tables] | None = None,
         improve: Callable[[Point], Problem] | None = None,
     ) -> None:
         self._problem, self._confirm, self._is_beyond, self._keep_proof = problem, confirm, is_beyond, keep_proof
-        self._improve, self._waiting, self._sharpen = improve, list[CellBox](), sharpen
+        self._improve, self._waiting, self._sharpen, self._shrink = improve, list[CellBox](), sharpen, shrink
         said, tables = begun or (kernels.OPEN, new_tables(problem.cells, problem.leaves))
         self._said: int = kernels.PAUSED if said == kernels.OPEN else said  # more sweeps may help
         self._tables: Tables = tables
@@ -156,6 +161,8 @@ class Search(Generic[Point]):
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
+            if self._shrink is not None and self._is_shrunk_away(waiting):
+                continue
             box = waiting[-1]  # which waits until it is examined
             self._enter(box)
             problem, may_enumerate = self._problem_of(box), box.may_enumerate and box.prices is None
@@ -210,6 +217,26 @@ class Search(Generic[Point]):
             else:
                 self._is_settled(box)
         return None
+
+    def _is_shrunk_away(self, waiting: list[CellBox]) -> bool:
+        """Take from the next box what holds nothing; tell whether that is all of it."""
+        assert self._shrink is not None
+        box = waiting[-1]
+        low, high = box.low.copy(), box.high.copy()
+        steps, is_empty = self._shrink(low, high)
+        if is_empty and not self._keep_proof:
+            waiting.pop()
+            return True
+        for variable, cut, is_upper in steps if self._keep_proof else ():
+            halves = self._halves(box, box.start, variable, cut)
+            box, side = halves if is_upper else halves[::-1]
+            if not self._is_settled(side):
+                self._settled.append(side)
+        waiting[-1] = box._replace(low=low, high=high)
+        if is_empty and self._is_settled(waiting[-1]):
+            waiting.pop()
+            return True
+        return False
 
     def _problem_of(self, box: CellBox) -> Problem:
         prices = box.prices

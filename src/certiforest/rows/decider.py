@@ -219,6 +219,7 @@ class Decider:
                 goal.attack_within_budget,
                 row.is_beyond,
                 row.sharpen,
+                shrink=row.shrink,
                 keep_proof=keep_proof,
                 begun=begun and begun[3:],
             )

@@ -9,35 +9,22 @@ have. It becomes the budget of what is searched next, whose bound then knows of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.comparisons import Comparison
 from certiforest.attack.moves import DOWN, UP, Moves
 from certiforest.attack.relations import Relation, binding
-from certiforest.ensemble.tree_kernels import LARGEST
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.cells_kernels import lower_towards
-from certiforest.problem.problem import BUDGET, Cells, Leaves, Prices, Problem
+from certiforest.problem.problem import BUDGET, Prices
 from certiforest.problem.verifier import Verifier
-from certiforest.proof.tables_kernels import narrow, new_tables
+from certiforest.rows.related_cells import cut_cells
 from certiforest.rows.repair import RelatedBox, find_nearest, float_towards, repair
-
-# Sums of floats are within this share of the sizes of their parts of the truth.
-SLACK = 1e-12
-
-
-class _Cell(NamedTuple):
-    """A cell of a variable of relations: its ends, the value nearest to the row, and the price of that."""
-
-    top: float
-    low: float
-    high: float
-    value: float
-    price: Any
+from certiforest.rows.shrinking_kernels import SLACK, Ties, ends_of, shrink
 
 
 def row_problem(verifier: Verifier, x: NDArray[np.float64], moves: Moves | None = None, **known: Any) -> RowProblem:
@@ -67,163 +54,103 @@ class RelatedRow(RowProblem):
         n, columns = len(x), dict.fromkeys(c for relation in relations for c in relation.columns)
         self._group_of = {c: n + g for g, group in enumerate(self.moves.groups) for c in group}
         names = dict.fromkeys(self._group_of.get(column, column) for column in columns)
-        found = {name: list(self._list_cells(name)) if name >= n else [] for name in names}
-        cuts = {name: self._cuts(name) for name in names if name < n}
-        reach = {name: self._reach(name) for name in cuts}
-        tops = dict(zip(self.cells.name.tolist(), np.split(self.cells.top, self.cells.first[1:-1]), strict=False))
-        for name, more in cuts.items():
-            found[name] = list(self._number_cells(name, sorted({math.inf, *tops.get(name, ()), *more}), *reach[name]))
-        self._with_cells(found)
+        self.cells, self.leaves, self._low, self._high = cut_cells(self.cells, self.leaves, x, self.moves, relations)
         self._variable = {int(f): v for v, f in enumerate(self.cells.name)}
         self._columns = {c: self._variable[self._group_of.get(c, c)] for c in columns}
-        self._at, self._place = np.array([*self._columns.values()], np.int64), {c: k for k, c in enumerate(columns)}
+        self._place = {c: k for k, c in enumerate(columns)}
         self._numbers = np.array([c for c in columns if c not in self._group_of], np.int64)
         self._is_number = np.array([c not in self._group_of for c in columns], bool)
         self._linear = [(r, relation) for r, relation in self._relations if not relation.when and not relation.values]
-        self._factor = np.zeros((len(self._linear), len(self._place)))
+        self._ties, self._is_shrunk = self._tie(), False
+
+    def _tie(self) -> Ties:
+        """Return the relations as kernels take them."""
+        cells, moves, n = self.cells, self.moves, len(self._place)
+        first, x = cells.first, np.append(self.x, np.zeros(len(moves.groups)))
+        at, skip, low, high = np.array([*self._columns.values()], np.int64), np.zeros(n, np.int64), [], []
+        n_cells = 0
+        for k, column in enumerate(self._place):
+            here, group = slice(first[at[k]], first[at[k] + 1]), self._group_of.get(column)
+            skip[k] = n_cells - here.start
+            if group is None:
+                low.append(self._low[here])
+                high.append(self._high[here])
+            else:
+                is_set = cells.value[here] == moves.choices[group].columns.index(column)
+                low.append(is_set * 1.0)
+                high.append(is_set * 1.0)
+            n_cells += here.stop - here.start
+        reach = np.full((2, n), math.inf)
+        if moves.is_shared:
+            places = np.flatnonzero(self._is_number)
+            limit = BUDGET // int(moves.eps) if moves.norm == 0 else moves.eps * moves.numbers.scale[:, self._numbers]
+            reach[:, places] = limit
+        factor = np.zeros((len(self._linear), n))
         for i, (_, relation) in enumerate(self._linear):
             for column, a in relation.then[0].terms:
-                self._factor[i, self._place[column]] = a
-        self._bound = np.array([float(relation.then[0].bound) for _, relation in self._linear])
-        self._is_equal = np.array([relation.then[0].sign == "=" for _, relation in self._linear], bool)
-
-    # ---- Cells -------------------------------------------------------------------------------------------------------
-
-    def _reach(self, f: int) -> tuple[float, float]:
-        """Return the least and the largest value of a column of numbers that one move can bring about."""
-        x, moves = float(self.x[f]), self.moves
-        low, high = (float(ends[f]) for ends in moves.inside)
-        can_move = moves.numbers.may_move[:, f] & moves.can_move
-        is_limited, ends = moves.norm > 0, [x, x]
-        for way, sign in ((DOWN, -1), (UP, 1)):
-            if can_move[way]:
-                step = Fraction(moves.eps) * Fraction(float(moves.numbers.scale[way, f]))
-                ends[way] = float_towards(Fraction(x) + sign * step, x) if is_limited else sign * LARGEST
-        low, high = max(low, ends[DOWN], -LARGEST), min(high, ends[UP], LARGEST)
-        return (math.ceil(low) + 0.0, math.floor(high) + 0.0) if moves.numbers.is_whole[f] else (low, high)
-
-    def _cuts(self, f: int) -> set[float]:
-        """Return the tops of cells between which relations of a column alone turn."""
-        found: set[float] = set()
+                factor[i, self._place[column]] = a
+        then, start, about, of, holds = [], [0], [], [], list[NDArray[np.int8]]()
         for _, relation in self._relations:
-            if relation.column == f:
-                found.update(relation.values)
-            for comparison in (*relation.when, *relation.then):
-                if len(comparison.terms) == 1 and comparison.terms[0][0] == f:
-                    value = comparison.bound / comparison.terms[0][1]
-                    top = float_towards(value, -math.inf)
-                    found.update([top, math.nextafter(top, -math.inf)] if top == value else [top])
-        return {top for top in found if abs(top) < LARGEST}
+            if not relation.when:
+                continue
+            for comparison in (*relation.then, *relation.when):
+                ((column, _),) = comparison.terms
+                k = self._place[column]
+                about.append(int(at[k]))
+                of.append(sum(map(len, holds)) - first[at[k]])
+                holds.append(self._states(comparison, column, low[k], high[k]))
+            then.append(start[-1] + len(relation.then))
+            start.append(len(about))
+        power = 1.0 if moves.norm == math.inf else float(moves.norm)
+        bound = np.array([float(relation.then[0].bound) for _, relation in self._linear])
+        is_equal = np.array([relation.then[0].sign == "=" for _, relation in self._linear], bool)
+        whole = (np.array(numbers, np.int64) for numbers in (start, then, about, of))
+        columns = np.array([*self._place], np.int64)
+        return Ties(
+            at, skip, np.concatenate(low), np.concatenate(high), x[columns], reach, power, factor, bound, is_equal,
+            *whole, np.concatenate([*holds, np.zeros(0, np.int8)]),
+        )  # fmt: skip
 
-    def _number_cells(self, f: int, tops: list[float], low: float, high: float) -> Iterator[_Cell]:
-        """Yield the cells of a column of numbers in which there is one that it can take."""
-        x, bottom, is_whole = float(self.x[f]), -math.inf, bool(self.moves.numbers.is_whole[f])
-        allowed = [relation for _, relation in self._relations if relation.column == f]
-        for top in tops:
-            begin = math.floor(bottom) + 1.0 if is_whole and bottom > -math.inf else math.nextafter(bottom, math.inf)
-            begin, end = max(begin, low), min(math.floor(top) + 0.0 if is_whole and top < math.inf else top, high)
-            for relation in allowed:
-                inside = [value for value in relation.values if begin <= value <= end]
-                begin, end = (inside[0], inside[-1]) if inside else (math.inf, -math.inf)
-            if begin <= end:
-                value = min(max(x, begin), end)
-                yield _Cell(top, begin, end, value, self.moves.price_of(f, x, value))
-            bottom = top
-
-    def _list_cells(self, name: int) -> Iterator[_Cell]:
-        """Yield the cells of a group: one for each column that can be set."""
-        for value, price in self.moves.price_list(name, float(self._values[name])):
-            yield _Cell(value, value, value, value, price)
-
-    def _with_cells(self, found: dict[int, list[_Cell]]) -> None:
-        """Put cells of some variables in the place of those there are; leaves allow them as they allowed those."""
-        old, budget = self.cells, self.moves.budget
-        names = [*old.name.tolist(), *(name for name in found if name not in old.name)]
-        parts: list[list[_Cell]] = []
-        begin, end, n = np.empty(len(old.top), np.int64), np.empty(len(old.top), np.int64), 0
-        for v, name in enumerate(names):
-            places = range(old.first[v], old.first[v + 1]) if v < len(old.name) else range(0)
-            cells = found.get(name) or [
-                _Cell(old.top[c], math.nan, math.nan, old.value[c], old.price[c]) for c in places
-            ]
-            for i, c in enumerate(places):
-                bottom, top = old.top[c - 1] if i else -math.inf, old.top[c] if i < len(places) - 1 else math.inf
-                begin[c] = n + sum(cell.value <= bottom for cell in cells)
-                end[c] = n + sum(cell.value <= top for cell in cells) - 1
-            parts.append(cells)
-            n += len(cells)
-        first = np.cumsum([0, *map(len, parts)])
-        top, self._low, self._high, value = np.array(
-            [cell[:4] for cells in parts for cell in cells], np.float64
-        ).T.copy()
-        top[first[1:] - 1] = math.inf
-        price, home = np.zeros(n, np.int64), np.append(old.home, np.zeros(len(names) - len(old.name), np.int64))
-        for v, name in enumerate(names):
-            here = slice(first[v], first[v + 1])
-            home[v] = first[v] + int(np.argmax(value[here] == self._values[name]))
-            if name not in found:
-                price[here] = [cell.price for cell in parts[v]]
-            elif self.moves.is_shared:
-                price[here] = [min(math.floor(cell.price * BUDGET / budget), 4 * BUDGET) for cell in parts[v]]
-                lower_towards(price, first[v], home[v], first[v + 1] - 1)
-        self.cells = Cells(np.array(names, np.int64), first, home, top, value, price)
-        n_more = len(names) - len(old.name)
-        tester = np.append(self.leaves.first_tester, np.full(n_more, len(self.leaves.tester)))
-        leaves = self.leaves._replace(begin=begin[self.leaves.begin], end=end[self.leaves.end], first_tester=tester)
-        # Leaves are left out whose cells hold nothing that can be.
-        free, nothing = self.cells._replace(price=np.zeros_like(price)), np.zeros(len(leaves.node), np.int64)
-        self.leaves: Leaves = narrow(Problem(free, leaves, nothing, 0, 1), new_tables(self.cells, leaves)).leaves
+    @staticmethod
+    def _states(
+        comparison: Comparison, column: int, low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> NDArray[np.int8]:
+        """Return of which cells a comparison of a column holds: 1 everywhere, 0 nowhere, 2 somewhere."""
+        said = [
+            comparison.holds_between({column: begin}, {column: end})
+            for begin, end in zip(low.tolist(), high.tolist(), strict=True)
+        ]
+        return np.array([2 if one is None else int(one) for one in said], np.int8)
 
     # ---- Boxes of cells ----------------------------------------------------------------------------------------------
 
-    def _ends(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the largest values of columns that are tied, in a box of cells."""
-        least, most = self._low[low[self._at]], self._high[high[self._at]]
-        for column, group in self._group_of.items():
-            if column in self._place:
-                k, v = self._place[column], self._columns[column]
-                is_set = self.cells.value[low[v] : high[v] + 1] == self.moves.choices[group].columns.index(column)
-                least[k], most[k] = float(is_set.all()), float(is_set.any())
-        return least, most
-
-    def _within_rest(
-        self, least: NDArray[np.float64], most: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]
+    def _ends(
+        self, low: NDArray[np.int64], high: NDArray[np.int64], *, is_limited: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of columns in a box, taken to where what all others cost at least leaves a column to go."""
-        cells, moves = self.cells, self.moves
-        if not moves.is_shared:
-            return least, most
-        spent = cells.price[np.clip(cells.home, low, high)]
-        rest = (BUDGET - int(spent.sum()) + spent)[self._at[self._is_number]]
-        x, scale = self.x[self._numbers], moves.numbers.scale[:, self._numbers]
-        if moves.norm == 0:
-            reach = np.where(rest < BUDGET // int(moves.eps), 0.0, math.inf) * np.ones((2, 1))
-        else:
-            share = np.maximum(rest, 0) / BUDGET
-            reach = scale * (moves.eps * share ** (1 / moves.norm) * (1 + 1e-9)) + np.abs(x) * 1e-15
-        least[self._is_number] = np.maximum(least[self._is_number], x - reach[DOWN])
-        most[self._is_number] = np.minimum(most[self._is_number], x + reach[UP])
-        return least, most
+        """Return the least and the largest values of columns that are tied, in a box of cells, as the budget goes."""
+        return ends_of(self._ties, self.cells, self.budget if is_limited else 0, low, high)
 
     def _box(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> RelatedBox | int:
         """Return the linear relations in a box of cells, or the number of a relation that no row there keeps."""
-        return self._box_of(*self._within_rest(*self._ends(low, high), low, high))
+        return self._box_of(*self._ends(low, high))
 
     def _box_of(
         self, least: NDArray[np.float64], most: NDArray[np.float64], *, may_break: bool = False
     ) -> RelatedBox | int:
         """Return the linear relations that may fail between some ends, or the number of one that no row there keeps."""
         with np.errstate(all="ignore"):
-            up, down = np.maximum(self._factor, 0.0), np.minimum(self._factor, 0.0)
+            up, down = np.maximum(self._ties.factor, 0.0), np.minimum(self._ties.factor, 0.0)
             lowest, highest = up @ least + down @ most, up @ most + down @ least
             slack = SLACK * (
-                np.abs(self._factor) @ np.maximum(np.abs(least), np.abs(most)) + np.abs(self._bound) + 1e-290
+                np.abs(self._ties.factor) @ np.maximum(np.abs(least), np.abs(most)) + np.abs(self._ties.bound) + 1e-290
             )
             is_sure = (
-                np.isfinite(slack) & (np.abs(lowest - self._bound) > slack) & (np.abs(highest - self._bound) > slack)
+                np.isfinite(slack)
+                & (np.abs(lowest - self._ties.bound) > slack)
+                & (np.abs(highest - self._ties.bound) > slack)
             )
-            is_kept = is_sure & (highest < self._bound) & ~self._is_equal
-            is_broken = is_sure & ((lowest > self._bound) | (self._is_equal & (highest < self._bound)))
+            is_kept = is_sure & (highest < self._ties.bound) & ~self._ties.is_equal
+            is_broken = is_sure & ((lowest > self._ties.bound) | (self._ties.is_equal & (highest < self._ties.bound)))
         low, high = (dict(zip(self._place, ends.tolist(), strict=True)) for ends in (least, most))
         rows = []
         for i, (r, relation) in enumerate(self._linear):
@@ -311,7 +238,7 @@ class RelatedRow(RowProblem):
         box = self._box(choice, choice)
         is_open = isinstance(box, RelatedBox)
         if not isinstance(box, RelatedBox):
-            box = self._box_of(*self._ends(choice, choice), may_break=True)
+            box = self._box_of(*self._ends(choice, choice, is_limited=False), may_break=True)
         assert isinstance(box, RelatedBox)
         target, multipliers = find_nearest(box, self.x, self.moves)
         self._multipliers[choice.tobytes()] = multipliers
@@ -368,6 +295,12 @@ class RelatedRow(RowProblem):
         super().be_free()
         self._rate = Fraction(0)
 
+    def shrink(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[list[tuple[int, int, bool]], bool]:
+        """Take cells from the ends of a box that no row in it can be in; see `Search`."""
+        steps = np.empty((len(self.cells.price) + 1, 3), np.int64)
+        n_steps, is_empty = shrink(self._ties, self.cells, self.budget, low, high, steps)
+        return [(v, cut, bool(upper)) for v, cut, upper in steps[:n_steps].tolist()], is_empty
+
     # ---- What a search asks ------------------------------------------------------------------------------------------
 
     def is_beyond(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> Any:
@@ -407,7 +340,10 @@ class RelatedRow(RowProblem):
                 other, distance = choice.copy(), abs(c - int(choice[v]))
                 other[v] = c
                 is_near = best is None or distance < best[0]
-                ends = [dict(zip(self._place, ends.tolist(), strict=True)) for ends in self._ends(other, other)]
+                ends = [
+                    dict(zip(self._place, ends.tolist(), strict=True))
+                    for ends in self._ends(other, other, is_limited=False)
+                ]
                 if is_near and relation.is_kept_between(*ends) is not False:
                     best = distance, v, c if c < choice[v] else c - 1
         return None if best is None else best[1:]
