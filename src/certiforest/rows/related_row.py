@@ -23,7 +23,7 @@ from certiforest.problem.cells_kernels import lower_towards
 from certiforest.problem.problem import BUDGET, Prices
 from certiforest.problem.verifier import Verifier
 from certiforest.rows.related_cells import cut_cells
-from certiforest.rows.repair import RelatedBox, find_nearest, float_towards, repair
+from certiforest.rows.repair import RelatedBox, find_nearest, float_towards, repair, repair_about
 from certiforest.rows.shrinking_kernels import SLACK, Ties, ends_of, shrink
 
 
@@ -244,22 +244,28 @@ class RelatedRow(RowProblem):
         self._multipliers[choice.tobytes()] = multipliers
         if not is_open or self._is_empty(multipliers, choice, choice):
             return None
-        found = self._fixed(z, target, box, is_limited=is_limited)
+        found = self._fixed(z, target, box, is_limited=is_limited, is_thorough=True)
         if found is None:
             self._unrepaired.add(choice.tobytes())
         return found
 
     def _fixed(
-        self, z: NDArray[np.float64], target: dict[int, float], box: RelatedBox, *, is_limited: bool
+        self, z: NDArray[np.float64], target: dict[int, float], box: RelatedBox, *, is_limited: bool, is_thorough: bool
     ) -> NDArray[np.float64] | None:
         """Return a row that keeps all relations, with values near some in the place of those of z."""
-        for is_coarse in (False, True) if target else ():
-            values = repair(target, box, z, self.moves, is_coarse=is_coarse)
-            if values is not None:
-                other = z.copy()
-                other[list(values)] = list(values.values())
-                if self._keeps(other) and (not is_limited or self.is_affordable(other)):
-                    return other
+        for is_coarse in (None, False, True) if target else ():
+            if is_coarse is None:
+                values = repair_about(target, box, z, self.moves)
+            else:
+                values = repair(target, box, z, self.moves, is_coarse=is_coarse)
+            if values is None and not is_thorough:
+                return None
+            if values is None:
+                continue
+            other = z.copy()
+            other[list(values)] = list(values.values())
+            if self._keeps(other):
+                return other if not is_limited or self.is_affordable(other) else None
         return None
 
     def _nearby(self, z: NDArray[np.float64], *, is_limited: bool) -> NDArray[np.float64] | None:
@@ -284,7 +290,7 @@ class RelatedRow(RowProblem):
         start[self._numbers] = np.clip(z[self._numbers], least[self._is_number], most[self._is_number])
         target = dict(zip(self._numbers.tolist(), start[self._numbers].tolist(), strict=True))
         target |= find_nearest(box, start, self.moves)[0]
-        return self._fixed(start, target, box, is_limited=is_limited)
+        return self._fixed(start, target, box, is_limited=is_limited, is_thorough=False)
 
     def _keeps(self, z: NDArray[np.float64]) -> bool:
         row = z.tolist()

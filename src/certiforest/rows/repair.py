@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from certiforest.attack.comparisons import Comparison
 from certiforest.attack.moves import Moves
 from certiforest.ensemble.tree_kernels import LARGEST
-from certiforest.rows.repair_kernels import pull
+from certiforest.rows.repair_kernels import N_ROUNDS, pull, settle
 
-N_SWEEPS, N_ROUNDS = 40, 8
+N_SWEEPS = 40
 # Where prices are no smooth powers of moves, this one stands in; multipliers have so many bits.
 NEARLY_ONE, BITS = 1.125, 24
-# Beyond this, floats are not asked where columns are best.
-FAR = 1e100
+# Beyond this, floats are not asked where columns are best; nor for values so many times as large as those at hand.
+FAR, FARTHER = 1e100, 4096.0
 
 
 class RelatedBox(NamedTuple):
@@ -44,16 +44,7 @@ def find_nearest(
 
     Those are in units of prices (where no budget is shared, in any).
     """
-    columns = list(dict.fromkeys(c for _, row in box.rows for c, _ in row.terms if c not in box.listed))
-    factor, bound = np.zeros((len(box.rows), len(columns))), np.empty(len(box.rows))
-    for i, (_, row) in enumerate(box.rows):
-        least = Fraction(0)
-        for column, a in row.terms:
-            if column in box.listed:
-                least += min(a * Fraction(box.low[column]), a * Fraction(box.high[column]))
-            else:
-                factor[i, columns.index(column)] = a
-        bound[i] = row.bound - least
+    columns, factor, bound = _matrix(box)
     low, high = (np.clip([ends[c] for c in columns], -FAR, FAR) for ends in (box.low, box.high))
     start, is_sized = x[columns], 0 < moves.norm < math.inf
     unit = np.maximum(np.maximum(high - start, start - low), 1e-9)
@@ -73,6 +64,36 @@ def find_nearest(
     shift = 2.0 ** (BITS - math.frexp(most)[1])
     whole = (np.rint(multiplier * shift) / shift).tolist()
     return target, [(r, Fraction(m) * unit_of_price) for (r, _), m in zip(box.rows, whole, strict=True) if m]
+
+
+def _matrix(box: RelatedBox) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the numbers that are to be chosen, and relations between them: factors and bounds."""
+    columns = list(dict.fromkeys(c for _, row in box.rows for c, _ in row.terms if c not in box.listed))
+    place = {c: k for k, c in enumerate(columns)}
+    factor, bound = np.zeros((len(box.rows), len(columns))), np.empty(len(box.rows))
+    for i, (_, row) in enumerate(box.rows):
+        least = Fraction(0)
+        for column, a in row.terms:
+            if column in box.listed:
+                least += min(a * Fraction(box.low[column]), a * Fraction(box.high[column]))
+            else:
+                factor[i, place[column]] = a
+        bound[i] = row.bound - least
+    return columns, factor, bound
+
+
+def repair_about(
+    target: dict[int, float], box: RelatedBox, x: NDArray[np.float64], moves: Moves
+) -> dict[int, float] | None:
+    """Return values near some at which linear relations hold, as far as floats tell; None if they are not found."""
+    columns, factor, bound = _matrix(box)
+    value = np.array([target[c] for c in columns])
+    most = FARTHER * float(np.abs([*x[columns], *value, *bound]).max(initial=1e-290))  # sums lose digits beyond
+    region = np.clip([x[columns], [box.low[c] for c in columns], [box.high[c] for c in columns]], -most, most)
+    sign = np.array([{"=": 0, "<": -1, "<=": 1}[row.sign] for _, row in box.rows], np.int64)
+    if not settle(region, factor, bound, sign, moves.numbers.is_whole[columns], value):
+        return None
+    return {**target, **dict(zip(columns, value.tolist(), strict=True))}
 
 
 def repair(

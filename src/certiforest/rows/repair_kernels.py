@@ -14,6 +14,8 @@ from certiforest.compiled import kernel
 
 # A relation is left alone where it holds to within this share of what its columns can differ by.
 NEAR = 1e-13
+# Rounds in which relations leave each other less room.
+N_ROUNDS = 8
 # Multipliers beyond this mean that no point keeps the relations.
 MOST = 1e30
 
@@ -95,3 +97,61 @@ def excess_at(region, factor, bound, power, slope, r, step):
         if factor[r, k] != 0.0:
             total += factor[r, k] * place(region, power, k, slope[k] + step * factor[r, k])
     return total
+
+
+@kernel
+def settle(region, factor, bound, sign, is_whole, value):
+    """Set values (n_columns,) near what they are, one by one, so that relations hold about; tell whether they can.
+
+    ``region`` (3, n_columns) holds where columns begin, where they may be at least and at most, which changes; ``sign``
+    (n_relations,) is 0 for equations, -1 where a sum must stay below its bound, else 1.
+    """
+    start, low, high = region[0], region[1], region[2]
+    if not leave_room(low, high, factor, bound, sign, is_whole):
+        return False
+    for k in range(value.shape[0]):
+        near = value[k]
+        if abs(near - start[k]) <= abs(near) * 1e-9:
+            near = start[k]
+        near = min(max(near, low[k]), high[k])
+        if is_whole[k]:
+            near = min(max(round(near), math.ceil(low[k])), math.floor(high[k]))
+        value[k] = low[k] = high[k] = near
+        if not leave_room(low, high, factor, bound, sign, is_whole):
+            return False
+    return True
+
+
+@kernel
+def leave_room(low, high, factor, bound, sign, is_whole):
+    """Take from the ends of columns what relations leave no room for; tell whether something is left."""
+    for _ in range(N_ROUNDS):
+        has_changed = False
+        for i in range(2 * bound.shape[0]):
+            r, way = i // 2, 1.0 - 2.0 * (i % 2)
+            if way < 0.0 and sign[r] != 0:
+                continue
+            least, size, width = 0.0, abs(bound[r]), 0.0
+            for k in range(low.shape[0]):
+                a = way * factor[r, k]
+                if a != 0.0:
+                    end = a * (low[k] if a > 0.0 else high[k])
+                    least, size, width = least + end, size + abs(end), width + abs(a) * (high[k] - low[k])
+            room = way * bound[r] - least
+            if room < -1e-15 * size or (sign[r] < 0 and room <= 0.0):
+                return False
+            room = max(room, 0.0)
+            if sign[r] < 0:  # some way below the bound
+                room -= min(room, width) * 2.0**-20
+            for k in range(low.shape[0]):
+                a = way * factor[r, k]
+                if a == 0.0 or abs(a) * (high[k] - low[k]) <= room * (1.0 + 1e-12):
+                    continue
+                has_changed = True
+                if a > 0.0:
+                    high[k] = math.floor(low[k] + room / a) if is_whole[k] else low[k] + room / a
+                else:
+                    low[k] = math.ceil(high[k] + room / a) if is_whole[k] else high[k] + room / a
+        if not has_changed:
+            break
+    return True
