@@ -216,7 +216,7 @@ def check(case, radius: bool = False, proof: bool = False) -> tuple[str, str]:
         if doubts and (stable == 0 or found.proof[0] is not None):
             return "audit", doubts[0]
         text = json.dumps(found.proof[0])
-        how = " by prices" if "prices" in text else " by a relation" if "broken" in text else ""
+        how = " by a sum" if '"sum"' in text else " by a relation" if "broken" in text else ""
     return {1: "is stable", 0: "is unstable", -1: "is open"}[stable] + (" whole" if is_whole else "") + how, ""
 
 

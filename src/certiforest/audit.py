@@ -82,10 +82,10 @@ HEADER = {
     "classes": [object], "margin": Size, "radius": bool, "attacked": Maybe([object]), "about": object,
 }  # fmt: skip
 PROOF = {"cuts": [(int, [float])], "rivals": [dict]}  # a rival is {"rival": its class, and a bound or a split}
-PRICES = {"lambda": Maybe((int, int), (0, 1)), "relations": [(int, int, int)]}
+SUM = {"lambda": Maybe((int, int), (0, 1)), "relations": [(int, int, int)]}
 BOUND = {
     "unit": Maybe((int, int), (1, 1)), "lambda": Maybe((int, int), (0, 1)), "tables": Maybe([(int, int, [int])], []),
-    "prices": Maybe(PRICES), "broken": Maybe(int),
+    "sum": Maybe(SUM), "broken": Maybe(int),
 }  # fmt: skip
 SPLIT = {"split": (int, float), "low": object, "high": object}
 WIDE = {"low": Maybe(float, -LARGEST), "high": Maybe(float, LARGEST)}
@@ -687,11 +687,10 @@ class Proof(Reach):
                 is_proved = False
                 if part["broken"] is not None:
                     is_proved = self._breaks(part["broken"])
-                elif part["prices"] is None:
-                    is_proved = self._excludes(rival, part)
+                elif part["sum"] is not None:
+                    is_proved = self._exceeds(part["sum"])
                 else:
-                    priced = Priced(self, part["prices"])
-                    is_proved = priced.spent > priced.one or priced._excludes(rival, part)
+                    is_proved = self._excludes(rival, part)
                 expect(is_proved, f"a bound that excludes that class {rival} wins")
 
     def _breaks(self, r: int) -> bool:
@@ -709,6 +708,61 @@ class Proof(Reach):
             pieces = [self.piece(f, z) for z in (self[f][0], self[f][-1])]
             ends[0][f], ends[1][f] = self._within_rest(f, pieces[0][0], pieces[1][1])
         return bool(relation and relation.holds(*ends) is False)
+
+    def _exceeds(self, said: dict[str, Any]) -> bool:
+        """Tell whether a sum of the price, at a rate, and of relations is too large wherever features are held.
+
+        It is for rows within the budget that keep these at most the same sum of the budget and of their bounds.
+        """
+        rate, relations, slopes = Fraction(*said["lambda"]), dict(self.row.relations), dict[int, Fraction]()
+        expect(rate >= 0 and (not rate or self.has_budget), "a rate of 0, or above where a budget is shared")
+        budget = rate * Fraction(*self.eps) ** self.power
+        least, most = Fraction(0), budget
+        for r, n, d in said["relations"]:
+            is_known = r in relations and not relations[r].when and len(relations[r].then) == 1 and d > 0
+            is_sound = is_known and (n >= 0 or relations[r].then[0].sign == "=")
+            expect(is_sound, "multipliers of linear relations, at least 0")
+            most += Fraction(n, d) * relations[r].then[0].bound
+            for f, a in relations[r].then[0].terms.items():
+                slopes[f] = slopes.get(f, Fraction(0)) + Fraction(n, d) * a
+        groups: dict[int, dict[float, Fraction]] = {}  # what places add
+        spent = dict(self.held)
+        for f, slope in slopes.items():
+            group, place = self.attacker.place_in.get(f, (f, None))
+            self.charge(200 * len(self[group]))
+            if place is None:
+                spent.pop(f, None)
+                least += min(self._least(f, z, slope, rate) for z in self[f])
+            else:
+                groups.setdefault(group, {})[place] = slope
+        for group, added in groups.items():
+            spent.pop(group, None)
+            costs = self.costs[group]
+            least += min(budget * costs[z] / self.one + added.get(z, 0) for z in self[group])
+        return least + sum(budget * cost / self.one for cost in spent.values()) > most
+
+    def _least(self, f: int, z: float, slope: Fraction, rate: Fraction) -> Fraction:
+        """Return the least of rate times price, and of slope times value, together on a piece, at least."""
+        x, column, p, found = self.row.values[f], self.attacker.columns.get(f, {}), self.power, list[Fraction]()
+        low, high = self.piece(f, z)
+        for way, key, begin, end in ((-1, "down", low, min(high, Fraction(x))), (1, "up", max(low, Fraction(x)), high)):
+            scale = Fraction(column.get(key, 1.0))
+            if begin > end:
+                continue
+            if not (rate and scale and self.attacker.norm):
+                found += [slope * v + (rate if v != x else 0) for v in (begin, end)]
+                continue
+            # A tangent is below what is convex, wherever it touches: best where slope and price are in balance.
+            at = end if way < 0 else begin
+            if p > 1 and slope * way < 0:
+                most = max(abs(begin - Fraction(x)), abs(end - Fraction(x))) or Fraction(1)
+                share = min(abs(slope) * scale**p / (rate * p * most ** (p - 1)), Fraction(1))
+                size = Fraction(float(share) ** (1 / (p - 1))) * most
+                at = min(max(Fraction(x) + way * size, begin), end)
+            share = abs(at - Fraction(x)) / scale
+            rise = slope + way * rate * p * share ** (p - 1) / scale
+            found += [slope * at + rate * share**p + rise * (v - at) for v in (begin, end)]
+        return min(found)
 
     def _within_rest(self, f: int, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
         """Return the ends of a feature, taken to where it can go by what held features leave of the budget."""
@@ -814,93 +868,6 @@ class Proof(Reach):
             self.charge(sum(map(len, gains.values())), bits, one.bit_length())
             found = bound(exact, one)
         return found < 0
-
-
-class Priced(Proof):
-    """The same, paid from the budget times a rate plus relations times multipliers, which add up for all who keep them.
-
-    Each feature has a part in that sum, at least; what that is above its least part anywhere is its cost.
-    """
-
-    def __init__(self, proof: Proof, said: dict[str, Any]) -> None:
-        vars(self).update(vars(proof))
-        self.proof, self.rate = proof, Fraction(*said["lambda"])
-        self.costs, self.held, self.spent, self.one, self.slack = {}, {}, 0, 1 << DIGITS, 0
-        self.eps, self.power, self.has_budget, eps, power = (1, 1), 1, True, Fraction(*proof.eps), proof.power
-        expect(self.rate >= 0 and (not self.rate or proof.has_budget), "a rate of 0, or above where a budget is shared")
-        self.budget, bound, relations = eps**power, self.rate * eps**power, dict(self.row.relations)
-        slopes: dict[int, Fraction] = {}
-        for r, n, d in said["relations"]:
-            is_known = r in relations and not relations[r].when and len(relations[r].then) == 1 and d > 0
-            expect(
-                is_known and (n >= 0 or relations[r].then[0].sign == "="), "multipliers of linear relations, at least 0"
-            )
-            bound += Fraction(n, d) * relations[r].then[0].bound
-            for f, a in relations[r].then[0].terms.items():
-                slopes[f] = slopes.get(f, Fraction(0)) + Fraction(n, d) * a
-        parts: dict[int, dict[float, Fraction]] = {}  # of features that are tied
-        for f, slope in slopes.items():
-            group, place = self.attacker.place_in.get(f, (f, None))
-            self.charge(200 * len(proof[group]))
-            costs = proof.costs[group]
-            if place is None:
-                parts[f] = {z: self._least(f, z, slope) for z in costs}
-            else:
-                part = parts.setdefault(group, {z: self._price(group, z) for z in costs})
-                part |= {place: part[place] + slope} if place in part else {}
-        self.room = bound - sum(min(part.values()) for part in parts.values())
-        for f, part in parts.items():
-            least = min(part.values())
-            self.costs[f] = {z: self._share(value - least) for z, value in part.items()}
-        if self.room < 0:
-            self.spent = 2 * self.one
-        for f in [*proof]:
-            self._enter(f, proof[f])
-        self.leaves = [()] * len(self.leaves)  # those in reach of the budget alone may be too dear
-
-    def __missing__(self, f: int) -> Region:
-        return self._enter(f, self.proof[f])
-
-    def hold(self, f: int, region: Region) -> bool:
-        """Hold a feature to values that it can take; tell whether anyone can pay for all that is held, both ways."""
-        is_affordable = self.proof.hold(f, region)
-        return super().hold(f, region) and is_affordable
-
-    def _enter(self, f: int, region: Region) -> Region:
-        self.costs.setdefault(f, {z: self._share(self._price(f, z)) for z in self.proof.costs[f]})
-        self[f] = tuple(self.costs[f])
-        self.hold(f, region)
-        return region
-
-    def _share(self, part: Fraction) -> int:
-        return floor(part / self.room * self.one) if part and self.room > 0 else 4 * self.one * (part > 0)
-
-    def _price(self, f: int, z: float) -> Fraction:
-        """Return what a value has of the budget, at least, times its rate."""
-        return self.rate * self.budget * self.proof.costs[f][z] / self.proof.one if self.rate else Fraction(0)
-
-    def _least(self, f: int, z: float, slope: Fraction) -> Fraction:
-        """Return the least of price and slope times value on a piece, at least."""
-        x, column, p, found = self.row.values[f], self.attacker.columns.get(f, {}), self.proof.power, list[Fraction]()
-        low, high = self.proof.piece(f, z)
-        for way, key, begin, end in ((-1, "down", low, min(high, Fraction(x))), (1, "up", max(low, Fraction(x)), high)):
-            scale, rate = Fraction(column.get(key, 1.0)), self.rate
-            if begin > end:
-                continue
-            if not (rate and scale and self.attacker.norm):
-                found += [slope * v + (rate if v != x else 0) for v in (begin, end)]
-                continue
-            # A tangent is below what is convex, wherever it touches: best where slope and price are in balance.
-            at = end if way < 0 else begin
-            if p > 1 and slope * way < 0:
-                most = max(abs(begin - Fraction(x)), abs(end - Fraction(x))) or Fraction(1)
-                share = min(abs(slope) * scale**p / (rate * p * most ** (p - 1)), Fraction(1))
-                size = Fraction(float(share) ** (1 / (p - 1))) * most
-                at = min(max(Fraction(x) + way * size, begin), end)
-            share = abs(at - Fraction(x)) / scale
-            rise = slope + way * rate * p * share ** (p - 1) / scale
-            found += [slope * at + rate * share**p + rise * (v - at) for v in (begin, end)]
-        return min(found)
 
 
 class Work:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from certiforest.attack.moves import Moves
 from certiforest.problem import cells_kernels as kernels
 from certiforest.problem.leaves_kernels import list_around_row, new_scratch
-from certiforest.problem.problem import BUDGET, Cells, Leaves, Prices, Problem
+from certiforest.problem.problem import BUDGET, Cells, Leaves, Problem
 from certiforest.problem.verifier import Verifier
 
 
@@ -99,8 +99,8 @@ class RowProblem:
         """Let moves cost nothing."""
         self.budget, self.cells.price[:] = 0, 0
 
-    def sharpen(self, choice: Any, low: Any, high: Any, prices: Prices | None) -> Prices | tuple[int, int] | None:
-        """Return what helps to rule out cells that would do, but do not count; see `Search`."""
+    def divide(self, choice: Any, low: Any, high: Any) -> tuple[int, int] | None:
+        """Return where to cut a box in which cells would do, but do not count; see `Search`."""
         return None
 
     def _exact_price(self, v: int, cell: int) -> Fraction:

@@ -5,8 +5,7 @@ variables and gains something. Who asks is not to be seen here, nor what cells a
 attacker may do to it make a problem (`around_row`), and `proof` answers it.
 """
 
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -77,24 +76,6 @@ class Problem(NamedTuple):
     gain: ndarray
     need: int
     budget: int
-
-
-class Prices(NamedTuple):
-    """Prices that stand for a weighted sum of relations and of the budget, which may add up to `BUDGET`.
-
-    ``cells`` have them; ``room`` is what that is in the sum, in which the budget has the weight ``rate`` and the
-    relations have ``multipliers``, each with the number of its relation.
-    """
-
-    cells: Cells
-    rate: Fraction
-    multipliers: tuple[tuple[int, Fraction], ...]
-    room: Fraction
-
-    def document(self) -> dict[str, Any]:
-        """Return the weights as proofs have them (docs/certificate_format.md)."""
-        rate = {"lambda": [self.rate.numerator, self.rate.denominator]} if self.rate else {}
-        return {"prices": {**rate, "relations": [[r, m.numerator, m.denominator] for r, m in self.multipliers]}}
 
 
 class JointProblem(NamedTuple):

@@ -14,15 +14,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.problem.problem import BUDGET, ENOUGH, Cells, Prices, Problem
+from certiforest.problem.problem import ENOUGH, Cells, Problem
 from certiforest.proof import search_kernels as kernels
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.tables_kernels import NO_BOUND, OUTSIDE, Tables, coarsen, narrow, new_tables, whole_bound
 
 # A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
 MOST_SWEEPS, LOOK_SWEEPS = 400, 4
-# A box gets other prices so often before it is cut.
-MOST_PRICES = 6
 # Sweeps pause for a look at the clock after so many steps, a fifth of a second.
 MOST_STEPS = 2**23
 Point = TypeVar("Point")
@@ -32,8 +30,7 @@ class CellBox(NamedTuple):
     """A box of cells that waits for its turn: first and last cell of each variable.
 
     ``start`` are tables to start from, ``proof`` the part of the proof (docs/certificate_format.md) to be filled in.
-    Without ``may_enumerate``, the box is to be proved by tables although single moves could be tried. ``prices`` stand
-    in the place of those of cells, for the ``n_prices``-th time.
+    Without ``may_enumerate``, the box is to be proved by tables although single moves could be tried.
     """
 
     low: NDArray[np.int64]
@@ -41,8 +38,6 @@ class CellBox(NamedTuple):
     start: tuple[NDArray[np.float64], ...]
     proof: dict[str, Any]
     may_enumerate: bool = True
-    prices: Prices | None = None
-    n_prices: int = 0
 
 
 def _start_of(tables: Tables) -> tuple[NDArray[np.float64], ...]:
@@ -62,9 +57,9 @@ class Search(Generic[Point]):
     is_beyond : callable, optional
         Tells exactly, of first and last cells, whether everything in this box costs more than the budget, or, by a part
         of a proof, why else nothing in it counts.
-    sharpen : callable, optional
-        Returns, given cells that were not confirmed, the first and last cells of a box and its prices, other prices
-        that tell, or a variable and the cell after which to cut the box; None if it knows neither.
+    divide : callable, optional
+        Returns, given cells that were not confirmed, and the first and last cells of their box, a variable and the cell
+        after which to cut the box; None if the bound is to tell.
     shrink : callable, optional
         Takes cells from the ends of a box, whose first and last cells change, in which no row counts; returns one by
         one of which variable, after which cell it was cut, and whether the upper part was dropped; and whether nothing
@@ -87,15 +82,15 @@ class Search(Generic[Point]):
         problem: Problem,
         confirm: Callable[[NDArray[np.int64]], Point | None],
         is_beyond: Callable[[NDArray[np.int64], NDArray[np.int64]], Any] = lambda low, high: False,
-        sharpen: Callable[..., Prices | tuple[int, int] | None] = lambda choice, low, high, prices: None,
         *,
+        divide: Callable[..., tuple[int, int] | None] = lambda choice, low, high: None,
         shrink: Callable[..., tuple[list[tuple[int, int, bool]], bool]] | None = None,
         keep_proof: bool = False,
         begun: tuple[int, Tables] | None = None,
         improve: Callable[[Point], Problem] | None = None,
     ) -> None:
         self._problem, self._confirm, self._is_beyond, self._keep_proof = problem, confirm, is_beyond, keep_proof
-        self._improve, self._waiting, self._sharpen, self._shrink = improve, list[CellBox](), sharpen, shrink
+        self._improve, self._waiting, self._divide, self._shrink = improve, list[CellBox](), divide, shrink
         said, tables = begun or (kernels.OPEN, new_tables(problem.cells, problem.leaves))
         self._said: int = kernels.PAUSED if said == kernels.OPEN else said  # more sweeps may help
         self._tables: Tables = tables
@@ -124,7 +119,7 @@ class Search(Generic[Point]):
 
     def _bound_of(self, box: CellBox) -> int:
         self._enter(box)
-        problem = narrow(self._problem_of(box), self._tables)
+        problem = narrow(self._problem, self._tables)
         if (np.diff(problem.leaves.first) == 0).any():  # a tree has no leaf there
             return -int(ENOUGH)
         whole = int(whole_bound(problem, self._tables))
@@ -165,18 +160,16 @@ class Search(Generic[Point]):
                 continue
             box = waiting[-1]  # which waits until it is examined
             self._enter(box)
-            problem, may_enumerate = self._problem_of(box), box.may_enumerate and box.prices is None
+            problem = self._problem
             status, self._said = self._said, kernels.PAUSED
             while status == kernels.PAUSED:
-                status = kernels.examine_box(problem, None, tables, MOST_SWEEPS, MOST_STEPS, may_enumerate)
+                status = kernels.examine_box(problem, None, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
                 if status == kernels.PAUSED:
                     clock.check()
             waiting.pop()
             self.n_boxes += self.n_boxes > 0 or status != kernels.BOUNDED
             if status == kernels.PROVED and self._keep_proof:
                 self._proved.append(box._replace(start=_start_of(tables)))
-            if box.prices is not None and status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE):
-                box.proof.update(box.prices.document())
             if status == kernels.ENUMERATED and self._keep_proof:
                 self._settled += self._by_moved(box)
             if status in (kernels.PROVED, kernels.BOUNDED, kernels.UNREACHABLE, kernels.ENUMERATED):
@@ -192,13 +185,9 @@ class Search(Generic[Point]):
                     continue
                 if self._is_settled(box):
                     continue
-                told = self._sharpen(tables.choice, box.low, box.high, box.prices)
-                if isinstance(told, Prices) and box.n_prices < MOST_PRICES:
-                    tables.lambda_[:] = 0.0
-                    waiting.append(box._replace(start=_start_of(tables), prices=told, n_prices=box.n_prices + 1))
-                    continue
-                if isinstance(told, tuple) and not isinstance(told, Prices):
-                    waiting += self._halves(box, _start_of(tables), *told)
+                where = self._divide(tables.choice, box.low, box.high)
+                if where is not None:
+                    waiting += self._halves(box, _start_of(tables), *where)
                     continue
             start = _start_of(tables)
             variable, cut = kernels.find_split(problem, tables)
@@ -238,10 +227,6 @@ class Search(Generic[Point]):
             return True
         return False
 
-    def _problem_of(self, box: CellBox) -> Problem:
-        prices = box.prices
-        return self._problem if prices is None else self._problem._replace(cells=prices.cells, budget=BUDGET)
-
     def _is_settled(self, box: CellBox) -> bool:
         """Tell whether nothing in a box counts, and write down why."""
         reason = self._is_beyond(box.low, box.high)
@@ -253,8 +238,7 @@ class Search(Generic[Point]):
         """Cut a box after a cell of a variable."""
         last, first = box.high.copy(), box.low.copy()
         last[variable], first[variable] = cut, cut + 1
-        low = box._replace(high=last, start=start, proof={}, may_enumerate=True)
-        high = low._replace(low=first, high=box.high, proof={})
+        low, high = CellBox(box.low, last, start, {}), CellBox(first, box.high, start, {})
         cells = self._problem.cells
         where = [int(cells.name[variable]), float(cells.top[cut])]
         box.proof.update(split=where, low=low.proof, high=high.proof)
@@ -292,11 +276,11 @@ class Search(Generic[Point]):
 
     def _write_tables(self, box: CellBox, unit: Fraction, price: Fraction) -> None:
         """Write the tables that proved a box, rounded as much as the proof bears."""
-        problem, tables, proof = self._problem_of(box), self._tables, box.proof
-        cells, leaves, *_ = problem
+        cells, leaves, *_ = self._problem
+        tables, proof = self._tables, box.proof
         tables.low[:], tables.high[:] = box.low, box.high
         tables.table[:], tables.lambda_[:] = box.start
-        shift = coarsen(problem, tables)
+        shift = coarsen(self._problem, tables)
         first, whole, begin, end = (a.tolist() for a in (cells.first, tables.whole, leaves.begin, leaves.end))
         written, scope, first_segment, outside = [], leaves.scope.tolist(), leaves.first_segment.tolist(), int(OUTSIDE)
         for t, tree in enumerate(leaves.name.tolist()):
@@ -314,7 +298,7 @@ class Search(Generic[Point]):
             coarse = unit * 2**shift
             proof["unit"], proof["tables"] = [coarse.numerator, coarse.denominator], written
         if tables.lambda_[1] > 0:
-            rate = Fraction(float(tables.lambda_[1])) * unit / (price if box.prices is None else Fraction(1, BUDGET))
+            rate = Fraction(float(tables.lambda_[1])) * unit / price
             proof["lambda"] = [rate.numerator, rate.denominator]
 
 

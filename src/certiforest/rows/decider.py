@@ -218,7 +218,7 @@ class Decider:
                 goal.problem,
                 goal.attack_within_budget,
                 row.is_beyond,
-                row.sharpen,
+                divide=row.divide,
                 shrink=row.shrink,
                 keep_proof=keep_proof,
                 begun=begun and begun[3:],

@@ -103,7 +103,13 @@ def _find_end(
 
     goal = asked()
     search = Search(
-        goal.problem, confirm, row.is_beyond, row.sharpen, keep_proof=keep_proof, improve=lambda _: asked().problem
+        goal.problem,
+        confirm,
+        row.is_beyond,
+        divide=row.divide,
+        shrink=row.shrink,
+        keep_proof=keep_proof,
+        improve=lambda _: asked().problem,
     )
     try:
         search.run(clock)

@@ -114,16 +114,16 @@ def _with_cells(
     begin, end, n = np.empty(len(old.top), np.int64), np.empty(len(old.top), np.int64), 0
     for v, name in enumerate(names):
         places = range(old.first[v], old.first[v + 1]) if v < len(old.name) else range(0)
-        cells = found.get(name) or [_Cell(old.top[c], math.nan, math.nan, old.value[c], old.price[c]) for c in places]
-        value = np.array([cell.value for cell in cells])
+        listed = found.get(name) or [_Cell(old.top[c], math.nan, math.nan, old.value[c], old.price[c]) for c in places]
+        value = np.array([cell.value for cell in listed])
         tops = np.array([*old.top[places.start : places.stop - 1], math.inf]) if places else np.empty(0)
         n_upto = np.searchsorted(value, tops, side="right")
         here = slice(places.start, places.stop)
         begin[here], end[here] = n + np.append(0, n_upto[:-1])[: len(places)], n + n_upto - 1
-        parts.append(cells)
-        n += len(cells)
+        parts.append(listed)
+        n += len(listed)
     first = np.cumsum([0, *map(len, parts)])
-    top, low, high, value = np.array([cell[:4] for cells in parts for cell in cells], np.float64).T.copy()
+    top, low, high, value = np.array([cell[:4] for listed in parts for cell in listed], np.float64).T.copy()
     top[first[1:] - 1] = math.inf
     price, home = np.zeros(n, np.int64), np.append(old.home, np.zeros(len(names) - len(old.name), np.int64))
     for v, name in enumerate(names):

@@ -19,8 +19,7 @@ from certiforest.attack.comparisons import Comparison
 from certiforest.attack.moves import DOWN, UP, Moves
 from certiforest.attack.relations import Relation, binding
 from certiforest.problem.around_row import RowProblem
-from certiforest.problem.cells_kernels import lower_towards
-from certiforest.problem.problem import BUDGET, Prices
+from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.rows.related_cells import cut_cells
 from certiforest.rows.repair import RelatedBox, find_nearest, float_towards, repair, repair_about
@@ -53,7 +52,6 @@ class RelatedRow(RowProblem):
         self._multipliers: dict[bytes, list[tuple[int, Fraction]]] = {}
         n, columns = len(x), dict.fromkeys(c for relation in relations for c in relation.columns)
         self._group_of = {c: n + g for g, group in enumerate(self.moves.groups) for c in group}
-        names = dict.fromkeys(self._group_of.get(column, column) for column in columns)
         self.cells, self.leaves, self._low, self._high = cut_cells(self.cells, self.leaves, x, self.moves, relations)
         self._variable = {int(f): v for v, f in enumerate(self.cells.name)}
         self._columns = {c: self._variable[self._group_of.get(c, c)] for c in columns}
@@ -61,7 +59,7 @@ class RelatedRow(RowProblem):
         self._numbers = np.array([c for c in columns if c not in self._group_of], np.int64)
         self._is_number = np.array([c not in self._group_of for c in columns], bool)
         self._linear = [(r, relation) for r, relation in self._relations if not relation.when and not relation.values]
-        self._ties, self._is_shrunk = self._tie(), False
+        self._ties = self._tie()
 
     def _tie(self) -> Ties:
         """Return the relations as kernels take them."""
@@ -104,11 +102,11 @@ class RelatedRow(RowProblem):
         power = 1.0 if moves.norm == math.inf else float(moves.norm)
         bound = np.array([float(relation.then[0].bound) for _, relation in self._linear])
         is_equal = np.array([relation.then[0].sign == "=" for _, relation in self._linear], bool)
-        whole = (np.array(numbers, np.int64) for numbers in (start, then, about, of))
         columns = np.array([*self._place], np.int64)
         return Ties(
             at, skip, np.concatenate(low), np.concatenate(high), x[columns], reach, power, factor, bound, is_equal,
-            *whole, np.concatenate([*holds, np.zeros(0, np.int8)]),
+            np.array(start, np.int64), np.array(then, np.int64), np.array(about, np.int64), np.array(of, np.int64),
+            np.concatenate([*holds, np.zeros(0, np.int8)]),
         )  # fmt: skip
 
     @staticmethod
@@ -318,15 +316,16 @@ class RelatedRow(RowProblem):
             return True
         multipliers = find_nearest(box, self.x, self.moves)[1] if box.rows else []
         if multipliers and self._is_empty(multipliers, low, high):
-            return Prices(self.cells, self._rate, tuple(multipliers), Fraction(1)).document()
+            rate = {"lambda": [self._rate.numerator, self._rate.denominator]} if self._rate else {}
+            return {"sum": {**rate, "relations": [[r, m.numerator, m.denominator] for r, m in multipliers]}}
         if (low == high).all() and low.tobytes() in self._unrepaired:
             self.is_open = True
         return False
 
-    def sharpen(
-        self, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], prices: Prices | None
-    ) -> Prices | tuple[int, int] | None:
-        """Return prices by which chosen cells are too dear, or where to cut a box instead: variable and cell."""
+    def divide(
+        self, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
+    ) -> tuple[int, int] | None:
+        """Return where to cut a box in which cells would do, but hold no row that counts: variable and cell."""
         broken = self._box(choice, choice)
         relation = dict(self._relations)[broken] if isinstance(broken, int) else None
         if relation is not None and (relation.when or relation.values or len(relation.columns) == 1):
@@ -334,7 +333,23 @@ class RelatedRow(RowProblem):
         multipliers = self._multipliers.get(choice.tobytes(), [])
         if isinstance(broken, int) and not self._is_empty(multipliers, choice, choice):
             multipliers = [(broken, Fraction(1))]
-        return self._prices(multipliers, prices)
+        return self._cut_between(multipliers, choice, low, high)
+
+    def _cut_between(
+        self,
+        multipliers: list[tuple[int, Fraction]],
+        choice: NDArray[np.int64],
+        low: NDArray[np.int64],
+        high: NDArray[np.int64],
+    ) -> tuple[int, int] | None:
+        """Return where to cut a box so that the cells which make a sum of relations too large are by themselves."""
+        part, most, where = self._parts(multipliers)[0], 0.0, None
+        for v in dict.fromkeys(self._columns[c] for r, _ in multipliers for c in dict(self._relations)[r].columns):
+            cheapest = low[v] + int(np.argmin(part[low[v] : high[v] + 1]))
+            more = float(part[choice[v]]) - float(part[cheapest]) if part[choice[v]] > part[cheapest] else 0.0
+            if more > most:
+                most, where = more, (v, int(choice[v]) - int(cheapest < choice[v]))
+        return where
 
     def _cut_at(
         self, relation: Relation, choice: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
@@ -353,28 +368,3 @@ class RelatedRow(RowProblem):
                 if is_near and relation.is_kept_between(*ends) is not False:
                     best = distance, v, c if c < choice[v] else c - 1
         return None if best is None else best[1:]
-
-    def _prices(self, multipliers: list[tuple[int, Fraction]], before: Prices | None) -> Prices | None:
-        """Return prices that stand for a sum of relations and of the budget; half of it stood before, if any did."""
-        if not multipliers:
-            return None
-        if before is not None:
-            old = dict(before.multipliers)
-            new = dict(multipliers)
-            multipliers = [(r, (old.get(r, Fraction(0)) + new.get(r, Fraction(0))) / 2) for r in {**old, **new}]
-            multipliers = [(r, m) for r, m in multipliers if m]
-        part, most, size = self._parts(multipliers)
-        cells = self.cells
-        least = np.minimum.reduceat(part, cells.first[:-1])
-        if not np.isfinite(least).all():
-            return None
-        room = most - float(least.sum()) + SLACK * (size + float(np.abs(least).sum()))
-        if not 0 < room < math.inf:
-            return None
-        share = (part - np.repeat(least, np.diff(cells.first))) / room * (1 - SLACK)
-        price = np.floor(np.minimum(share, 4.0) * BUDGET).astype(np.int64)
-        ends = zip(cells.first.tolist(), cells.first[1:].tolist(), strict=False)
-        home = np.array([first + int(np.argmin(price[first:end])) for first, end in ends], np.int64)
-        for v in range(len(home)):
-            lower_towards(price, cells.first[v], home[v], cells.first[v + 1] - 1)
-        return Prices(cells._replace(home=home, price=price), self._rate, tuple(multipliers), Fraction(room))

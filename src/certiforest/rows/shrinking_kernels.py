@@ -1,4 +1,4 @@
-"""What relations and a shared budget leave of a box of cells: cells at its ends that no row in it can be in are dropped.
+"""What relations and a shared budget leave of a box of cells: those at its ends that no row there can be in go.
 
 Dropping one lets others follow, as it may force a column to move, which costs, and leaves less to move the others.
 Sums of floats count only where they are sure.
@@ -21,8 +21,8 @@ class Ties(NamedTuple):
 
     The column at place ``k`` belongs to the variable ``at[k]``, of which cell ``c`` holds values from ``low[skip[k] +
     c]`` to ``high[skip[k] + c]``. It is at ``start[k]``, and the whole budget takes it down or up by ``reach[:, k]``
-    (inf: nothing limits it); ``power`` is that of the norm, and for 0 ``reach`` is the price of any move. Linear relations ``factor @ values <= bound``, or ``=`` where ``is_equal``, have a row
-    (n_linear, n_places) each.
+    (inf: nothing limits it); ``power`` is that of the norm, and for 0 ``reach`` is the price of any move. Linear
+    relations are ``factor @ values <= bound``, or ``=`` where ``is_equal``.
 
     Implication ``i`` has the conditions from ``first[i]`` on, of which those before ``then[i]`` are what is to hold
     where it says something. Condition ``j`` is about variable ``about[j]``, and ``holds[of[j] + c]`` tells of cells
@@ -167,7 +167,7 @@ def state(ties, j, low, high):
 
 @kernel
 def imply(ties, i, low, high, steps, n_steps):
-    """Drop cells in which an implication fails for all that is left; return how often so far, or -1 less: nothing is."""
+    """Drop cells in which an implication must fail; return how often so far, or -1 less that: nothing is left."""
     n_open, where = 0, -1
     for j in range(ties.then[i], ties.first[i + 1]):
         said = state(ties, j, low, high)
