@@ -1,5 +1,6 @@
 """The auditor confirms what is true and proved, nothing else, and takes no harm from any file."""
 
+import hashlib
 import itertools
 import json
 import math
@@ -20,6 +21,7 @@ import oracle
 import tampering
 from cases import NORMS, attacker_of, ensemble_of, random_case, real_case, rule_case
 from certiforest import Attacker, CertificateError, Certificates, RuleAttacker, audit, certify
+from certiforest.report.findings import digest
 from naive_prover import (
     certificate_row,
     document_of,
@@ -298,14 +300,41 @@ def files(tmp_path):
     return tmp_path / "model.json", tmp_path / "rows.jsonl"
 
 
+def test_it_speaks_of_the_attacker_the_rows_and_the_shares(tmp_path):
+    model = stumps((0, 0.5), (1, 5.0), (2, 0.5), feature_names=["size", "links\x1b", "known"])
+    options = dict(direction={"up": ["size"]}, integer=[1], domain={1: (0, 9)}, frozen=["known"], scale=[2, 1, 1])
+    found = certify(model, [[0.1, 2, 1], [0.4, 9, 0], [0.9, 4, 1]], [0, 1, 1], Attacker(1, 0.5, **options), proof=True)
+    found = replace(found, about={"model_file": "a.ubj", "model_file_sha256": "00"})
+    model.save(tmp_path / "model.json")
+    found.save(tmp_path / "rows.jsonl")
+    told = []
+    files = [str(tmp_path / "model.json"), str(tmp_path / "rows.jsonl")]
+    assert audit.main(files, lambda _, lines: told.extend(lines)) == 0
+    n_right, n_certified = int(found.correct.sum()), int((found.correct & (found.stable == 1)).sum())
+    assert told[0].startswith("Attacker: numbers may move by 0.5 of its unit in all (norm 1, eps 0.5); ")
+    for words in ("size: only go up", "size: have units", "u001b: stay whole", "known: cannot change"):
+        assert words in told[0]
+    assert "\x1b" not in "".join(told)
+    assert told[1] == f"SHA-256 of the model's content: {model.sha256}"
+    assert told[2].endswith('which proves nothing: model_file "a.ubj", model_file_sha256 "00".')
+    assert told[3] == f"SHA-256 of the rows: {digest(found.rows)}"
+    shares = f"Of 3 rows with labels, recomputed: {n_right} right ({n_right / 3:.2%}), {n_certified} of them confirmed"
+    assert told[4].startswith(shares)
+
+
 def test_it_runs_alone_in_an_empty_folder(files, tmp_path):
     (tmp_path / "empty").mkdir()
     program = shutil.copy(audit.__file__, tmp_path / "empty" / "check.py")
     command = [sys.executable, "-I", program, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "empty", timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+    model = json.loads(files[0].read_bytes())
+    text = json.dumps(model, sort_keys=True, separators=(",", ":"))
+    rows = [json.loads(line).get("row", []) for line in files[1].read_text().splitlines()[1:]]
     assert done.stdout.splitlines() == [
-        "Attacker: norm inf, eps 0.125. The header says more: down, integer, numbers, up.",
+        "Attacker: every number may move by 0.125, all at once (norm inf, eps 0.125).",
+        f"SHA-256 of the model's content: {hashlib.sha256(text.encode()).hexdigest()}",
+        f"SHA-256 of the rows: {hashlib.sha256(np.array(rows[:-1], '<f8').tobytes()).hexdigest()}",
         "Rows: 3 stable, 0 unstable, 0 open, 0 not proved, 0 refuted.",
         "Every statement is confirmed.",
     ]

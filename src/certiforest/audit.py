@@ -32,8 +32,9 @@ from bisect import bisect_left, bisect_right
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from math import ceil, floor, gcd, inf, isfinite, lcm, nextafter
+from math import ceil, floor, gcd, inf, isfinite, lcm, nan, nextafter
 from operator import add, lt, mul
+from struct import pack
 from typing import Any, BinaryIO, NewType
 
 LARGEST = sys.float_info.max
@@ -218,6 +219,12 @@ class Model:
             self.step = min((v & -v for v in whole.values() if v), default=1)
         self._read_nodes(said)
         self._read_columns(said)
+        names = document.get("feature_names")  # of which nothing is concluded
+        is_sound = type(names) is list and len(names) == self.n_features and {*map(type, names)} <= {str}
+        names = (
+            [json.dumps(name)[1:-1] for name in names] if is_sound else map("column {}".format, range(self.n_features))
+        )
+        self.names = [f"{name:.40}" for name in names]
 
     def _read_nodes(self, said: dict[str, Any]) -> None:
         """Put trees together, from the last node to the first, and find out by what features are tested."""
@@ -394,6 +401,23 @@ class Relation:
         return [(f, v) for f, end in ends for v in (nextafter(end, -inf), end) if abs(v) < LARGEST]
 
 
+def habits(column: dict[str, Any]) -> Iterator[str]:
+    """Yield in words what is said of columns."""
+    down, up = (column.get(way, 1) for way in ("down", "up"))
+    ways = {(True, False): "only go up", (False, True): "only go down", (False, False): "cannot change"}
+    told = {
+        "cannot change": "frozen" in column,
+        ways.get((up > 0, down > 0), ""): "numbers" in column and not (down and up),
+        "have units of their own": not {down, up} <= {0, 1} or "scale" in column,
+        "stay whole": column.get("integer"),
+        "stay within limits": not {"low", "high"}.isdisjoint(column),
+        "can change category, at a cost": "categories" in column,
+        "are one-hot": "one_hot" in column,
+        "follow rules": "rules" in column,
+    }
+    yield from (words for words, holds in told.items() if holds and words)
+
+
 class Attacker:
     """What the header says about the attacker; what that means at a row says `Reach`."""
 
@@ -409,11 +433,14 @@ class Attacker:
         self.groups: list[list[int]] = []
         self.place_in: dict[int, tuple[int, float]] = {}  # column of a group -> the group, and its value there
         self.words, named = set[str]() if self.missing is None else {"missing"}, list[int]()
+        self.habits: dict[str, list[str]] = {}
         for entry in said["columns"]:
             column = {word: value for word, value in entry.items() if value is not None}
             (kind, columns), rules = next(iter(column.items())), column.get("rules")
             self.words |= column.keys()
             named += columns
+            for words in habits(column):
+                self.habits.setdefault(words, []).extend(model.names[f] for f in columns if 0 <= f < model.n_features)
             is_plain = kind not in ("one_hot", "ruled") and not column.get("integer")
             is_sound = is_plain or model.blanks.keys().isdisjoint(columns)
             expect(is_sound, "no numbers that count as missing where columns are integer, one-hot or ruled")
@@ -447,6 +474,24 @@ class Attacker:
         is_sound = self.missing is None and tied.isdisjoint([*self.values, *model.in_sets, *model.blanks])
         is_sound = is_sound and not any(self.columns.get(f, {}).get("rules") for f in tied)
         expect(is_sound or not tied, "relations of numbers and one-hot columns, none of which can go missing")
+
+    def told(self) -> str:
+        """Return what may be done, in words."""
+        eps = f"{self.eps!r}{' of its unit' * ('have units of their own' in self.habits)}"
+        first = {inf: f"every number may move by {eps}, all at once", 1: f"numbers may move by {eps} in all"}.get(
+            self.norm, f"a row may move by a distance of {eps}"
+        )
+        if self.norm == 0:
+            first = f"any {self.eps:g} features may change, by any amount"
+        if "follow rules" in self.habits:
+            first = f"rules may be used while a budget of {self.eps!r} lasts"
+        lines = [f"{first} (norm {self.norm}, eps {self.eps!r})"]
+        for words, names in self.habits.items():
+            more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
+            lines.append(f"{', '.join(names[:8])}{more}: {words}")
+        lines += [f"values may go missing, or be filled, at a cost of {self.missing!r}"] * (self.missing is not None)
+        lines += [f"{len(self.relations)} relations between columns are kept"] * bool(self.relations)
+        return "; ".join(lines)
 
     def _categories(self, f: int) -> set[float]:
         """Return the values of a category that can be told apart, and one in no set if they are not listed.
@@ -967,6 +1012,14 @@ def read_header(header: Any, form: Any, model: Model) -> dict[str, Any]:
     return said
 
 
+def provenance(model: Model, about: Any) -> list[str]:
+    """Return what identifies the model, and the files of which the header says that all was made from them."""
+    files = {name: about[name] for name in about if "_file" in name} if type(about) is dict else {}
+    said = ", ".join(f"{name} {json.dumps(value):.70}" for name, value in files.items())
+    digest = f"SHA-256 of the model's content: {model.sha256}"
+    return [digest] + [f"Made from, as the header says, which proves nothing: {said}."] * bool(files)
+
+
 class Audit:
     """Checks rows one by one; keeps counts, and the first ten rows in doubt."""
 
@@ -987,18 +1040,25 @@ class Audit:
         names = ("stable", "unstable", "open", "not proved", "refuted")
         self.counts = dict.fromkeys(names if self.attacked is None else (*names, "not attacked"), 0)
         self.doubts: list[str] = []
+        self.digest, self.about = hashlib.sha256(), header["about"]
+        self.shares = dict.fromkeys(("labelled", "right", "certified"), 0)  # rows, and what was recomputed of them
 
     def add(self, line: Any, name: str) -> None:
         """Check a row."""
         said = read(line, self.form, name)
         values = self.attacker.values_of(said["row"], name)
+        self.digest.update(pack(f"<{len(said['row'])}d", *(nan if x is None else x for x in said["row"])))
         try:
             row = Row(self, values, said)
+            is_right = said["label"] is not None and text_of(said["label"]) == text_of(self.model.classes[row.own])
+            self.shares["labelled"] += said["label"] is not None
+            self.shares["right"] += is_right
             truth = said["prediction"] if said["label"] is None else said["label"]
             is_attacked = self.attacked is None or text_of(truth) in self.attacked
             for check in self.checks if is_attacked else [check_prediction, check_spared]:
                 check(row)
             self.counts[("unstable", "stable", "open")[said["stable"]] if is_attacked else "not attacked"] += 1
+            self.shares["certified"] += is_right and said["stable"] == 1
         except Refusal as refusal:
             self.counts[refusal.kind] += 1
             if len(self.doubts) < 10:
@@ -1007,13 +1067,15 @@ class Audit:
     def words(self) -> list[str]:
         """Return what was found, in lines; first who attacks."""
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        first = f"Attacker: norm {self.attacker.norm}, eps {self.attacker.eps!r}."
-        if self.attacker.words:
-            first += f" The header says more: {', '.join(sorted(self.attacker.words))}."
+        first = f"Attacker: {self.attacker.told()}."
         if self.attacked is not None:
             labels = ", ".join(f"{label:.40}" for label in sorted(self.attacked))
             first += f" Only rows of these classes are attacked: {labels}."
-        return [first, f"Rows: {counts}.", *self.doubts]
+        n, right, certified = self.shares.values()
+        shares = f"Of {n} rows with labels, recomputed: {right} right ({right / max(n, 1):.2%}), {certified} of them"
+        told = [first, *provenance(self.model, self.about), f"SHA-256 of the rows: {self.digest.hexdigest()}"]
+        told += [f"{shares} confirmed to stay so ({certified / max(n, 1):.2%})."] * (n > 0)
+        return [*told, f"Rows: {counts}.", *self.doubts]
 
 
 class Domain:
@@ -1511,7 +1573,7 @@ class Claims:
 
     def __init__(self, header: Any, model: Model, others: Sequence[Model]) -> None:
         header = read_header(header, STATED, model)
-        self.model, self.domain = model, header["domain"]
+        self.model, self.domain, self.about = model, header["domain"], header["about"]
         self.others = {other.sha256: other for other in (model, *others)}
         self.plausible = None if self.domain["plausible"] is None else Model(self.domain["plausible"])
         expect(self.plausible is None or len(self.plausible.classes) == 2, "one sum that tells what is plausible")
@@ -1537,7 +1599,8 @@ class Claims:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         plausible = "" if self.plausible is None else ", and only what is plausible"
         first = f"Domain: {len(self.domain['columns'])} entries on columns, as the header says{plausible}."
-        return [first, *self.told, f"Statements: {counts}.", *self.doubts]
+        told = [first, *provenance(self.model, self.about), *self.told]
+        return [*told, f"Statements: {counts}.", *self.doubts]
 
 
 def audit(model_file: BinaryIO, certificate: BinaryIO, others: Sequence[Model] = ()) -> Audit | Claims:
@@ -1570,7 +1633,7 @@ def main(argv: list[str] | None = None, tell: Callable[[Audit | Claims, list[str
         sys.stdout.write(__doc__ or "")
         return 0
     try:
-        expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE")
+        expect(len(paths) >= 2, "two files, MODEL and CERTIFICATE (--help says more)")
         others = []
         for path in paths[2:]:
             with open(path, "rb") as other:

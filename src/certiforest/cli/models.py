@@ -13,7 +13,7 @@ from certiforest.cli.options import AsJson, BestIteration, DataOptions, InputErr
 from certiforest.cli.outcomes import GateOptions, Outcome
 from certiforest.cli.questions import AttackerOptions, Domain
 from certiforest.files import check_readable
-from certiforest.words import counted, shown
+from certiforest.words import counted
 
 
 def spread(model: ModelPath, options: AttackerOptions, domain: Domain = None, as_json: AsJson = False) -> None:
@@ -186,10 +186,6 @@ def audit(
         n_confirmed = sum(found.counts.values()) - found.counts["not proved"] - found.counts.get("refuted", 0)
         outcomes = [Outcome(f"{counted(n_confirmed, 'statement')} of {certificate}", True)]
         outcomes += [Outcome(doubt.partition(" is ")[0], False, doubt) for doubt in found.doubts]
-        with certificate.open() as file:
-            about = json.loads(file.readline())["about"]
-        files = [f"{name} {shown(about[name], 66)}" for name in about if "_file" in name] if type(about) is dict else []
-        lines[:0] = [f"Made from, as the header says: {', '.join(files)}."] if files else []
         if original is not None:
             is_same, what = open_model(original, best_iteration) == open_model(model), f"what {original} becomes"
             lines.insert(0, f"{model} is {'' if is_same else 'not '}{what} by convert.")
@@ -198,7 +194,10 @@ def audit(
         doubts = [outcome.reason for outcome in outcomes if not outcome.holds]
         code = int(bool(doubts))
         if output.as_json:
-            console.say_json({"confirmed": not doubts, "counts": found.counts, "doubts": doubts, "about": about})
+            told = {"counts": found.counts, "doubts": doubts, "model_sha256": found.model.sha256, "about": found.about}
+            if hasattr(found, "shares"):
+                told |= {"rows_sha256": found.digest.hexdigest(), **found.shares}
+            console.say_json({"confirmed": not doubts, **told})
         for line in [] if output.as_json else lines:
             console.say(line)
     raise typer.Exit(code)
