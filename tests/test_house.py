@@ -42,7 +42,8 @@ LIBRARIES = {
 }
 # The auditor can be carried to a machine where nothing is installed.
 AUDITOR = {
-    "__future__", "bisect", "collections", "fractions", "hashlib", "json", "math", "operator", "struct", "sys", "typing",
+    "__future__", "bisect", "collections", "fractions", "hashlib", "json", "math", "operator", "struct", "sys",
+    "typing",
 }  # fmt: skip
 
 

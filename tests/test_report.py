@@ -12,6 +12,7 @@ import pytest
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
 from certiforest.report import as_html, as_text
 from certiforest.report.findings import map_spread, spread_facts
+from certiforest.report.witnesses import differ, trim
 from small_models import stumps
 
 SPITEFUL = "<script>alert('x')</script>"
@@ -51,6 +52,77 @@ def test_findings_agree_with_certify(ensemble, rows, findings):
     assert findings["robust_accuracy_bounds"] == list(found.robust_accuracy_bounds)
     fragile = np.sort(found.radius[found.correct & (found.stable == 0)])[:8]
     np.testing.assert_array_equal([row["radius"] for row in findings["fragile_rows"]], fragile)
+
+
+def test_a_report_begins_with_a_sentence_to_quote(ensemble, rows, findings):
+    n, n_unstable = 60, findings["stability"]["unstable"]
+    first, attacked = findings["attacked_features"]["features"][0], findings["attacked_features"]
+    lines = as_text(findings).splitlines()
+    assert lines[1] == (
+        f"{n_unstable / n:.1%} of 60 rows can be made to be predicted otherwise by moving every feature by up to 0.1 of"
+        f" its unit; {first['feature']} is in {first['n_witnesses']} of {attacked['n_witnesses']} attacks found."
+        f" {findings['robust_accuracy_bounds'][0]:.1%} of all are predicted right, and proved to stay so."
+    )
+    never = find(ensemble, *rows, Attacker("inf", 1e-9))
+    assert "None of 60 rows can be made to be predicted otherwise" in as_text(never)
+    assert "this is proved" in as_text(never)
+    only = certify(ensemble, *rows, Attacker(0, 1, only=[0]), attacked=["spam"], witness=True).findings()
+    n_spam = int((rows[1] == "spam").sum())
+    words = (
+        f"of {n_spam} rows of spam can be made to be predicted otherwise by changing 1 of 1 features; feature_0 is in"
+    )
+    assert words in as_text(only)
+
+
+def test_witnesses_of_norm_0_change_as_many_columns_as_the_radius_says():
+    trees = stumps((0, 0.5), (1, 0.5), (2, 0.5), (3, 0.5), (4, 0.5))
+    X = np.random.default_rng(3).random((50, 5))
+    found = certify(trees, X, None, Attacker("l0", 4), radius=True, witness=True)
+    broken = found.stable == 0
+    assert set(found.radius[broken]) == {1, 2, 3}
+    np.testing.assert_array_equal((found.witness != X).sum(axis=1)[broken], found.radius[broken])
+    for entry in found.findings()["fragile_rows"]:
+        assert entry["n_changed"] == len(entry["changes"]) == entry["radius"]
+
+
+def test_sections_that_say_nothing_for_an_attacker_are_left_out(ensemble, rows):
+    page = as_text(certify(ensemble, *rows, Attacker(0, 1)).findings())
+    for title in ("Spread", "Certified curve", "Radii", "Most fragile rows", "What attacks change"):
+        assert f"{title}:" not in page
+    assert "Spread:" in as_text(certify(ensemble, *rows, Attacker("inf", 0.1)).findings())
+
+
+def test_changes_are_taken_back_for_many_rows_as_for_each():
+    rng = np.random.default_rng(5)
+    trees = stumps(*[(f, 0.5) for f in range(6)], (0, 0.3), (1, 0.8))
+    X, attacker = rng.random((40, 6)), Attacker("inf", 0.4).resolve(6)
+    found = certify(trees, X, None, attacker, witness=True)
+    broken = found.stable == 0
+    x, z = X[broken], found.witness[broken]
+    less = trim(trees, x, z, attacker)
+    for i in range(len(x)):
+        np.testing.assert_array_equal(trim(trees, x[[i]], z[[i]], attacker)[0], less[i])
+        assert (trees.predict(less[[i]]) != trees.predict(x[[i]])).all()
+        for f in np.flatnonzero(less[i] != x[i]):  # each change is needed
+            fewer = less[i].copy()
+            fewer[f] = x[i, f]
+            assert (trees.predict(fewer[None]) == trees.predict(x[[i]])).all()
+    assert (differ(x, less).sum(axis=1) < differ(x, z).sum(axis=1)).any()
+
+
+def test_limits_and_units_of_attackers_are_told_by_name():
+    trees = stumps((0, 0.5), (1, 5.0), (2, 0.5), feature_names=["a", "b", "c"])
+    told = {"scale": {"b": (1, 2), "c": 3}, "frozen": ["a"], "domain": {"b": (0, np.inf)}, "direction": {"up": ["c"]}}
+    attacker = Attacker(1, 0.1, **told)
+    described = certify(trees, [[0, 1, 1]], None, attacker).findings()["attacker"]
+    assert described["scale"] == {"b": [1, 2], "c": 3}
+    assert described["domain"] == {"b": [0, "inf"]}
+    assert described["frozen"] == ["a"]
+    again = Attacker.from_document({**described, "norm": 1}).resolve(3, ["a", "b", "c"])
+    assert again == attacker.resolve(3, ["a", "b", "c"])
+    few = certify(trees, [[0, 1, 1]], None, Attacker("inf", 0.1, only=["b"])).findings()
+    assert (few["attacker"]["only"], few["attacker"]["frozen"]) == (["b"], None)
+    assert "The attacker may change b of a row by 0.1 at once (L-infinity)." in as_text(few)
 
 
 def test_the_curve_meets_robust_accuracy_at_eps(findings):

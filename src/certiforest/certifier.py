@@ -311,6 +311,9 @@ class _Work:
                 known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
                 measured = find_radius(decider, x[i], known, self.clock.start(), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
+                is_cheaper = measured.attack is not None and measured.upper <= self.certifier.attacker.eps
+                if found.witness is not None and found.stable[i] == UNSTABLE and is_cheaper:
+                    found.witness[i] = measured.attack
                 if found.radius_proof is not None and found.radius_witness is not None:
                     found.radius_proof[i], found.radius_witness[i] = measured.proof, measured.attack
             found.is_measured[i] = True

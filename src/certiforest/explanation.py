@@ -210,7 +210,7 @@ class _Questions:
         """Return the witness without changes that it does not need; None if there is none."""
         if found.witness is None or found.stable[0] != UNSTABLE or np.isnan(found.witness[0]).all():
             return None
-        return trim(self.ensemble, self.x, found.witness[0], self.attacker)
+        return trim(self.ensemble, self.x[None], found.witness, self.attacker)[0]
 
     def box(self, freeze: Iterable[int]) -> list[Side]:
         """Return how far numbers among some variables may go, in a domain, while others go anywhere."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.rules import read_attacker
@@ -12,6 +15,7 @@ from certiforest.words import named, norm_name
 #: What the options of an attacker are called in tables.
 OPTIONS = {
     "scale": "What a change of 1 means",
+    "only": "Features that can change",
     "frozen": "Features that cannot change",
     "domain": "Smallest and largest values",
     "direction": "Features that move one way only",
@@ -19,11 +23,21 @@ OPTIONS = {
     "groups": "Columns that are one variable",
     "categories": "What a change of category costs",
     "missing": "What it costs to blank or fill a value",
-    "only": "Features that can change",
     "relations": "Relations that rows keep",
     "strict": "Whether rows that break relations are refused",
     "attacks": "Rules",
     "budget": "Budget for all uses of rules",
+}
+
+
+#: What holds an attacker back, in sentences.
+LIMITS = {
+    "frozen": "but for frozen features",
+    "domain": "within given limits",
+    "direction": "in given directions",
+    "integer": "whole numbers staying whole",
+    "groups": "columns that are one variable together",
+    "relations": "keeping relations between columns",
 }
 
 
@@ -37,14 +51,38 @@ def describe_attacker(attacker: Any, names: Sequence[str] | None = None) -> dict
         for option in ("integer", "groups", "direction"):
             if document.get(option) is not None:
                 document[option] = _named(document[option], names)
-        document["frozen"] = [names[f] for f in attacker.is_frozen(len(names)).nonzero()[0]]
+        is_frozen = attacker.is_frozen(len(names))
+        frozen, moving = ([names[f] for f in np.flatnonzero(mask).tolist()] for mask in (is_frozen, ~is_frozen))
         document.pop("only", None)
+        document |= {"frozen": None, "only": moving} if 0 < len(moving) < len(frozen) else {"frozen": frozen}
+        document |= _limits_by_name(attacker, names)
         if attacker.relations is not None:
             told = (relation.by(lambda column: _named(column, names)) for relation in attacker.relations)
             document["relations"] = [relation.document() for relation in told]
         if attacker.categories is not None:
             document["categories"] = {_named(f, names): cost for f, cost in attacker.categories.items()}
     return document
+
+
+def _limits_by_name(attacker: Attacker, names: Sequence[str]) -> dict[str, Any]:
+    """Return units of columns that can be changed, and limits where there are any, by name, where they differ."""
+    found: dict[str, Any] = {}
+    is_frozen = attacker.is_frozen(len(names))
+    if attacker.scale is not None and attacker.norm != 0 and not is_frozen.all():
+        units = zip(*attacker.scales(len(names)).tolist(), strict=True)
+        by_name = {name: down if down == up else [down, up] for name, (down, up) in zip(names, units, strict=True)}
+        moving = {name: by_name[name] for name in np.array(names, object)[~is_frozen]}
+        if any(unit != next(iter(moving.values())) for unit in moving.values()):
+            found["scale"] = moving
+    if attacker.domain is not None:
+        ends = [tuple(ends) for ends in zip(*(bound.tolist() for bound in attacker.bounds(len(names))), strict=True)]
+        if len(set(ends)) > 1:
+            found["domain"] = {
+                name: [str(end) if math.isinf(end) else end for end in pair]
+                for name, pair in zip(names, ends, strict=True)
+                if not (math.isinf(pair[0]) and math.isinf(pair[1]))
+            }
+    return found
 
 
 def _named(entry: Any, names: Sequence[str]) -> Any:
@@ -78,20 +116,21 @@ def attack_in_words(attacker: dict[str, Any]) -> str:
         eps += " of its scale"
     if "norm" not in attacker:
         return f"a row by rules, while a budget of {budget_of(attacker):g} lasts"
-    limits = [name for name in _options(attacker) if name not in ("scale", "categories", "missing")]
-    within = f", within limits of {named(limits)}" if limits else ""
+    only = attacker.get("only")
+    within = "".join(f", {LIMITS[name]}" for name in _options(attacker) if name in LIMITS)
     move = "one feature" if attacker["norm"] == "0" else "a move of {:g}"
     if attacker.get("categories"):
         costs = dict(attacker["categories"]).items()
         within += f", and the category of {named([f'{name} ({move.format(cost)})' for name, cost in costs])}"
     if attacker.get("missing") is not None:
         within += f", and whether a value is missing ({move.format(attacker['missing'])})"
+    which = "a row" if only is None else f"{named(only)} of a row"
     words = {
-        "0": f"any {eps} feature{'s' * (eps != '1')} of a row by any amount",
-        "1": f"a row by {eps} in all (L1: changes add up)",
-        "2": f"a row by a distance of {eps} (L2)",
-        "inf": f"every feature of a row by {eps} at once (L-infinity)",
-    }.get(attacker["norm"], f"a row by {eps} in the L{attacker['norm']} norm")
+        "0": f"any {eps} {'of ' + named(only) if only else 'feature' + 's' * (eps != '1') + ' of a row'} by any amount",
+        "1": f"{which} by {eps} in all (L1: changes add up)",
+        "2": f"{which} by a distance of {eps} (L2)",
+        "inf": f"{'every feature of a row' if only is None else which} by {eps} at once (L-infinity)",
+    }.get(attacker["norm"], f"{which} by {eps} in the L{attacker['norm']} norm")
     return words + within
 
 
@@ -112,14 +151,15 @@ def attacker_name(attacker: dict[str, Any]) -> str:
 def attacker_with_names(attacker: Attacker, names: Sequence[str] | None) -> str:
     """Return an attacker as it was given, with columns by name."""
     document = describe_attacker(attacker, names)
-    given = read_attacker({key: value for key, value in document.items() if value != []})
+    given = read_attacker({key: value for key, value in document.items() if value not in ([], None)})
     return repr(given).partition("(")[2].removesuffix(")")
 
 
 def _short(value: Any) -> str:
     """Return an option as text, lists cut after a few entries."""
     if isinstance(value, dict):
-        return named([f"{key}: {_short(entry)}" for key, entry in value.items() if key != "name"])
+        entries = [f"{key}: {_short(entry)}" for key, entry in value.items() if key != "name"]
+        return "; ".join(entries) if any(isinstance(entry, list) for entry in value.values()) else named(entries)
     if isinstance(value, list):
         nested = any(isinstance(entry, (list, dict)) for entry in value)
         return "; ".join(_short(entry) for entry in value[:8]) if nested else named([_short(v) for v in value], 20)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
+from certiforest.report.headline import headline
 from certiforest.report.sections import (
     Bars,
     Card,
@@ -52,6 +53,7 @@ def report_page(findings: dict[str, Any]) -> Page:
     return Page(
         f"Robustness of {findings['model']['name']} on {findings['data']['name']}",
         [
+            Words(headline(findings)),
             Words(_attack_in_words(findings), is_soft=True),
             _tiles(findings),
             Section("Verdicts", [_verdicts(findings)]),
@@ -60,7 +62,7 @@ def report_page(findings: dict[str, Any]) -> Page:
             Section("Radii", [radius_plot(findings)]),
             Section("Most fragile rows", _fragile(findings)),
             Section("What attacks change", [feature_bars(findings)]),
-            Section("Spread", [spread_plot(findings)]),
+            Section("Spread", [spread_plot(findings) if _has_distances(findings) else None]),
             Section("Setting", [_setting(findings)]),
             Section("Where this comes from", [Facts(origin_facts(findings))]),
         ],
@@ -80,6 +82,11 @@ def _attack_in_words(findings: dict[str, Any]) -> str:
         f"The attacker may change {attack_in_words(attacker)}.{unit}{more} Every verdict below is proved, not sampled."
         f"{remarks}"
     )
+
+
+def _has_distances(findings: dict[str, Any]) -> bool:
+    """Tell whether distances of thresholds say anything of the attacker: none is enough for norm 0, or for rules."""
+    return findings["attacker"].get("norm", "0") != "0"
 
 
 def _tiles(findings: dict[str, Any]) -> Tiles:
@@ -202,7 +209,7 @@ def feature_bars(findings: dict[str, Any]) -> Bars | None:
     if attacked is None:
         return None
     note = (
-        f"In how many of the {attacked['n_witnesses']:,} witnesses a feature is changed;"
+        f"In how many of {attacked['n_witnesses']:,} witnesses a feature has to be changed;"
         f" {attacked['n_features_used']} features are used in all. A witness is one attack that works, others may"
         f" exist. {REALITY}"
     )
@@ -226,7 +233,7 @@ def spread_plot(findings: dict[str, Any]) -> Thresholds:
             f"Framed: the closest pair of two trees ({first} and {second}), {closest['distance']:.6g} apart"
             f" on {closest['feature']}."
         )
-        if findings["attacker"].get("norm", "0") != "0":  # no distance is enough for norm 0, or tells for rules
+        if _has_distances(findings):
             words.append(f"More than 2 eps = {2 * findings['attacker']['eps']:.6g} makes every verdict exact, fast.")
     return Thresholds(features, closest, on_one_axis, " ".join(words))
 
@@ -237,7 +244,8 @@ def _setting(findings: dict[str, Any]) -> Facts:
         ("Model", model["name"]),
         ("Trees, nodes, features", f"{model['n_trees']}, {model['n_nodes']}, {model['n_features']}"),
         ("Classes", ", ".join(model["classes"][:20]) or "none, a regressor"),
-        ("Spread", "no two trees share a feature" if model["spread"] is None else f"{model['spread']!r}"),
+        *[("Spread", "no two trees share a feature" if model["spread"] is None else f"{model['spread']!r}")]
+        * _has_distances(findings),
         ("Large spread for this attacker", "yes" if model["has_large_spread"] else "no"),
         ("Rows", f"{data['n_rows']:,} from {data['name']}"),
         ("How they were decided", ", ".join(f"{count:,} {method}" for method, count in findings["roads"].items())),

@@ -29,6 +29,8 @@ N_CURVE_POINTS = 201
 N_BINS = 40
 N_FRAGILE_ROWS = 8
 N_FEATURES_SHOWN = 20
+# Witnesses are looked at, evenly spaced, until so many predictions tell which of their changes are needed.
+MOST_TRIMMED = 500_000
 
 
 def gather(
@@ -183,7 +185,7 @@ def _fragile_rows(
         x = found.rows[row]
         z, changed = found.witness[row], None
         if found.tolerance is None:
-            z = trim(ensemble, x, z, attacker)
+            z = trim(ensemble, x[None], z[None], attacker)[0]
             changed = str(ensemble.predict(z[None])[0])
         elif found.low_reached is not None and found.high_reached is not None:
             ends = found.low_reached[row], found.high_reached[row]
@@ -214,15 +216,22 @@ def _attacked_features(
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """In how many of the witnesses each feature is changed."""
+    """In how many of the witnesses each feature is changed, and the change is needed."""
     assert found.witness is not None
     assert found.rows is not None
-    counts = differ(found.rows[broken], found.witness[broken]).sum(axis=0)
+    assert found.ensemble is not None
+    assert found.attacker is not None
+    most = MOST_TRIMMED // max(1, differ(found.rows[broken], found.witness[broken]).sum(axis=1).max(initial=0))
+    broken = broken[:: -(-len(broken) // max(1, most)) or 1]
+    x, z = found.rows[broken], found.witness[broken]
+    if found.tolerance is None:
+        z = trim(found.ensemble, x, z, found.attacker)
+    counts = differ(x, z).sum(axis=0)
     order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
     result: dict[str, Any] = {
         "n_witnesses": len(broken),
         "n_features_used": int((counts > 0).sum()),
-        "n_with_fractions": count_fractions(found.rows, found.witness[broken], scaling),
+        "n_with_fractions": count_fractions(found.rows, z, scaling),
         "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
     }
     if image_shape is not None:

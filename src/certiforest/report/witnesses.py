@@ -26,33 +26,43 @@ def differ(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def trim(
     ensemble: TreeEnsemble,
-    x: NDArray[np.float64],
-    z: NDArray[np.float64],
+    X: NDArray[np.float64],
+    Z: NDArray[np.float64],
     attacker: Attacker,
 ) -> NDArray[np.float64]:
-    """Take back every change from ``x`` to ``z`` that the changed prediction does not need, the largest first.
+    """Take back every change from rows to others that the changed predictions do not need, the largest first.
 
-    What is left is predicted otherwise than ``x``; without any one of its changes, it is predicted as ``x`` is, or does
-    not keep the relations of the attacker, whose columns are by index. Columns of groups change together.
+    What is left of each is predicted otherwise than the row; without any one of its changes, it is predicted as the row
+    is, or does not keep the relations of the attacker, whose columns are by index. Columns of groups change together.
+    All are of shape (n, n_features).
     """
-    groups, relations = attacker.group_columns, binding(attacker.relations or (), x)
-    z, before, n_changed = z.copy(), ensemble.class_index(x[None])[0], -1
-    while n_changed != (n_changed := int(differ(x, z).sum())):  # a change may be needed only as long as another is
-        for feature in _by_size(x, z).tolist():
-            columns = next((list(group) for group in groups if feature in group), [feature])
-            kept = z[columns]
-            z[columns] = x[columns]
-            is_attack = ensemble.class_index(z[None])[0] != before
-            if not (is_attack and all(relation.is_kept(z.tolist()) for relation in relations)):
-                z[columns] = kept
-    return z
+    groups, before = attacker.group_columns, ensemble.class_index(X)
+    columns_with = {column: list(group) for group in groups for column in group}
+    relations = [binding(attacker.relations or (), x) for x in X]
+    Z, open_ = Z.copy(), np.arange(len(X))
+    while open_.size:  # a change may be needed only as long as another is
+        n_changed = differ(X[open_], Z[open_]).sum(axis=1)
+        order = _by_size(X[open_], Z[open_])
+        for rank in range(n_changed.max()):
+            rows = open_[n_changed > rank]
+            features = order[n_changed > rank, rank]
+            fewer = Z[rows]
+            for i, feature in enumerate(features.tolist()):
+                columns = columns_with.get(feature, feature)
+                fewer[i, columns] = X[rows[i], columns]
+            is_attack = ensemble.class_index(fewer) != before[rows]
+            for i in np.flatnonzero(is_attack).tolist() if attacker.relations else ():
+                is_attack[i] = all(relation.is_kept(fewer[i].tolist()) for relation in relations[rows[i]])
+            Z[rows[is_attack]] = fewer[is_attack]
+        open_ = open_[differ(X[open_], Z[open_]).sum(axis=1) < n_changed]
+    return Z
 
 
 def _by_size(x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the features at which two rows differ, the largest change first."""
-    changed = np.flatnonzero(differ(x, z))
-    with np.errstate(over="ignore"):
-        return changed[np.argsort(-np.nan_to_num(np.abs(z - x)[changed], nan=np.inf), kind="stable")]
+    """Return features in the order of how much rows differ there, the largest change first, then those that agree."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.where(differ(x, z), np.nan_to_num(np.abs(z - x), nan=np.inf), -1.0)
+    return np.argsort(-size, axis=-1, kind="stable")
 
 
 def list_changes(
@@ -68,7 +78,7 @@ def list_changes(
     """
     raw = None if scaling is None else scaling.invert(np.stack([x, z]))
     changes = []
-    for f in _by_size(x, z):
+    for f in _by_size(x, z)[: differ(x, z).sum()]:
         change: dict[str, Any] = {"feature": names[f], "from": finite_or_none(x[f]), "to": finite_or_none(z[f])}
         if raw is not None and np.isfinite(raw[:, f]).all():
             change["from_in_data"], change["to_in_data"] = float(raw[0, f]), float(raw[1, f])
