@@ -31,6 +31,8 @@ LIBRARIES = {
     "catboost": ["formats/"],
     "onnx": ["formats/"],
     "onnxruntime": ["formats/"],
+    "treelite": ["formats/"],
+    "interpret": ["formats/"],
     "matplotlib": ["certificates.py", "report/plots.py"],
     "pandas": ["data/", "ensemble/frames.py", "formats/", "rows/", "statements/"],
     "pyarrow": ["data/"],

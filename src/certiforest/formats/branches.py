@@ -22,13 +22,16 @@ def as_nodes(
     *,
     dtype: DTypeLike,
     is_rounded: bool = False,
+    subset: NDArray[np.int64] | None = None,
 ) -> Nodes:
     """Return a tree whose splits send a row to the first of two ``children`` iff ``x comparison threshold``.
 
     Children of leaves are -1. Thresholds and rows are of ``dtype``, to which rows are rounded, unless they are so
     before the trees (``is_rounded``). ``missing_first`` tells which splits send a missing value to the first child.
+    Those that test for a ``subset`` send it there, whatever they compare by.
     """
     is_leaf = children[0] < 0
+    is_set = np.zeros(len(is_leaf), bool) if subset is None else subset >= 0
     others = sorted({*comparison[~is_leaf].tolist()}.difference(COMPARISONS))
     if others:
         raise ModelError(
@@ -51,7 +54,8 @@ def as_nodes(
         left=np.where(swaps, children[1], children[0]),
         right=np.where(swaps, children[0], children[1]),
         feature=feature,
-        threshold=v,
+        threshold=np.where(is_set, np.nan, v),
         leaf=leaf,
         missing_left=(missing_left | none_left) & ~is_leaf,
+        subset=subset,
     )

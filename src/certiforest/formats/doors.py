@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from certiforest.ensemble import ModelError, TreeEnsemble
-from certiforest.formats import catboost_models, lightgbm_models, onnx_models, xgboost_models
+from certiforest.formats import (
+    additive_models,
+    catboost_models,
+    lightgbm_dump,
+    lightgbm_models,
+    onnx_models,
+    treelite_models,
+    xgboost_models,
+)
 from certiforest.formats.library_code import is_of, refuse_other_code
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds, unfitted
 from certiforest.formats.silva_text import SILVA_HEADERS, parse_silva
@@ -29,7 +38,10 @@ BOOSTED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Opened]]] = 
     "lightgbm": (lightgbm_models.content_of_lightgbm, lightgbm_models.open_lightgbm),
     "catboost": (catboost_models.content_of_catboost, catboost_models.open_catboost),
     "onnx": (onnx_models.content_of_onnx, onnx_models.open_onnx),
+    "interpret": (additive_models.content_of_ebm, additive_models.open_ebm),
+    "treelite": (treelite_models.content_of_treelite, treelite_models.open_treelite),
 }
+XGBOOST_DUMP = re.compile(rb'[\[\s]*(\{\s*"(nodeid|leaf)"|booster\[0\]:)')
 COMBINED_BY = {"hard": "vote", "soft": "sum"}
 
 # Files by their first bytes that hold no model which can be read as data.
@@ -59,9 +71,10 @@ def as_ensemble(
     ----------
     model : TreeEnsemble, estimator or path
         An ensemble is returned as it is; an estimator of this library gives its ``ensemble_``. Translated are
-        scikit-learn's trees, forests, extra trees, gradient boosting and histogram gradient boosting, and classifiers
-        of XGBoost, LightGBM (or their ``Booster``) and CatBoost. A path leads to a file of this library, of XGBoost
-        (JSON or UBJSON), of LightGBM (text), of CatBoost (JSON) or a ``.silva`` file, told apart by their content.
+        scikit-learn's trees, forests, extra trees, gradient boosting and histogram gradient boosting, isolation
+        forests, classifiers of XGBoost, LightGBM (or their ``Booster``), CatBoost and InterpretML, and models of ONNX
+        and treelite. A path leads to a file of this library, of XGBoost (JSON or UBJSON), of LightGBM (text, or
+        ``dump_model``), of CatBoost (JSON), ONNX, treelite (JSON) or a ``.silva`` file, told apart by their content.
     voting : {"soft", "hard"}, optional
         How the trees of a scikit-learn forest combine. They average probabilities, which is ``"soft"`` and what you get
         if you do not say. ``"hard"`` takes the majority of its trees' own predictions, another model than the one that
@@ -188,8 +201,9 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
         raise unfitted(model)
     raise ModelError(
         "Expected a TreeEnsemble, a path, or a fitted classifier of certiforest, scikit-learn (a tree, forest, extra"
-        " trees, gradient boosting or histogram gradient boosting), XGBoost, LightGBM or CatBoost, or a pipeline,"
-        f" search or vote of such, got {type(model).__name__}."
+        " trees, gradient boosting, histogram gradient boosting, an isolation forest), XGBoost, LightGBM, CatBoost,"
+        " InterpretML, ONNX or treelite, or a pipeline, search or vote of such, got"
+        f" {type(model).__name__}."
     )
 
 
@@ -289,6 +303,20 @@ def _read(path: Path, best_iteration: bool | None) -> Opened:
         return lightgbm_models.parse_lightgbm(content, source=source)
     if content.lstrip()[:40].startswith(SILVA_HEADERS):
         return Opened(parse_silva(content, source=source), "this file of SILVA")
+    if lightgbm_dump.DUMP_KEY.search(content):
+        return lightgbm_dump.parse_dump(content, source=source)
+    if treelite_models.TREELITE_KEY.search(content):
+        return treelite_models.parse_treelite(content, source=source)
+    if treelite_models.TREELITE_BINARY.match(content):
+        raise ModelError(
+            f"Expected a model file, got {path}, a checkpoint of treelite, whose layout changes with its version; write"
+            " it as text: treelite.Model.deserialize(path).dump_as_json(), or give the object."
+        )
+    if XGBOOST_DUMP.match(content):
+        raise ModelError(
+            f"Expected a model file, got {path}, a dump of XGBoost's trees, which lacks base score, objective and"
+            " number of columns; save the model itself: booster.save_model('model.json')."
+        )
     if onnx_models.ONNX_BEGINNING.match(content):
         return onnx_models.parse_onnx(content, source=source)
     if content.startswith(catboost_models.CATBOOST_BINARY) or catboost_models.CATBOOST_KEYS.search(content):

@@ -18,7 +18,7 @@ import numpy as np
 
 from certiforest.ensemble import ModelError
 
-LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "certiforest")
+LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "interpret", "certiforest")
 BASES: tuple[Any, ...] = (object, ABC, Generic)  # what classes of libraries are made of beside each other
 # What a class or an instance may have of its own: no prediction looks at it, or every class has it.
 HARMLESS = re.compile(
