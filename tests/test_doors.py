@@ -191,6 +191,7 @@ OTHERS = {
     b"\x1f\x8b\x08": "a compressed file",
     b"\x93NUMPY\x01": "an array of numpy .* not a model",
     b"PK\x03\x04": "a zip archive",
+    b'<?xml version="1.0"?><PMML>': "as PMML is",
     b"PAR1": "Parquet",
     b"binf": "old binary format",
     b"CBM1": "CatBoost's binary format",

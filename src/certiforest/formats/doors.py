@@ -56,6 +56,8 @@ OTHER_FILES = {
     b"\x1f\x8b": COMPRESSED, b"BZh": COMPRESSED, b"\xfd7zXZ": COMPRESSED, b"\x04\x22\x4d\x18": COMPRESSED,
     b"PK\x03\x04": "a zip archive (.npz, .skops, ...); give the model's own file",
     b"\x93NUMPY": "an array of numpy (.npy): rows, not a model",
+    b"<?xml": "XML, as PMML is, which is not read; give the file or the object that it was made from",
+    b"<PMML": "PMML, which is not read; give the file or the object that it was made from",
     b"PAR1": "a table (Parquet): rows, not a model",
     b"\x89HDF": "an HDF5 file, which is not read; give the model's own file",
     b"binf": "XGBoost's old binary format; save the model as JSON: booster.save_model('model.json')",
