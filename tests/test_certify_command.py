@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, certify
+from certiforest import Attacker, Certifier, RuleAttacker, TreeEnsemble, Verdict, audit, certify
 from certiforest.report.attackers import describe_attacker
 from shared_data import needs_shared, shared
 from small_models import VOTERS, lgb, stumps, xgb
@@ -62,6 +62,26 @@ def test_one_line_per_row_is_written(run, refuse, mail, tmp_path):
     assert out.read_bytes() == before
     assert run(*mail.question, "--out", out, "--force")[0] == 0
     assert out.read_bytes() != before
+
+
+def test_a_sheet_of_evidence_says_what_was_proved_and_how_to_check_it(run, refuse, mail, tmp_path):
+    sheet, proofs = tmp_path / "sheet.txt", tmp_path / "rows.cert.jsonl"
+    assert run(*mail.question, "--evidence", sheet)[0] == 0
+    text = sheet.read_text()
+    headings = ["Accuracy:", "Robustness:", "Limits:", "Known gaps:", "Who can check this again, and how:"]
+    places = [text.index(heading) for heading in headings]
+    assert places == sorted(places)
+    digest = hashlib.sha256(Path(mail.rows).read_bytes()).hexdigest()
+    for words in ("It does not say that any law", "No proofs were written", "proved to stay so", "percentage", digest):
+        assert words in text
+    out = run(*mail.question, "--evidence", tmp_path / "sheet.html", "--proof", proofs)[1]
+    assert f"Evidence: {tmp_path / 'sheet.html'}" in out
+    page = (tmp_path / "sheet.html").read_text()
+    for file in (proofs, Path(audit.__file__)):
+        assert hashlib.sha256(file.read_bytes()).hexdigest() in page
+    assert "python -I audit.py model.json rows.cert.jsonl" in page
+    assert "Expected --evidence to end in .html or .txt" in refuse(*mail.question, "--evidence", tmp_path / "a.json")
+    assert "--force" in refuse(*mail.question, "--evidence", sheet)
 
 
 def test_rows_are_certified_once_for_verdicts_and_report(run, mail, tmp_path, monkeypatch):

@@ -59,8 +59,9 @@ def test_a_report_begins_with_a_sentence_to_quote(ensemble, rows, findings):
     first, attacked = findings["attacked_features"]["features"][0], findings["attacked_features"]
     lines = as_text(findings).splitlines()
     assert lines[1] == (
-        f"{n_unstable / n:.1%} of 60 rows can be made to be predicted otherwise by moving every feature by up to 0.1 of"
-        f" its unit; {first['feature']} is in {first['n_witnesses']} of {attacked['n_witnesses']} attacks found."
+        f"{n_unstable / n:.1%} of 60 rows can be made to be predicted otherwise by moving features by up to 0.1 of"
+        f" their units each; {first['feature']} is in {first['n_witnesses']} of {attacked['n_witnesses']} attacks"
+        " found."
         f" {findings['robust_accuracy_bounds'][0]:.1%} of all are predicted right, and proved to stay so."
     )
     never = find(ensemble, *rows, Attacker("inf", 1e-9))

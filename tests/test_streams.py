@@ -19,8 +19,8 @@ from certiforest.cli import console
 from certiforest.data import parts as parts_module
 from certiforest.data.cells import TableError, as_labels
 from certiforest.data.readers import csv_files, read_blocks, read_table
+from certiforest.data.row_sample import RowSample, draw_lots
 from certiforest.data.sources import Source
-from certiforest.data.streams import RowSample, draw_lots
 from certiforest.ensemble import blocks
 from certiforest.files import FileError
 
@@ -425,6 +425,34 @@ def test_radii_of_some_rows(run, refuse, model, frame, tmp_path, monkeypatch):
     assert json.loads(report.read_text())["certified_curve"] is None
     assert run(*words(model, data, "--force", "--report", tmp_path / "report.html", "--radius-rows", "0"))[0] == 0
     assert "both" in refuse(*words(model, data, "--radius", "--radius-rows", "3"))
+
+
+def test_radii_that_nobody_asked_for_are_left_out_where_they_take_long(
+    run, model, frame, tmp_path, small_blocks, monkeypatch
+):
+    data, report = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.json"
+    slow = Certifier.measure
+
+    def measure(self, X, found, **options):
+        time.sleep(0.001 * len(X))
+        return slow(self, X, found, **options)
+
+    monkeypatch.setattr(Certifier, "measure", measure)
+    monkeypatch.setattr(sys.modules["certiforest.cli.certify"], "REPORT_SECONDS", 0.02)
+    monkeypatch.setattr(sys.modules["certiforest.data.streams"].StreamRun, "_verdict_seconds", property(lambda _: 0.0))
+    assert run(*words(model, data, "--report", report))[0] == 0
+    found = json.loads(report.read_text())
+    told = sum(found["radius_histogram"]["exact"]) + sum(found["radius_histogram"]["at_least"])
+    assert 0 < told < len(frame)
+    assert found["data"]["rows_sha256"] is None
+    drawn, advice = found["data"]["remarks"]
+    n_drawn = int(drawn.split("are those of ")[1].split(" ")[0])
+    assert told <= n_drawn < len(frame)
+    assert "--radius finds all of them" in advice
+    assert run(*words(model, data, "--force", "--report", report, "--radius"))[0] == 0
+    asked = json.loads(report.read_text())
+    assert asked["data"]["remarks"] == []
+    assert asked["data"]["rows_sha256"] is not None
 
 
 def test_a_sample_does_not_depend_on_blocks():

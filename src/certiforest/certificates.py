@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from certiforest.report import gather, write
 from certiforest.report.attackers import attacker_with_names
 from certiforest.report.certified import certified_curves, curve_plot, feature_bars, radius_plot, spread_plot
+from certiforest.report.evidence import certificate_facts, evidence_page
 from certiforest.report.findings import count_methods, curve_of
 from certiforest.report.html import as_svg
 from certiforest.report.plots import COLOURS, draw
@@ -200,6 +202,28 @@ class Certificates(CertifiedRows):
             ``image_shape``: how to show rows.
         """
         write(self.findings(**names), path, replace=replace)
+
+    def evidence(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        certificate: str | os.PathLike[str] | None = None,
+        replace: bool = True,
+        **names: Any,
+    ) -> None:
+        """Write an evidence sheet: what was proved, from what, its limits, and how it can be checked again.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.html`` or ``.txt``.
+        certificate : path, optional
+            What `save` wrote, if others are to check it.
+        replace, **names
+            As in `report`.
+        """
+        proofs = None if certificate is None else certificate_facts(Path(certificate))
+        write({**self.findings(**names), "certificate": proofs}, path, paging=evidence_page, replace=replace)
 
     def plot_curve(self, ax: Axes | None = None) -> Axes:
         """Draw certified accuracy against eps with matplotlib; needs radii."""

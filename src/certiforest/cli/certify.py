@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,14 +19,13 @@ from certiforest.cli.options import (
     open_regressor,
 )
 from certiforest.cli.outcomes import GateOptions, Outcome
-from certiforest.cli.questions import CertifyingOptions, StreamOptions, ask
+from certiforest.cli.questions import REPORT_SECONDS, CertifyingOptions, StreamOptions, ask, rows_reported
 from certiforest.words import shown
 
 if TYPE_CHECKING:
     from certiforest.data.streams import StreamRun
 
 BELOW_REQUIRED = 1
-REPORTED_BLOCKS = 8  # of rows whose radii a report tells, if nobody says how many
 
 
 def certify(
@@ -48,6 +48,9 @@ def certify(
     outputs: Annotated[
         bool, typer.Option("--outputs", help="Also find the range of the second class's probability.")
     ] = False,
+    evidence: Annotated[
+        Path | None, typer.Option(metavar="HTML", help="Write a sheet for those who assess the model, or its .txt.")
+    ] = None,
     proof: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write proofs and witnesses, to be checked by audit.")
     ] = None,
@@ -83,7 +86,10 @@ def certify(
     """
     if report is not None:
         output.check_report("--report", report)
-    output.check({"--report": report, "--proof": proof}, options.inputs(model, data.data), place=out)
+    if evidence is not None:
+        output.check_report("--evidence", evidence, as_sheet=True)
+    written = {"--report": report, "--evidence": evidence, "--proof": proof}
+    output.check(written, options.inputs(model, data.data), place=out)
     streaming.check()
     shares = [_read_required(text) for text in require or ()]
     if output.junit is not None and not shares:
@@ -94,9 +100,10 @@ def certify(
         raise InputError("Expected --radius, for all rows, or --radius-rows, for some, got both.")
     from certiforest.certifier import Certifier
     from certiforest.cli.summaries import facts_of, summarise
-    from certiforest.data.streams import RowSample, StreamRun
-    from certiforest.ensemble.blocks import block_rows
+    from certiforest.data.row_sample import RowSample
+    from certiforest.data.streams import StreamRun
     from certiforest.report import render, spread_facts
+    from certiforest.report.evidence import certificate_facts, evidence_page
 
     if tolerance is not None and not tolerance >= 0:
         raise InputError(f"Expected --tolerance to be a number >= 0, got {tolerance}.")
@@ -124,11 +131,18 @@ def certify(
         time_limit=options.time_limit,
         n_jobs=options.jobs,
     )
-    size = streaming.radius_rows
+    size, is_asked = streaming.radius_rows, radius or streaming.radius_rows is not None
     if size is None:
-        size = REPORTED_BLOCKS * block_rows(ensemble.n_features) if report is not None or radius else 0
-    sample, limit = RowSample(size, streaming.seed), streaming.total_time_limit
-    run = StreamRun(certifier, stream, sample, seconds=limit, progress=console.progress_bar, model=str(model))
+        size = rows_reported(ensemble.n_features) if report is not None or radius else 0
+    run = StreamRun(
+        certifier,
+        stream,
+        RowSample(size, streaming.seed),
+        seconds=streaming.total_time_limit,
+        sample_seconds=math.inf if is_asked else REPORT_SECONDS,
+        progress=console.progress_bar,
+        model=str(model),
+    )
     with streaming.workers_at_hand() as (submit, n_at_once):
         run.run(out, replace_file=output.force, submit=submit, n_at_once=n_at_once)
     seconds = time.perf_counter() - start
@@ -138,6 +152,10 @@ def certify(
         run.save_proofs(proof, replace_file=output.force)
     if report is not None and run.n_done:
         output.write(report, render(run.findings(spread), report.suffix))
+    if evidence is not None and run.n_done:
+        proofs = None if proof is None or run.is_interrupted else certificate_facts(proof)
+        sheet = {**run.findings(spread), "certificate": proofs}
+        output.write(evidence, render(sheet, evidence.suffix, evidence_page))
     title, facts = facts_of(summary) if run.n_done else ("", [])
     if output.as_json:
         console.say_json(summary)
@@ -149,6 +167,8 @@ def certify(
             console.say(f"Proofs: {proof}, to be checked by: certiforest audit MODEL {proof}")
         if report is not None:
             console.say(f"Report: {report}")
+        if evidence is not None:
+            console.say(f"Evidence: {evidence}")
     if run.is_interrupted:
         if run.parts is not None and run.parts.directory.exists():
             is_in_the_way = report is not None and run.n_done and not output.force

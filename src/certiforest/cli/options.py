@@ -179,12 +179,13 @@ class OutputOptions:
         write_atomically(path, content, replace=self.force)
 
     @staticmethod
-    def check_report(option: str, path: Path) -> None:
-        """Refuse a report whose suffix does not say how it is written."""
-        from certiforest.report import RENDERERS
+    def check_report(option: str, path: Path, *, as_sheet: bool = False) -> None:
+        """Refuse a report, or a sheet of evidence, whose suffix does not say how it is written."""
+        from certiforest.report import RENDERERS, SHEETS
 
-        if path.suffix.lower() not in RENDERERS:
-            raise InputError(f"Expected {option} to end in {' or '.join(RENDERERS)}, got {str(path)!r}.")
+        suffixes = SHEETS if as_sheet else tuple(RENDERERS)
+        if path.suffix.lower() not in suffixes:
+            raise InputError(f"Expected {option} to end in {' or '.join(suffixes)}, got {str(path)!r}.")
 
     def check_page(self, out: Path | None, inputs: Sequence[str | Path]) -> None:
         """Refuse a page that is no HTML, or that `check` refuses."""

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from certiforest.data.streams import Submit
     from certiforest.ensemble import TreeEnsemble
 
+REPORT_SECONDS = 10.0  # for radii that nobody asked for, if verdicts did not take longer
+REPORTED_BLOCKS = 8  # of rows whose radii a report tells, if nobody says how many
+
 Domain = Annotated[
     tuple[float, float] | None, typer.Option(metavar="LOW HIGH", help="The attacker keeps every feature inside.")
 ]
@@ -308,6 +311,13 @@ def ask(
         )
     check_units(attacker, rows)
     return Question(str(model), ensemble, rows, attacker, options, stream)
+
+
+def rows_reported(n_features: int) -> int:
+    """Return how many rows a report tells the radii of, if nobody says how many."""
+    from certiforest.ensemble.blocks import block_rows
+
+    return REPORTED_BLOCKS * block_rows(n_features)
 
 
 def check_units(attacker: Attacker, rows: InputRows) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certiforest.cli import console
+from certiforest.cli import INTERRUPTED, console
 from certiforest.cli.options import DataOptions, InputError, ModelPath, OutputOptions
 from certiforest.cli.outcomes import GateOptions, Outcome
-from certiforest.cli.questions import CertifyingOptions, Question, ask
+from certiforest.cli.questions import REPORT_SECONDS, CertifyingOptions, Question, ask, rows_reported
 from certiforest.words import counted, interval
 
 if TYPE_CHECKING:
     from certiforest.attack.attacker import Attacker
 
+ALL_ROWS = 2**62
 N_BUDGETS = 24  # at which curves are drawn, up to three times the larger eps
 
 
@@ -25,6 +27,9 @@ def report(
     data: DataOptions,
     options: CertifyingOptions,
     output: OutputOptions,
+    radius: Annotated[
+        bool, typer.Option("--radius", help="Find the radii of all rows, however long it takes.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Report: .html, .json or .txt.")] = Path("report.html"),
 ) -> None:
     """Certify and write a report to show to others.
@@ -37,16 +42,36 @@ def report(
 
     Verdicts, certified curve, radii, fragile rows, attacked features and
     spread. The HTML file is self-contained: no script, nothing fetched.
-    Every figure's data is in the JSON, which --json prints instead.
+    Every figure's data is in the JSON, which --json prints instead. Where
+    radii would take longer than ten seconds and than verdicts, only those
+    of some rows, drawn at random, are found; the report says so.
     """
-    from certiforest.report import gather, render
-
     if not output.as_json:
         output.check_report("--out", out)
         output.check({"--out": out}, options.inputs(model, data.data))
-    question = ask(model, data, options)
-    found = question.certify(radius=question.attacker.has_norm, witness=True, title="Certifying for the report")
-    findings = gather(found, **question.rows.names_for_report(question.model))
+    from certiforest.certifier import Certifier
+    from certiforest.data.row_sample import RowSample
+    from certiforest.data.streams import StreamRun
+    from certiforest.report import render, spread_facts
+
+    question = ask(model, data, options, as_stream=True)
+    ensemble, attacker, stream = question.ensemble, question.attacker, question.stream
+    assert stream is not None
+    limits: dict[str, Any] = {"time_limit": options.time_limit, "n_jobs": options.jobs}
+    certifier = Certifier(ensemble, attacker, attacked=options.attacked_labels(ensemble), **limits)
+    run = StreamRun(
+        certifier,
+        stream,
+        RowSample(ALL_ROWS if radius else rows_reported(ensemble.n_features), 0),
+        seconds=math.inf,
+        sample_seconds=math.inf if radius else REPORT_SECONDS,
+        progress=console.progress_bar,
+        model=str(model),
+    )
+    run.run(None, replace_file=False)
+    if run.is_interrupted:
+        raise typer.Exit(INTERRUPTED)
+    findings = run.findings(spread_facts(ensemble, attacker))
     if output.as_json:
         console.say_json(findings)
         return

@@ -26,6 +26,7 @@ from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.data.cells import text_codes, texts_of
 from certiforest.data.parts import PartColumns, Parts, identify
+from certiforest.data.row_sample import CONFIDENCE, RowSample
 from certiforest.data.sources import InputRows, Stream
 from certiforest.files import FileError
 from certiforest.report import gather
@@ -36,7 +37,7 @@ from certiforest.verdicts import Method
 from certiforest.version import __version__
 from certiforest.words import feature_name
 
-CONFIDENCE = 0.95
+FIRST_MEASURED, MORE_MEASURED = 16, 4  # rows whose radii tell how long others take, and by how much more come next
 KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", *RANGES)  # what a part says of its rows
 Advance = Callable[[int], None]
 Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
@@ -48,70 +49,6 @@ def work_here(function: Callable[..., Certificates], advance: Advance, *argument
     future: Future[Certificates] = Future()
     future.set_result(function(*arguments, progress=advance))
     return future
-
-
-class RowSample:
-    """A random sample of at most ``size`` of rows that come in blocks, and what was found about them.
-
-    Attributes
-    ----------
-    rows : InputRows or None
-        In the order of their numbers.
-    found : Certificates or None
-        Likewise.
-    n_offered : int
-        How many rows the sample is drawn from.
-    """
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.size, self.seed, self.n_offered = size, seed, 0
-        self.rows: InputRows | None = None
-        self.found: Certificates | None = None
-        self._lots = np.empty(0, np.uint64)
-
-    def wants(self, row_numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of some rows belong to the sample of these and all before; they count as offered."""
-        self.n_offered += len(row_numbers)
-        lots = draw_lots(row_numbers, self.seed)
-        everyone = np.concatenate([self._lots, lots])
-        if len(everyone) <= self.size:
-            return np.ones(len(lots), bool)
-        return lots <= np.partition(everyone, self.size - 1)[self.size - 1] if self.size else np.zeros(len(lots), bool)
-
-    def add(self, rows: InputRows, found: Certificates) -> None:
-        """Take rows that were wanted, in place of others."""
-        if self.rows is not None and self.found is not None:
-            rows, found = InputRows.concat([self.rows, rows]), Certificates.concat([self.found, found])
-        lots = draw_lots(rows.row_numbers, self.seed)
-        kept = np.sort(np.argsort(lots, kind="stable")[: self.size])
-        if len(kept) < len(lots):
-            rows, found, lots = rows.take(kept), found[kept], lots[kept]
-        self.rows, self.found, self._lots = rows, found, lots
-
-    @property
-    def is_all(self) -> bool:
-        """Whether the sample is all rows."""
-        return self.n_offered == len(self._lots)
-
-    @property
-    def half_width(self) -> float:
-        """How far any share of the sample is from that of all rows at most, all shares together, in 95 of 100 draws.
-
-        For instance the share of radii above eps, for every eps at once (Dvoretzky, Kiefer, Wolfowitz and Massart; rows
-        drawn without putting them back are closer).
-        """
-        if self.is_all:
-            return 0.0
-        return math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * len(self._lots))) if len(self._lots) else 1.0
-
-
-def draw_lots(row_numbers: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Return a number for each row that looks random (SplitMix64: no two rows have the same)."""
-    with np.errstate(over="ignore"):
-        z = (row_numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
 
 
 class StreamRun:
@@ -126,6 +63,9 @@ class StreamRun:
         Rows that a report is about.
     seconds : float
         For all questions together.
+    sample_seconds : float, default=inf
+        For radii and witnesses of the sample, if verdicts did not take longer: rows that would take longer are left out
+        of it.
     progress : callable
         Given a title and how many rows there are, yields what counts those that are done.
     model : str
@@ -142,7 +82,15 @@ class StreamRun:
     """
 
     def __init__(
-        self, certifier: Certifier, stream: Stream, sample: RowSample, *, seconds: float, progress: Progress, model: str
+        self,
+        certifier: Certifier,
+        stream: Stream,
+        sample: RowSample,
+        *,
+        seconds: float,
+        progress: Progress,
+        model: str,
+        sample_seconds: float = math.inf,
     ) -> None:
         self.certifier, self.stream, self.sample = certifier, stream, sample
         self.progress, self.model = progress, model
@@ -150,7 +98,7 @@ class StreamRun:
         self.row_counts: RowCounts | None = None
         self.methods: Counter[str] = Counter()
         self.is_interrupted = False
-        self._seconds, self._start = seconds, time.monotonic()
+        self._seconds, self._start, self._sample_seconds = seconds, time.monotonic(), sample_seconds
         self._proofs: TextIO | None = None
         self._proved: Certificates | None = None  # of the last block
 
@@ -276,20 +224,36 @@ class StreamRun:
         common: dict[str, Any] = {name: getattr(certifier, name) for name in ("attacker", "attacked", "tolerance")}
         return Certificates(**fields, **common, classes=classes, feature_names=names, ensemble=certifier.ensemble)
 
+    @property
+    def _verdict_seconds(self) -> float:
+        """Seconds that verdicts took, once these are there."""
+        return time.monotonic() - self._start
+
     def _measure_sample(self) -> None:
         """Find out the radii and witnesses of the rows that a report is about."""
         rows, found = self.sample.rows, self.sample.found
         if self.is_interrupted or rows is None or found is None or self.certifier.proof:
             return
-        has_radii = self.certifier.attacker.has_norm
-        measurer = self.certifier.asking(radius=has_radii, witness=True)
+        has_radii, order = self.certifier.attacker.has_norm, self.sample.as_drawn
+        measurer, parts = self.certifier.asking(radius=has_radii, witness=True), list[Certificates]()
+        start, n_done = time.monotonic(), 0
+        end = start + max(self._sample_seconds, self._verdict_seconds)
+        n_next = len(order) if math.isinf(end) else FIRST_MEASURED
         with self.progress("Radii and witnesses", len(found)) as advance:
-            limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
-            if has_radii:
-                self.sample.found = measurer.measure(rows.X, found, **limits)
-            else:
-                self.sample.found = measurer.certify(rows.X, found.label, **limits)
-        self.is_interrupted = self.sample.found.is_interrupted
+            while n_next and n_done < len(order):
+                which, before = order[n_done : n_done + n_next], time.monotonic()
+                limits: dict[str, Any] = {"total_time_limit": self.seconds_left, "progress": advance}
+                if has_radii:
+                    parts.append(measurer.measure(rows.X[which], found[which], **limits))
+                else:
+                    label = None if found.label is None else found.label[which]
+                    parts.append(measurer.certify(rows.X[which], label, **limits))
+                n_done += len(which)
+                now = time.monotonic()
+                at_this_rate = len(which) * (end - now) / max(now - before, 1e-9)
+                n_next = 0 if parts[-1].is_interrupted else int(max(0, min(MORE_MEASURED * len(which), at_this_rate)))
+        self.sample.keep(order[:n_done], Certificates.concat(parts))
+        self.is_interrupted = parts[-1].is_interrupted
 
     def _keep_proofs(self, found: Certificates) -> None:
         """Keep the lines of a block on disk: proofs of all rows may not fit into memory."""
@@ -314,11 +278,14 @@ class StreamRun:
             of = "" if self.stream.n_rows is None else f" of {self.stream.n_rows:,}"
             remarks.append(f"Partial: stopped by Ctrl-C when {self.n_done:,}{of} rows had a verdict.")
         if not sample.is_all and sample.size:
+            n_rows = 0 if sample.rows is None else len(sample.rows)
             remarks.append(
-                f"Radii, curve and witnesses are those of {sample.size:,} of {self.n_rows:,} rows drawn at random"
+                f"Radii, curve and witnesses are those of {n_rows:,} of {self.n_rows:,} rows drawn at random"
                 f" (seed {sample.seed}): with {CONFIDENCE:.0%} confidence, every share in them is within"
                 f" {sample.half_width:.2%} of that of all rows."
             )
+            if n_rows < min(sample.size, sample.n_offered) and not self.is_interrupted:
+                remarks.append("Those of more rows would take long; --radius finds all of them.")
         return remarks
 
     @cached_property
@@ -343,6 +310,8 @@ class StreamRun:
             **row_counts.verdicts,
         }
         findings["data"] |= {"n_rows": self.n_rows, "remarks": self.remarks}
+        if not self.sample.is_all:
+            findings["data"]["rows_sha256"] = None  # that of some rows says nothing
         if not self.sample.is_all:
             findings["data"]["rows_sha256"] = None
         return findings

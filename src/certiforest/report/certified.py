@@ -56,8 +56,8 @@ def report_page(findings: dict[str, Any]) -> Page:
             Words(headline(findings)),
             Words(_attack_in_words(findings), is_soft=True),
             _tiles(findings),
-            Section("Verdicts", [_verdicts(findings)]),
-            Section("Class by class", [_classes(findings)]),
+            Section("Verdicts", [verdict_table(findings)]),
+            Section("Class by class", [class_table(findings)]),
             Section("Certified curve", [curve_plot(findings)]),
             Section("Radii", [radius_plot(findings)]),
             Section("Most fragile rows", _fragile(findings)),
@@ -106,14 +106,16 @@ def _tiles(findings: dict[str, Any]) -> Tiles:
     )
 
 
-def _verdicts(findings: dict[str, Any]) -> Table:
+def verdict_table(findings: dict[str, Any]) -> Table:
+    """Return how many rows got which verdict."""
     verdicts = findings["verdicts"] or {}
     total = max(1, sum(verdicts.values()))
     rows = [(Verdict[name].words, name, f"{n:,}", f"{n / total:.2%}") for name, n in verdicts.items()]
     return Table(("Prediction", "Name", "Rows", "Share"), rows, 2, [(n, name) for name, n in verdicts.items()])
 
 
-def _classes(findings: dict[str, Any]) -> Table:
+def class_table(findings: dict[str, Any]) -> Table:
+    """Return shares class by class."""
     rows = [
         (of["class"], f"{of['n_rows']:,}", f"{of['accuracy']:.1%}", interval(of["robust_accuracy_bounds"], ".1%"))
         for of in findings["by_class"] or ()
@@ -179,7 +181,7 @@ def _fragile(findings: dict[str, Any]) -> list[Part]:
     if attacked["n_with_fractions"]:
         fractions = (
             f" Here {attacked['n_with_fractions']:,} of {attacked['n_witnesses']:,} witnesses hold a fraction in a"
-            " column that holds whole numbers only."
+            " column that holds whole numbers only; integer (--integer) keeps such columns whole."
         )
     words = (
         f"Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"

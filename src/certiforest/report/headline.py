@@ -39,11 +39,11 @@ def by_words(findings: dict[str, Any]) -> str:
     if attacker["norm"] == "0":
         of = f"{int(budget)} of {len(attacker['only'])}" if attacker.get("only") else f"{int(budget)}"
         return f"by changing {of} features" if of != "1" else "by changing 1 feature"
-    unit = " of its unit" if attacker.get("scale") is not None or findings["data"]["scaled"] else ""
+    unit = " of their units" if attacker.get("scale") is not None or findings["data"]["scaled"] else ""
     if attacker["norm"] == "inf":
-        which = named(attacker["only"], 4) if attacker.get("only") else "every feature"
-        return f"by moving {which} by up to {budget:g}{unit}"
-    return f"by changes of {budget:g}{unit.replace('its', 'their')} in all (L{attacker['norm']})"
+        which = named(attacker["only"], 4) if attacker.get("only") else "features"
+        return f"by moving {which} by up to {budget:g}{unit} each"
+    return f"by changes of {budget:g}{unit} in all (L{attacker['norm']})"
 
 
 def _who(findings: dict[str, Any]) -> str:
