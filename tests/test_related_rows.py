@@ -17,6 +17,7 @@ from certiforest import (
     certify,
 )
 from certiforest.audit import audit
+from certiforest.cli import main
 from certiforest.ensemble.rows import RowError
 from relation_referee import check, files, random_case, tamper
 
@@ -92,6 +93,21 @@ def test_relations_that_a_row_breaks_do_not_bind_it():
     assert "1 row with 1 relation that do not bind them" in repr(found)
     with pytest.raises(RowError, match=r"row 0, which breaks \[0\] <= \[1\]"):
         certify(A_WITHOUT_B, [[4, 3, 6]], attacker=attacker.replace(strict=True))
+
+
+def test_the_command_counts_rows_that_break_relations(tmp_path, capsys):
+    A_WITHOUT_B.save(tmp_path / "model.json")
+    attacker = Attacker("inf", 2, relations=["a <= b", {"if": "a > 3", "then": "c > 5"}])
+    attacker.save(tmp_path / "attacker.json")
+    (tmp_path / "rows.csv").write_text("a,b,c,y\n4,3,6,0\n4,4,6,0\n4,3,4,0\n")
+    command = ["certify", str(tmp_path / "model.json"), str(tmp_path / "rows.csv"), "--target", "y"]
+    command += ["--attacker", str(tmp_path / "attacker.json"), "--report", str(tmp_path / "report.html")]
+    assert main([*command, "--out", str(tmp_path / "rows.csv.out.csv")]) == 0
+    assert "2, which start there and are not bound by these" in capsys.readouterr().out
+    page = (tmp_path / "report.html").read_text()
+    assert "Rows that break relations" in page
+    assert "if a &gt; 3 then c &gt; 5" in page
+    assert ",broken_relations" in (tmp_path / "rows.csv.out.csv").read_text()
 
 
 def test_certificates_with_relations_are_loaded_as_they_were(tmp_path):

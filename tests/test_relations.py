@@ -133,7 +133,9 @@ def test_an_attacker_with_relations_is_saved_shown_and_copied(tmp_path):
     assert Attacker.from_document(json.loads(json.dumps(resolved.to_document()))) == resolved
     described = describe_attacker(resolved, NAMES)
     assert described["relations"][0] == "a <= `b b` + 1"
-    assert dict(attacker_facts(described))["Relations that rows keep"].startswith("a <= `b b` + 1; if:")
+    assert dict(attacker_facts(described))["Relations that rows keep"].startswith(
+        "a <= `b b` + 1; if n > 0 and m > 0 then"
+    )
     assert "relations" in attack_in_words(described)
     assert "`b b`" in attacker_with_names(resolved, NAMES)
 

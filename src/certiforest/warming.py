@@ -41,6 +41,10 @@ ATTACKERS = [
     Attacker(0, 1),
     Attacker(1, 1e-305),
     *(Attacker(norm, REACH, integer=[3], direction={0: "up"}, missing=1) for norm in ("inf", 1)),
+    *(
+        Attacker(norm, REACH, relations=["[0] <= [1] + 1", {"if": "[2] > 0", "then": "[0] > -1"}])
+        for norm in ("inf", 2)
+    ),
     RuleAttacker(RULES, 1),
 ]
 TRAINERS: dict[str, Callable[..., Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.certificates import Certificates
-from certiforest.report.attackers import attacker_name, describe_attacker
+from certiforest.report.attackers import attacker_name, broken_rows, describe_attacker
 from certiforest.rows.certified_rows import RowCounts
 from certiforest.verdicts import Verdict
 from certiforest.words import cut, finite_or_none, interval, listed
@@ -36,6 +36,7 @@ def summarise(run: StreamRun, spread: dict[str, Any], seconds: float) -> dict[st
             "part": rows.part,
             "n_rows": run.n_rows,
             "scaled": rows.scaling is not None,
+            **({} if run.n_broken is None else {"n_broken": run.n_broken}),
             **({"remarks": run.remarks} if run.remarks else {}),
         },
         "attacker": describe_attacker(certifier.attacker),
@@ -106,6 +107,8 @@ def facts_of(summary: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     if "median_radius" in summary:
         median = summary["median_radius"]
         facts.append(("Median radius", f"{'infinite' if median is None else f'{median:.6g}'} (lower bounds counted)"))
+    if "n_broken" in data:
+        facts.append(broken_rows(data["n_broken"]))
     facts.append(("Large spread", "yes: no trees meet at any row" if summary["has_large_spread"] else "no"))
     facts.append(("Time", f"{summary['seconds']:.2f} s"))
     facts += [("Remark", remark) for remark in data.get("remarks", ())]

@@ -77,6 +77,8 @@ class StreamRun:
         Where findings are kept.
     row_counts : RowCounts or None
         Rows by outcome; ``methods`` counts them by what decided them.
+    n_broken : int or None
+        How many rows break relations of the attacker themselves; None where there are none.
     is_interrupted : bool
         Whether Ctrl-C came.
     """
@@ -97,6 +99,7 @@ class StreamRun:
         self.parts: Parts | None = None
         self.row_counts: RowCounts | None = None
         self.methods: Counter[str] = Counter()
+        self.n_broken: int | None = None
         self.is_interrupted = False
         self._seconds, self._start, self._sample_seconds = seconds, time.monotonic(), sample_seconds
         self._proofs: TextIO | None = None
@@ -206,6 +209,8 @@ class StreamRun:
     def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], InputRows]) -> None:
         """Count rows, and put those that belong to it into the sample."""
         self.row_counts = found.row_counts if self.row_counts is None else self.row_counts + found.row_counts
+        if found.broken is not None:
+            self.n_broken = (self.n_broken or 0) + int((found.broken > 0).sum())
         names, counts = np.unique(found.method, return_counts=True)
         self.methods.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
         wanted = self.sample.wants(row_numbers)
@@ -218,6 +223,8 @@ class StreamRun:
         fields: dict[str, Any] = {name: columns[name] for name in KEPT if name in columns}
         for name in {"prediction", "label"} & set(fields):
             fields[name] = fields[name].astype(np.float64 if certifier.is_regressor else classes.dtype)
+        if "broken_relations" in columns:
+            fields["broken"] = columns["broken_relations"]
         if certifier.witness:
             fields["witness"] = np.full((len(columns["row"]), certifier.ensemble.n_features), np.nan)
         names = certifier.ensemble.feature_names
@@ -309,7 +316,7 @@ class StreamRun:
             "roads": dict(self.methods.most_common()),
             **row_counts.verdicts,
         }
-        findings["data"] |= {"n_rows": self.n_rows, "remarks": self.remarks}
+        findings["data"] |= {"n_rows": self.n_rows, "n_broken": self.n_broken, "remarks": self.remarks}
         if not self.sample.is_all:
             findings["data"]["rows_sha256"] = None  # that of some rows says nothing
         if not self.sample.is_all:

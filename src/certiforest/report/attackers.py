@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from certiforest.attack.attacker import Attacker
+from certiforest.attack.relations import read_relation
 from certiforest.attack.rules import read_attacker
 from certiforest.words import named, norm_name
 
@@ -96,12 +97,23 @@ def _named(entry: Any, names: Sequence[str]) -> Any:
 
 def attacker_facts(attacker: dict[str, Any]) -> list[tuple[str, str]]:
     """Return every option of a described attacker as a pair of texts for a table."""
-    return [(OPTIONS.get(name, name.capitalize()), _short(attacker[name])) for name in _options(attacker)]
+    told = {name: attacker[name] for name in _options(attacker)}
+    if "relations" in told:
+        told["relations"] = "; ".join(str(read_relation(relation)) for relation in told["relations"])
+    return [(OPTIONS.get(name, name.capitalize()), _short(value)) for name, value in told.items()]
 
 
 def _options(attacker: dict[str, Any]) -> list[str]:
     """Return which options a described attacker was given."""
     return [name for name, value in attacker.items() if name not in ("norm", "eps") and value not in (None, [])]
+
+
+def broken_rows(n_broken: int) -> tuple[str, str]:
+    """Say how many rows break relations of the attacker themselves."""
+    return (
+        "Rows that break relations",
+        f"{n_broken:,}, which start there and are not bound by these" if n_broken else "0",
+    )
 
 
 def budget_of(attacker: dict[str, Any]) -> float:

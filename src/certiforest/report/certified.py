@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from certiforest.report.attackers import attack_in_words, attacker_facts, budget_of, units_in_words
+from certiforest.report.attackers import attack_in_words, attacker_facts, broken_rows, budget_of, units_in_words
 from certiforest.report.headline import headline
 from certiforest.report.sections import (
     Bars,
@@ -253,6 +253,8 @@ def _setting(findings: dict[str, Any]) -> Facts:
         ("How they were decided", ", ".join(f"{count:,} {method}" for method, count in findings["roads"].items())),
         ("Units", "scaled by the model's own scaling" if data["scaled"] else "as in the data"),
     ]
+    if data.get("n_broken") is not None:
+        lines.append(broken_rows(data["n_broken"]))
     if "norm" in attacker:
         lines.append(("Norm, eps", f"L{attacker['norm']}, {attacker['eps']!r}"))
     return Facts(lines + attacker_facts(attacker))
