@@ -344,7 +344,7 @@ class RelatedRow(RowProblem):
     ) -> tuple[int, int] | None:
         """Return where to cut a box so that the cells which make a sum of relations too large are by themselves."""
         part, most, where = self._parts(multipliers)[0], 0.0, None
-        for v in dict.fromkeys(self._columns[c] for r, _ in multipliers for c in dict(self._relations)[r].columns):
+        for v in range(len(low)) if multipliers else ():
             cheapest = low[v] + int(np.argmin(part[low[v] : high[v] + 1]))
             more = float(part[choice[v]]) - float(part[cheapest]) if part[choice[v]] > part[cheapest] else 0.0
             if more > most:
