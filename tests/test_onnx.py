@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -17,10 +18,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from certiforest import ModelError, TreeEnsemble, as_ensemble, save_onnx
+from certiforest import (
+    LargeSpreadBoostingClassifier,
+    LargeSpreadForestClassifier,
+    ModelError,
+    TreeEnsemble,
+    as_ensemble,
+    save_onnx,
+)
 from certiforest.formats.agreement import threshold_rows
 from certiforest.formats.doors import open_model
 from hostile.drawn_onnx import draw_onnx
+from small_models import catboost, lgb, xgb
 
 X, Y = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(9, random_state=0).fit(X, Y)
@@ -113,6 +122,50 @@ def test_probabilities_and_missing_values():
     assert ensemble.missing_left is not None
     assert (ensemble.predict(rows) == np.where(model.predict_proba(rows)[:, 1] >= 0.2, "yes", "no")).mean() > 0.98
     assert as_ensemble(converted(CONVERTED["regressor"], X, Y), threshold=1.0).predict(X).any()
+
+
+LABELS = np.array(["no", "yes", "may be"])
+WRITTEN = {
+    "forest": (RandomForestClassifier(**SMALL), LABELS[Y]),
+    "second class first": (GradientBoostingClassifier(**SMALL), LABELS[(Y > 0).astype(int)]),
+    "softmax": (HistGradientBoostingClassifier(max_iter=4), Y),
+    "xgboost": (lambda: xgb(), Y),
+    "lightgbm": (lambda: lgb(), Y),
+    "catboost": (lambda: catboost(), Y),
+    "pipeline": (lambda: make_pipeline(StandardScaler(), xgb()), (Y > 0).astype(int)),
+    "calibrated": (CalibratedClassifierCV(RandomForestClassifier(**SMALL), ensemble=False), (Y > 0).astype(int)),
+    "votes": (LargeSpreadForestClassifier(n_estimators=5, max_depth=3, eps=0.01, random_state=0), Y),
+    "boosted votes": (LargeSpreadBoostingClassifier(n_estimators=4, max_depth=3, eps=0.01, random_state=0), Y > 0),
+    "mean": (RandomForestRegressor(**SMALL), Y),
+    "logarithm": (lambda: xgb("Regressor", objective="count:poisson"), Y),
+    "sum": (lambda: lgb("Regressor"), Y),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_models_are_written_with_their_probabilities(case, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    made, y = WRITTEN[case]
+    rows = X / X.max(axis=0) if "votes" in case else X
+    model = (made if hasattr(made, "fit") else made()).fit(rows, y)
+    save_onnx(model, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    names = [one.name for one in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": rows}), strict=True))
+    if "value" in found:
+        np.testing.assert_allclose(found["value"][:, 0], model.predict(rows), rtol=1e-6, atol=1e-6)
+    else:
+        assert (found["label"].astype(y.dtype) == np.ravel(model.predict(rows))).all()
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(rows), atol=1e-6)
+    assert open_model(tmp_path / "model.onnx").is_regressor == ("value" in found)  # and are read back
+
+
+def test_models_are_written_with_a_threshold(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = RandomForestClassifier(**SMALL).fit(X, Y > 0)
+    save_onnx(model, tmp_path / "model.onnx", threshold=0.9)
+    (label,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(["label"], {"X": X})
+    assert (label == (model.predict_proba(X)[:, 1] >= 0.9)).all()
 
 
 def changed(change, **kinds):

@@ -78,6 +78,7 @@ def open_ebm(model: Any, content: Any) -> Opened:
         sum_at=None if n_outputs > 1 else link,
         slack=0.0 if link is float else 4 * LOGISTIC_SLACK,
         is_regressor=is_regressor,
+        has_softmax=n_outputs > 1,
     )
     return opened.asked_by(asker(categories, names))
 

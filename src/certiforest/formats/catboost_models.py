@@ -149,6 +149,7 @@ def _translate(document: Any, classes: ArrayLike | None) -> Opened:
         sum_at=REGRESSION.get(loss, log_odds if loss == "Logloss" else None),
         slack=0.0 if REGRESSION.get(loss) is float else LOGISTIC_SLACK,
         is_regressor=is_regressor,
+        has_softmax=loss == "MultiClass",
     )
 
 

@@ -164,6 +164,7 @@ class _Parser:
             sum_at=sum_at,
             slack=PROBABILITY_SLACK.get(objective, LOGISTIC_SLACK) / min(sigmoid, 1.0),
             is_regressor=is_regressor,
+            has_softmax=objective == "multiclass" and divisor == 1,
         )
 
     def _read_categories(self, header: dict[str, str]) -> dict[str, Any]:

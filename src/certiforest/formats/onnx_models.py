@@ -7,8 +7,11 @@ as steps of pipelines are. What an output that nobody asks for needs, may be any
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from certiforest.ensemble import ModelError, TreeEnsemble
 from certiforest.ensemble.documents import sound
 from certiforest.formats.folding import Column, fold
-from certiforest.formats.onnx_trees import Trees, read_trees
+from certiforest.formats.onnx_trees import Trees, read_trees, sum_of
 from certiforest.formats.opened import Opened, log_odds
 from certiforest.words import shown
 
@@ -40,12 +43,13 @@ class Columns(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What trees add up to, plus ``base``; a probability of the second class if ``is_logistic``."""
+    """What trees add up to, plus ``base``, over ``unit``; with ``link``, what the result was before a function."""
 
     trees: Trees
     columns: Columns
     base: NDArray[np.float64]
-    is_logistic: bool = False
+    unit: float = 1.0
+    link: Callable[[float], float] | None = None
 
 
 class Labels(NamedTuple):
@@ -218,7 +222,7 @@ class _Graph:
         scores = found.scores if isinstance(found, Labels) else found
         trees, columns, n = scores.trees, scores.columns, scores.trees.table.n_outputs
         labels = found.labels if isinstance(found, Labels) else np.array([0, 1])
-        if isinstance(found, Scores) and (n > 1 or scores.is_logistic):
+        if isinstance(found, Scores) and (n > 1 or scores.link is log_odds):
             raise ModelError(
                 "Expected an output of labels, or a regressor's single sum, got sums or probabilities only."
             )
@@ -235,13 +239,17 @@ class _Graph:
             ensemble = fold(ensemble, _GraphSteps(self.n_features, self.names, columns))
         if self.names is not None:
             ensemble = ensemble.with_columns(self.names.tolist())
-        slack = SLACK if scores.is_logistic or not (trees.sum_at is float or isinstance(found, Scores)) else 0.0
-        if isinstance(found, Scores) and (trees.divisor > 1 or trees.dtype != np.float32):  # the output is float32
-            slack = 2.0**-23 * ensemble.largest_sum
+        slack = SLACK if not (trees.sum_at is float or isinstance(found, Scores)) else 0.0
+        sum_at = trees.sum_at if n == 1 else None
+        if isinstance(found, Scores):
+            if scores.link is not None or scores.unit != 1:
+                sum_at = partial(sum_of, scores.link or float, Fraction(scores.unit), Fraction(0))
+            if sum_at is not float or trees.dtype != np.float32:  # the output is rounded once more, to float32 at worst
+                slack = 2.0**-23 * max(1.0, ensemble.largest_sum)
         return Opened(
             ensemble,
             "this ONNX model",
-            sum_at=log_odds if scores.is_logistic else trees.sum_at if n == 1 else None,
+            sum_at=sum_at,
             dtype=trees.dtype,
             slack=slack,
             is_regressor=isinstance(found, Scores),
@@ -330,10 +338,14 @@ def _finish(kind: str, scores: Scores, given: list[Any], options: dict[str, Any]
         return scores
     if kind == "ArgMax" and n > 1 and options.get("axis", 0) in (1, -1) and not options.get("select_last_index", 0):
         return Labels(scores)
-    if scores.is_logistic or scores.trees.divisor > 1:
+    if scores.link is not None or scores.trees.divisor > 1:
         return None
-    if kind == "Sigmoid" and n == 1:
-        return scores._replace(is_logistic=True)
+    if kind in ("Sigmoid", "Exp") and n == 1:
+        return scores._replace(link=log_odds if kind == "Sigmoid" else math.log)
+    if kind == "Div" and n == 1 and is_const and other.size == 1 and (other > 0).all():
+        return scores._replace(unit=scores.unit * float(other[0]))
+    if scores.unit != 1:
+        return None
     if kind == "Greater" and n == 1 and is_const and other.size == 1 and not other.any():
         return Labels(scores)
     if kind == "Add" and is_const and other.size in (1, n) and not scores.base.any():

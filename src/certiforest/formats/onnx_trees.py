@@ -135,13 +135,14 @@ def _decided(
         leaf = trees.table.add([[-0.5]])
         trees.nodes.append(Nodes([-1], [-1], [-1], [0.0], leaf, [False]))
     half = Fraction(int(is_share), 2)
-    links = {"LOGISTIC": partial(_sum_at, log_odds, 1, half)} | (
-        {"NONE": partial(_sum_at, float, 1, half)} if is_share else {}
+    links = {"LOGISTIC": partial(sum_of, log_odds, 1, half)} | (
+        {"NONE": partial(sum_of, float, 1, half)} if is_share else {}
     )
     return trees._replace(sum_at=links.get(transform))
 
 
-def _sum_at(link: Callable[[float], float], factor: int, less: Fraction, score: float) -> Fraction:
+def sum_of(link: Callable[[float], float], factor: int | Fraction, less: Fraction, score: float) -> Fraction:
+    """Return the sum that a score was made of."""
     return factor * Fraction(link(score)) - less
 
 
@@ -203,7 +204,7 @@ def _aggregated(trees: Trees, aggregate: str, transform: str) -> Trees:
         return trees
     if trees.base.any():
         raise ModelError("Expected a mean of trees without base_values, got some.")
-    return trees._replace(divisor=len(trees.nodes), sum_at=partial(_sum_at, float, len(trees.nodes), Fraction(0)))
+    return trees._replace(divisor=len(trees.nodes), sum_at=partial(sum_of, float, len(trees.nodes), Fraction(0)))
 
 
 def _base(given: NDArray[np.float64], n_outputs: int) -> NDArray[np.float64]:

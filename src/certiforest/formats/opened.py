@@ -52,6 +52,7 @@ class Opened(NamedTuple):
     slack: float = 0.0  # how far from a tie, beyond rounding, it may take two sums for equal
     is_regressor: bool = False  # whose classes are "below the threshold" and "not below"
     n_averaged: int = 0  # how many trees' probabilities the model takes the mean of; 0 if it does something else
+    has_softmax: bool = False  # whether probabilities are exponentials of the sums, over the sum of these
     has_steps: bool = False  # whether many sums have one score, as with isotonic calibration
     has_threshold: bool = False  # of its own
     usual_threshold: float | None = None  # that is put on the model if no other one is asked for

@@ -227,6 +227,7 @@ def _add_up(
         sign=sign,
         slack=0.0 if link is float else LOGISTIC_SLACK,
         is_regressor=is_regressor,
+        has_softmax=n_outputs > 1,
     )
 
 

@@ -164,6 +164,7 @@ def _translate(document: Any, n_rounds: int | None, *, may_cut: bool) -> Opened:
         dtype=np.float32,
         slack=slack,
         is_regressor=objective in REGRESSION,
+        has_softmax=objective in MANY_CLASSES,
     )
 
 
