@@ -1,5 +1,6 @@
 """LargeSpreadAdditiveClassifier: conventions, exact worst cases, and attackers with one budget for all features."""
 
+import itertools
 import warnings
 from functools import partial
 
@@ -9,9 +10,11 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
 
 from certiforest import Attacker, LargeSpreadAdditiveClassifier, Verdict, certify, has_large_spread
-from certiforest.training.additive import balanced_tree, cut_features
-from certiforest.training.additive_kernels import Batch, sum_slopes, worst_cell
+from certiforest.training.additive import fit_additive
+from certiforest.training.additive_kernels import move_row, new_choices, sum_slopes, write_leads
 from certiforest.training.estimator import ConstantWarning
+from certiforest.training.grids import grow, lay_grids, place_rows
+from trainers import training_set
 
 small = partial(LargeSpreadAdditiveClassifier, max_cells=8, random_state=0)
 
@@ -22,72 +25,134 @@ def test_it_withstands_the_attacker_it_was_trained_for(cancer, norm, eps):
     clf = small(norm=norm, eps=eps).fit(X[::2], y[::2])
     assert has_large_spread(clf.ensemble_, clf.attacker_)
     found = certify(clf, X[1::2], y[1::2], clf.attacker_, require_exact=True)
-    assert found.robust_accuracy > 0.75  # the larger class has 0.63
+    assert found.robust_accuracy > 0.7  # the larger class has 0.63
     assert clf.train_loss_[-1] < clf.train_loss_[0]
 
 
+def fitted(rows, max_columns, n_epochs=5):
+    return fit_additive(
+        rows, max_cells=8, max_columns=max_columns, n_epochs=n_epochs, batch_size=100, learning_rate=0.01, l2=1e-4,
+        random_state=np.random.RandomState(0), progress=lambda *_: None,
+    )  # fmt: skip
+
+
+def worst_leads(model, rows, charge):
+    """Return by how much each row leads at its worst, if the whole budget costs so much, by the kernel of training."""
+    placed, _ = place_rows(rows, model.grids)
+    n_trees, room, found = len(model.grids.first_cell) - 1, new_choices(model.grids), []
+    trees, least = np.arange(n_trees, dtype=np.int32), np.empty(n_trees)
+    for x, step, own in zip(placed.X, placed.step, rows.y_index, strict=True):
+        lead = np.empty(len(model.value))
+        write_leads(model.grids, model.value, own, 1 - own, lead, least)
+        out = np.empty(n_trees, np.int32), np.empty(n_trees), np.empty(n_trees)
+        price = charge / (model.grids.budget or 1.0)
+        move_row(model.grids, trees, x, step, lead, least, price, room, *out)
+        found.append(model.base[own] - model.base[1 - own] + out[1].sum() - charge)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("max_columns", [1, 2, 4])
 @pytest.mark.parametrize(("norm", "eps"), [(0, 2), (1, 0.4), (2, 0.3), (np.inf, 0.1)])
-def test_a_positive_margin_is_a_proof(cancer, norm, eps):
+def test_a_positive_margin_is_a_proof(cancer, norm, eps, max_columns):
     X, y = cancer
-    attacker = Attacker(norm, eps)
-    clf = small(norm=norm, eps=eps, n_epochs=5).fit(X, y)
-    robust = certify(clf, X, y, attacker, require_exact=True).verdict == Verdict.ROBUST
-    cells = cut_features(X, attacker, 8, np.zeros(2, bool))
-    values = np.zeros((30, 8))
-    for f in range(30):
-        middle = np.concatenate([cells.threshold[f, : cells.n_cells[f] - 1], [X[:, f].max()]])
-        rows = np.zeros((len(middle), 30))
-        rows[:, f] = middle
-        values[f, : len(middle)] = clf.decision_function(rows) - clf.decision_function(np.zeros((1, 30)))
-    start = clf.decision_function(np.zeros((1, 30)))[0]
-    own = np.array([np.searchsorted(cells.threshold[f, : cells.n_cells[f] - 1], X[:, f]) for f in range(30)]).T
-    for i in range(0, len(X), 5):
-        sign = 1 if y[i] == 1 else -1
-        charges = [0.0] if norm == np.inf else [0.3, 1.0, 2.0, 4.0]
-        bounds = []
-        for charge in charges:
-            price = charge / (cells.budget or 1.0)
-            lead = sign * values
-            floor = np.array([lead[f, : cells.n_cells[f]].min() for f in range(30)])
-            least = [worst_cell(cells, f, X[i, f], own[i, f], lead, floor, price)[1] for f in range(30)]
-            bounds.append(sign * start + sum(least) - charge)
-        assert robust[i] or max(bounds) <= 1e-9
-        if norm == np.inf:  # no budget to share: the bound is the verdict
-            assert robust[i] == (bounds[0] > -1e-9)
+    rows = training_set(X, y, Attacker(norm, eps))
+    model = fitted(rows, max_columns)
+    ensemble = model.ensemble(rows)
+    robust = certify(ensemble, X, y, rows.attacker, require_exact=True).verdict == Verdict.ROBUST
+    leads = [worst_leads(model, rows, charge) for charge in ([0.0] if norm == np.inf else [0.3, 1.0, 2.0, 4.0])]
+    assert 0 < robust.mean() < 1
+    assert robust[np.max(leads, axis=0) > 1e-9].all()
+    if norm == np.inf:  # no budget to share: the bound is the verdict
+        assert (robust == (leads[0] > -1e-9)).all()
 
 
-def test_slopes_are_those_of_the_loss(cancer):
-    X, y = cancer
-    attacker = Attacker(2, 0.3)
-    cells = cut_features(X, attacker, 4, np.zeros(2, bool))
-    own = np.array([np.searchsorted(cells.threshold[f, : cells.n_cells[f] - 1], X[:, f]) for f in range(30)]).T
+@pytest.mark.parametrize(("norm", "n_columns"), [(0, 2), (1, 3), (2, 3), (np.inf, 3)])
+def test_the_worst_cell_is_that_of_all_cells(norm, n_columns):
+    rng = np.random.default_rng(5)
+    X = rng.random((60, n_columns))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    rows = training_set(X, np.arange(60) % 2, Attacker(norm, 0.3 if norm else 1, scale=(0.7, 1.2)))
+    grids = lay_grids(rows, [list(range(n_columns))], 4)
+    lead, price = rng.normal(size=grids.first_cell[-1]), 0.0 if norm == np.inf else 3.0
+    placed, _ = place_rows(rows, grids)
+    for x, step in zip(placed.X, placed.step, strict=True):
+        best = np.inf
+        for steps in itertools.product(*[range(n + 1) for n in grids.n_steps]):
+            costs = []
+            for j, k in enumerate(steps):
+                up = grids.threshold[j, k - 1] - x[j] if k > step[j] else -1.0
+                down = x[j] - grids.threshold[j, k] if k < step[j] else -1.0
+                distance = max(up / 1.2, down / 0.7)
+                is_cut_off = k != step[j] and (np.isnan(x[j]) or k == grids.n_steps[j] or (norm and distance > 0.3))
+                costs.append(np.inf if is_cut_off else float(k != step[j]) if norm == 0 else max(distance, 0.0) ** norm)
+            cost = (0.0 if max(costs) < np.inf else np.inf) if norm == np.inf else sum(costs)
+            if cost < np.inf:
+                best = min(best, lead[(steps * grids.stride).sum()] + price * cost)
+        out = np.empty(1, np.int32), np.empty(1), np.empty(1)
+        move_row(grids, np.zeros(1, np.int32), x, step, lead, lead[[lead.argmin()]], price, new_choices(grids), *out)
+        assert out[1][0] == pytest.approx(best, abs=1e-12)
+        assert lead[out[0][0]] + price * out[2][0] == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("max_columns", [1, 2])
+def test_slopes_are_those_of_the_loss(cancer, max_columns):
+    """Whether rows share common values, as these do that are rounded, or not."""
+    X, y = np.round(cancer[0] * 3) / 3, cancer[1]
+    rows = training_set(X, y, Attacker(2, 0.3))
+    grids = lay_grids(rows, np.arange(30).reshape(-1, max_columns).tolist(), 4)
+    placed, prices = place_rows(rows, grids)
+    assert 0 < len(placed.tree) < len(X) * 30 / max_columns
     rng = np.random.default_rng(0)
-    value, base, price = rng.normal(0, 0.1, (30, 5, 2)), np.zeros(2), np.full((len(X), 2), 20.0)
+    value, base, order = rng.normal(0, 0.1, (grids.first_cell[-1], 2)), np.zeros(2), np.argsort(y, kind="stable")
 
     def loss(values):
-        slope = np.zeros_like(values)
-        batch = Batch(X, own.astype(np.uint8), y.astype(np.int64), np.ones(len(X)), price.copy())
-        return sum_slopes(cells, batch, values, base, 0.1, slope, np.zeros(2)), slope
+        slopes = np.zeros_like(values), np.zeros(2)
+        return sum_slopes(grids, placed, prices, order, (values, base), 0, slopes), *slopes
 
-    _, slope = loss(value)
-    for place in [(0, 1, 0), (7, 2, 1), (20, 0, 1)]:
+    _, slope, base_slope = loss(value)
+    assert slope.sum() == pytest.approx(0, abs=1e-9)
+    for place in [(0, 0), (7, 1), (20, 0), tuple(np.unravel_index(np.abs(slope).argmax(), slope.shape))]:
         moved = [value.copy(), value.copy()]
         moved[0][place] += 1e-6
         moved[1][place] -= 1e-6
         assert slope[place] == pytest.approx((loss(moved[0])[0] - loss(moved[1])[0]) / 2e-6, abs=1e-3)
+    assert base_slope == pytest.approx(np.array([placed.push[:, 0].sum(), placed.push[:, 1].sum()]) * -1)
 
 
-@pytest.mark.parametrize("n_thresholds", [0, 1, 2, 7, 12])
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
 @pytest.mark.parametrize("has_missing", [False, True])
-def test_a_balanced_tree_tells_the_cell(n_thresholds, has_missing):
-    thresholds = np.arange(n_thresholds) + 0.5
-    tree = balanced_tree(3, thresholds, has_missing)
-    for cell, x in enumerate([*range(n_thresholds + 1), np.nan][: n_thresholds + 1 + has_missing]):
+def test_a_tree_tells_the_cell(n_columns, has_missing):
+    rng = np.random.default_rng(1)
+    X = np.round(rng.random((40, n_columns)) * 4)
+    X[:, -1] = 1.0
+    if has_missing:
+        X[rng.random(X.shape) < 0.3] = np.nan
+    grids = lay_grids(training_set(X, np.arange(40) % 2, Attacker(2, 0.3)), [list(range(n_columns))], 8)
+    tree = grow(grids, 0, has_missing)
+    for x in X:
         node = 0
         while tree.left[node] >= 0:
-            is_left = x <= tree.threshold[node] or (np.isnan(x) and tree.missing_left[node])
+            value, threshold = x[tree.feature[node]], tree.threshold[node]
+            is_left = value <= threshold or (np.isnan(value) and tree.missing_left[node])
             node = tree.left[node] if is_left else tree.right[node]
-        assert tree.leaf[node] == cell
+        steps = [
+            n if np.isnan(value) else (cuts[: n - 1] < value).sum()
+            for value, cuts, n in zip(x, grids.threshold, grids.n_steps, strict=True)
+        ]
+        assert tree.leaf[node] == (np.array(steps) * grids.stride).sum()
+
+
+def test_columns_that_tell_only_together_share_a_tree():
+    rng = np.random.default_rng(3)
+    X = rng.random((2000, 6))
+    y = ((X[:, 1] > 0.5) ^ (X[:, 4] > 0.5)).astype(np.int64)
+    clf = LargeSpreadAdditiveClassifier(norm=2, eps=0.05, random_state=0).fit(X, y)
+    ensemble = clf.ensemble_
+    trees = [set(ensemble.feature[a:b]) - {-1} for a, b in itertools.pairwise(ensemble.tree_start)]
+    assert {1, 4} in trees
+    assert certify(clf, X, y, clf.attacker_, require_exact=True).robust_accuracy > 0.7
+    alone = LargeSpreadAdditiveClassifier(max_columns=1, norm=2, eps=0.05, random_state=0).fit(X, y)
+    assert alone.score(X, y) < 0.6
 
 
 def test_frozen_features_and_scale_count(cancer):

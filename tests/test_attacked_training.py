@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certiforest import Attacker, LargeSpreadForestClassifier, certify
-from certiforest.training.additive import cut_features
-from certiforest.training.additive_kernels import worst_cell
+from certiforest.training.additive_kernels import move_row, new_choices
+from certiforest.training.grids import lay_grids
 from certiforest.tuning import robust_accuracy
-from trainers import small_trainers
+from trainers import small_trainers, training_set
 
 TRAINERS = small_trainers(0.06, 0.02, 0.06, 0.2, 0.06, 0.2)
 
@@ -88,11 +88,13 @@ def test_additive_models_know_which_way(cancer, norm, way):
     found = [certify(clf, X, y, attacker).robust_accuracy for clf in (one_way, both)]
     assert found[0] > found[1]
     assert one_way.attacker_.direction == way
-    cells = cut_features(X, attacker, 8, np.zeros(2, bool))
-    lead = np.zeros((30, 9))
-    lead[0, 2], lead[0, 4] = -1.0, -2.0  # below and above the own cell, 3
-    x = cells.threshold[0, 2] + 1e-4
-    assert worst_cell(cells, 0, x, 3, lead, lead.min(axis=1), 0.0)[0] == {"up": 4, "down": 2}[way]
+    grids = lay_grids(training_set(X, y, attacker), [[0]], 8)
+    lead, x = np.zeros(8), grids.threshold[0, 2] + 1e-4
+    lead[2], lead[4] = -1.0, -2.0  # below and above the own cell, 3
+    out = np.empty(1, np.int32), np.empty(1), np.empty(1)
+    tree, step, least = np.zeros(1, np.int32), np.array([3], np.uint8), np.array([-2.0])
+    move_row(grids, tree, np.array([x]), step, lead, least, 0.0, new_choices(grids), *out)
+    assert out[0][0] == {"up": 4, "down": 2}[way]
 
 
 @pytest.mark.parametrize(

@@ -188,11 +188,14 @@ def test_sums_of_an_additive_model_are_those_that_training_ended_with(seed, monk
 
     monkeypatch.setattr("certiforest.training.additive.fit_additive", remember)
     model = fitted("additive", seed)[0]
-    rows, end = ends[0]
+    (rows, end), grids = ends[0], ends[0][1].grids
+    step = np.empty((len(rows.X), len(grids.feature)), np.int64)
+    for j, (f, n, thresholds) in enumerate(zip(grids.feature, grids.n_steps, grids.threshold, strict=True)):
+        step[:, j] = np.searchsorted(thresholds[: n - 1], rows.X[:, f]) + np.isnan(rows.X[:, f])
     sums = np.tile(end.base, (len(rows.X), 1))
-    for f, n, thresholds, value in zip(end.columns, end.cells.n_cells, end.cells.threshold, end.value, strict=True):
-        x = rows.X[:, f]
-        sums += value[np.searchsorted(thresholds[: n - 1], x) + np.isnan(x)]
+    for first, columns in zip(grids.first_cell, itertools.pairwise(grids.first_column), strict=False):
+        own = slice(*columns)
+        sums += end.value[first + step[:, own] @ grids.stride[own]]
     handed_over = sums_of(model, rows.X)
     np.testing.assert_array_equal(handed_over - handed_over[:, :1], sums - sums[:, :1])
 

@@ -1,57 +1,62 @@
-"""LargeSpreadAdditiveClassifier: one tree per feature, fitted for attackers with one budget for all features.
+"""LargeSpreadAdditiveClassifier: trees that own a column or two each, fitted for attackers with one budget for all.
 
 No feature belongs to two trees, so the ensemble has large spread for every attacker, and every verdict is exact. Where
 the costs of moves add up, the attacker has one budget for all features. At a price for a unit of cost the worst case of
-a row is a sum over features (see `worst_case`), so that one pass over the rows gives the slopes of the loss in every
-value of every step function. Prices are kept per row and rival and follow the attacker's spending; values follow the
-slopes of small batches (Adam). At given prices the loss is convex.
+a row is a sum over trees (see `worst_case`), so that one pass over the rows gives the slopes of the loss in every cell
+of every tree. At given prices the loss is convex.
+
+1. A linear model is fitted for the worst case (`linear_start`): functions of single columns begin as its steps.
+2. These follow the slopes of small batches; prices, one a row and rival, follow the attacker's spending.
+3. Columns whose products go with the slopes that are left share a tree from then on (`match_columns`), and each cell
+   of its grid has a value beside those of its steps.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import Nodes, TreeEnsemble
+from certiforest.ensemble import TreeEnsemble
 from certiforest.training import additive_kernels as kernels
-from certiforest.training.additive_kernels import Batch, FeatureCells
+from certiforest.training.additive_kernels import Grids
 from certiforest.training.checks import check_integer, check_number
 from certiforest.training.estimator import SummingClassifier
+from certiforest.training.grids import against, grow, lay_grids, match_columns, place_rows
+from certiforest.training.linear_start import MEMORIES, batches, fit_linear
 from certiforest.training.training_set import TrainingSet, on_grid
-from certiforest.training.worst_case import total_budget
 
-FIRST_CHARGE = 2.0  # what the whole budget costs before anything is known
-PRICE_RATE = 0.3  # logarithm of the factor by which prices move at first; falls to zero as the steps do
-FEWEST_STEPS, FEWEST_EPOCHS = 3000, 20
-MEMORIES = 0.9, 0.999  # of Adam, for slopes and for their squares
+SHARES = 1.15, 1.3  # of eps to train for, where columns are alone and where they share trees
+FEWEST_STEPS, FEWEST_EPOCHS = 400, 16
+MOST_ROWS_TO_MATCH = 4000
 
 
 @dataclass(eq=False, repr=False)
 class LargeSpreadAdditiveClassifier(SummingClassifier):
-    """A sum of step functions, one tree for each feature, fitted for the worst case in any norm.
+    """A sum of small trees that share no column, fitted for the worst case in any norm.
 
     The trainer for norms whose costs add up (0, 1, 2, ...): the attacker's one budget for all features is part of what
-    is minimised. Features do not interact; where they must (most tables), boosted trees are stronger for norm inf.
+    is minimised. Only columns of the same tree interact; where many must (most tables), boosted trees are stronger for
+    norm inf.
 
     Parameters
     ----------
-    max_cells : int, default=32
-        Largest number of steps of each function, at least 2. Half of them have equal widths, half hold equal numbers
-        of rows.
+    max_cells : int, default=64
+        Largest number of steps of a column that has a tree of its own, 2 to 255: half of them have equal widths, half
+        hold equal numbers of rows. Two columns of a tree have at most 24 each, four have 4.
+    max_columns : {1, 2, 4}, default=2
+        Largest number of columns of a tree. With 1 the model is a sum of functions of single columns.
     norm, eps, scale, frozen, direction, attacker, attacked
         Who attacks, see `RobustClassifier`.
     n_epochs : "auto" or int, default="auto"
-        Passes over the training rows. ``"auto"``: as many as make 3,000 steps, but 20 at least.
-    batch_size : int, default=128
-        Rows whose slopes are averaged for one step.
-    learning_rate : float, default=0.01
-        How far a value moves in the first step; later steps are shorter.
+        Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least.
+    batch_size : int, default=500
+        Rows whose slopes are averaged before values move.
+    learning_rate : float, default=0.006
+        How far a value moves at first, half of it where its column is alone; later moves are shorter.
     l2_regularization : float, default=1e-4
         Weight of half the sum of squared values, beside the mean loss.
     class_weight, random_state, verbose, callback
@@ -72,24 +77,26 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> additive = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, random_state=0)
     >>> additive.fit(minmax_scale(X), y).ensemble_
-    TreeEnsemble(30 trees, ... nodes, 30 features, 2 classes, scores add up)
+    TreeEnsemble(15 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
     WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
 
-    max_cells: int = 32
+    max_cells: int = 64
     _: KW_ONLY
+    max_columns: int = 2
     norm: float | str = 2
     eps: float = 0.5
     n_epochs: int | str = "auto"
-    batch_size: int = 128
-    learning_rate: float = 0.01
+    batch_size: int = 500
+    learning_rate: float = 0.006
     l2_regularization: float = 1e-4
 
     def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
         rows = rows.that_weigh()
         model = fit_additive(
             rows,
+            max_columns=self.max_columns,
             max_cells=self.max_cells,
             n_epochs=self.n_epochs,
             batch_size=self.batch_size,
@@ -102,7 +109,12 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         return model.ensemble(rows)
 
     def _check_params(self) -> None:
+        check_integer("max_columns", self.max_columns)
+        if self.max_columns not in (1, 2, 4):
+            raise ValueError(f"Expected max_columns to be 1, 2 or 4, got {self.max_columns!r}.")
         check_integer("max_cells", self.max_cells, least=2)
+        if self.max_cells > 255:
+            raise ValueError(f"Expected max_cells to be at most 255, got {self.max_cells!r}.")
         if self.n_epochs != "auto":
             check_integer("n_epochs", self.n_epochs, alternative="'auto'")
         check_integer("batch_size", self.batch_size)
@@ -111,94 +123,104 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
 
 
 class AdditiveModel(NamedTuple):
-    """Step functions, one for each feature that varies.
+    """Grids of cells, and what these add.
 
     Attributes
     ----------
-    columns : ndarray of int64, shape (n_columns,)
-        Features that have several cells, missing being one: no other can tell anything.
-    cells : FeatureCells
-        Where their functions step.
-    value : ndarray of float64, shape (n_columns, max_cells + 1, n_classes)
-        What each cell adds to the sum of each class: nothing for a feature that was never missing, and is.
+    grids : Grids
+    value : ndarray of float64, shape (n_cells, n_classes)
+        What each cell adds to the sum of each class.
     base : ndarray of float64, shape (n_classes,)
         Where the sums begin.
     train_loss : list of float
         Mean worst-case loss in each epoch, and of the values that the last one left.
     """
 
-    columns: NDArray[np.int64]
-    cells: FeatureCells
+    grids: Grids
     value: NDArray[np.float64]
     base: NDArray[np.float64]
     train_loss: list[float]
 
     def ensemble(self, rows: TrainingSet) -> TreeEnsemble:
-        """Return one balanced tree for each function."""
-        thresholds = (row[: n - 1] for row, n in zip(self.cells.threshold, self.cells.n_cells, strict=True))
+        """Return one tree for each grid."""
         has_missing = bool(np.isnan(rows.X).any())
-        trees = [balanced_tree(*own, has_missing) for own in zip(self.columns.tolist(), thresholds, strict=True)]
-        values = [value[np.asarray(tree.leaf)] for value, tree in zip(self.value, trees, strict=True)]
+        trees = [grow(self.grids, t, has_missing) for t in range(len(self.grids.first_cell) - 1)]
+        values = [
+            self.value[first + np.asarray(tree.leaf)]
+            for first, tree in zip(self.grids.first_cell.tolist(), trees, strict=False)
+        ]
         return rows.sum_ensemble(trees, values, self.base)
 
 
-def balanced_tree(feature: int, thresholds: NDArray[np.float64], has_missing: bool) -> Nodes:
-    """Return a tree that tells into which cell of a feature a value falls; leaf ``k`` is the k-th cell.
+class Descent:
+    """Values of grids that follow the slopes of small batches against the attacker (Adam).
 
-    If values may be missing, the root parts those that are: their cell is the one after the last.
+    What a cell adds is what its steps add, ``by_step`` (n_columns, most steps + 1, n_classes), and where trees have
+    several columns what it adds itself, ``by_cell`` (n_cells, n_classes).
     """
-    left: list[int] = []
-    right: list[int] = []
-    threshold: list[float] = []
-    leaf: list[int] = []
-    if has_missing:
-        left, right, threshold, leaf = [1, -1], [2, -1], [math.nan, 0.0], [0, len(thresholds) + 1]
 
-    def grow(first: int, last: int) -> int:
-        node, middle = len(left), (first + last) // 2
-        is_leaf = first == last
-        left.append(-1)
-        right.append(-1)
-        threshold.append(0.0 if is_leaf else thresholds[middle])
-        leaf.append(first)
-        if not is_leaf:
-            left[node] = grow(first, middle)
-            right[node] = grow(middle + 1, last)
-        return node
+    def __init__(
+        self, rows: TrainingSet, grids: Grids, share: float, by_step: NDArray[np.float64], base: NDArray[np.float64]
+    ) -> None:
+        self.grids = against(grids, rows, share)
+        self.rows, self._prices = place_rows(rows, self.grids)
+        self.by_step, self.base = by_step, base
+        n_cells = grids.first_cell[-1] if len(grids.feature) >= len(grids.first_cell) else 0
+        self._by_cell = np.zeros((n_cells, len(base)))
+        self._by_class = np.argsort(rows.y_index, kind="stable")
 
-    grow(0, len(thresholds))
-    is_leaf = np.array(left) < 0
-    return Nodes(left, right, np.where(is_leaf, -1, feature), threshold, leaf, np.isnan(threshold))
+    def value(self) -> NDArray[np.float64]:
+        """Return what each cell adds, shape (n_cells, n_classes)."""
+        value = np.zeros((self.grids.first_cell[-1], len(self.base)))
+        value[: len(self._by_cell)] = self._by_cell
+        kernels.share_steps(self.grids, self.by_step, value, False)
+        return value
 
+    def run(
+        self, n_epochs: int, batch_size: int, rates: tuple[float, float], l2: float, rng: np.random.Generator
+    ) -> Iterator[float]:
+        """Pass over all rows so many times, rates going from first to last; yield the mean loss of each pass."""
+        parts = self.by_step, self._by_cell, self.base
+        memory = [np.zeros((2, part.size)) for part in parts]
+        n_rows, n_seen, loss = len(self.rows.X), 0, 0.0
+        for n, (chosen, way) in enumerate(batches(n_rows, batch_size, n_epochs, rng), start=1):
+            slopes = [np.zeros_like(part) for part in parts]
+            value = self.value()
+            slope = np.zeros_like(value)
+            order = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")]
+            loss += self._sum_slopes(self.grids, order, value, 1, slope, slopes[2])
+            kernels.share_steps(self.grids, slopes[0], slope, True)
+            if len(self._by_cell):
+                slopes[1] = slope
+            rate = rates[0] + (rates[1] - rates[0]) * way
+            for part, down, room in zip(parts, slopes, memory, strict=True):
+                down /= len(chosen)
+                weight = 0.0 if part is self.base else l2
+                kernels.follow(down.reshape(-1), weight, rate, MEMORIES, n, *room, part.reshape(-1))
+            n_seen += len(chosen)
+            if n_seen == n_rows:
+                yield loss / n_rows
+                n_seen, loss = 0, 0.0
 
-def cut_features(
-    X: NDArray[np.float64], attacker: Attacker, max_cells: int, is_held: NDArray[np.bool_]
-) -> FeatureCells:
-    """Cut each feature into at most so many cells, half of them by equal widths and half by equal numbers of rows."""
-    n_features, n_wide = X.shape[1], max_cells // 2
-    shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
-    threshold, n_cells = np.full((n_features, max_cells - 1), np.inf), np.ones(n_features, np.int32)
-    for f in range(n_features):
-        column = X[~np.isnan(X[:, f]), f]
-        values = np.unique(column)
-        if len(values) < 2:
-            continue
-        low, high = values[0], values[-1]
-        wide = low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)
-        place = np.searchsorted(values, np.quantile(column, shares), side="right").clip(1, len(values) - 1)
-        cuts = np.unique(np.concatenate([wide, values[place - 1] + (values[place] - values[place - 1]) / 2]))
-        cuts = cuts[(low <= cuts) & (cuts < high)]
-        threshold[f, : len(cuts)], n_cells[f] = cuts, len(cuts) + 1
-    unit = attacker.scales(n_features)
-    reach = np.full((2, n_features), np.inf) if attacker.norm == 0 else np.nextafter(attacker.eps * unit, np.inf)
-    reach[~attacker.may_move(n_features)] = -1.0
-    norm = -1 if attacker.norm == math.inf else int(attacker.norm)
-    return FeatureCells(threshold, n_cells, reach, unit, norm, 0.0 if norm == -1 else total_budget(attacker), is_held)
+    def end(self, rows: TrainingSet) -> tuple[NDArray[np.float64], float]:
+        """Round what cells and base add; return that of cells, and the mean loss against the attacker of the rows."""
+        value, grids = on_grid(self.value()), against(self.grids, rows, 1.0)
+        self.base[:] = on_grid(self.base)
+        for pace in (1, 1, 0):
+            slopes = np.zeros_like(value), np.zeros_like(self.base)
+            loss = self._sum_slopes(grids, self._by_class, value, pace, *slopes)
+        return value, loss / len(self.rows.X)
+
+    def _sum_slopes(
+        self, grids: Grids, order: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray
+    ) -> float:
+        return kernels.sum_slopes(grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
 
 
 def fit_additive(
     rows: TrainingSet,
     *,
+    max_columns: int,
     max_cells: int,
     n_epochs: int | str,
     batch_size: int,
@@ -207,45 +229,53 @@ def fit_additive(
     random_state: np.random.RandomState,
     progress: Callable[[int, int], None],
 ) -> AdditiveModel:
-    """Fit step functions for the worst case to rows of positive weight; parameters as in the classifier."""
-    n_classes = len(rows.classes)
+    """Fit grids for the worst case to rows of positive weight; parameters as in the classifier."""
     rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-    is_missing = np.isnan(rows.X)
-    cells = cut_features(rows.X, rows.attacker, max_cells, rows.is_held)
-    columns = np.flatnonzero((cells.n_cells > 1) | (is_missing.any(axis=0) & ~is_missing.all(axis=0)))
-    reach, unit = (sides.take(columns, axis=1) for sides in (cells.reach, cells.unit))
-    cells = cells._replace(threshold=cells.threshold[columns], n_cells=cells.n_cells[columns], reach=reach, unit=unit)
-    X, n_rows, n_columns = rows.X.take(columns, axis=1), len(rows.X), len(columns)
-    own_cell = np.empty(X.shape, np.min_scalar_type(max_cells))
-    for f, n_cells in enumerate(cells.n_cells):
-        own_cell[:, f] = np.searchsorted(cells.threshold[f, : n_cells - 1], X[:, f]) + np.isnan(X[:, f])
-    weight = rows.weight / rows.weight.mean()
-    price = np.full((n_rows, n_classes), 0.0 if cells.norm == -1 else FIRST_CHARGE / cells.budget)
-    fitted, slope, memory, square = np.zeros((4, n_columns + 1, max_cells + 1, n_classes))
-    # Values and, after them, the base: it is fitted as they are, but nobody can move a row away from it.
-    value, base = fitted[:-1], fitted[-1, 0]
-    base[:] = rows.class_offsets(is_exponential=False)
-    train_loss = []
-    n_batches, n_steps = -(-n_rows // batch_size), 0
-    n_epochs = max(FEWEST_EPOCHS, -(-FEWEST_STEPS // n_batches)) if n_epochs == "auto" else int(n_epochs)
-    for epoch in range(n_epochs):
-        loss = 0.0
-        for chosen in np.array_split(rng.permutation(n_rows), n_batches):
-            ahead = 1.0 - n_steps / (n_epochs * n_batches)  # what is left of the way
-            n_steps += 1
-            batch = Batch(X[chosen], own_cell[chosen], rows.y_index[chosen], weight[chosen], price[chosen])
-            slope[:] = 0.0
-            loss += kernels.sum_slopes(cells, batch, value, base, PRICE_RATE * ahead, slope[:-1], slope[-1, 0])
-            price[chosen] = batch.price
-            slope *= 1.0 / len(chosen)
-            slope[:-1] += l2 * value
-            memory += (1 - MEMORIES[0]) * (slope - memory)
-            square += (1 - MEMORIES[1]) * (slope**2 - square)
-            width = np.sqrt(square / (1 - MEMORIES[1] ** n_steps)) + 1e-8
-            fitted -= learning_rate * ahead / (1 - MEMORIES[0] ** n_steps) * memory / width
-        train_loss.append(loss / n_rows)
-        progress(epoch + 1, n_epochs)
-    fitted[:] = on_grid(fitted)
-    batch = Batch(X, own_cell, rows.y_index, weight, price)
-    train_loss.append(kernels.sum_slopes(cells, batch, value, base, 0.0, slope[:-1], slope[-1, 0]) / n_rows)
-    return AdditiveModel(columns, cells, value, base, train_loss)
+    weight, mean, base = fit_linear(rows, rng, l2)
+    is_there = ~np.isnan(rows.X)
+    low = np.where(is_there, rows.X, np.inf).min(axis=0)
+    high = np.where(is_there, rows.X, -np.inf).max(axis=0)
+    features = np.flatnonzero((low < high) | (is_there.any(axis=0) & ~is_there.all(axis=0)))
+    grids = lay_grids(rows, features[:, None].tolist(), max_cells)
+    by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(base)))
+    for f, cuts, n, own in zip(features, grids.threshold, grids.n_steps, by_step, strict=True):
+        ends = np.concatenate([low[[f]], cuts[: n - 1], high[[f]]])
+        own[:n] = ((ends[1:] + ends[:-1]) / 2 - mean[f])[:, None] * weight[f]
+    if n_epochs == "auto":
+        n_epochs = max(FEWEST_EPOCHS, -(-FEWEST_STEPS // -(-len(rows.X) // batch_size)))
+    n_epochs, train_loss = int(n_epochs), []
+    n_alone = n_epochs if max_columns == 1 else -(-n_epochs // 4)
+    descent = Descent(rows, grids, SHARES[0], by_step, base)
+    rates = learning_rate / 2, 0.0 if max_columns == 1 else learning_rate / 4
+    for loss in descent.run(n_alone, batch_size, rates, l2, rng):
+        train_loss.append(loss)
+        progress(len(train_loss), n_epochs)
+    if max_columns > 1:
+        descent = regrouped(rows, features, descent, mean, max_columns, max_cells, rng)
+        for loss in descent.run(n_epochs - n_alone, batch_size, (learning_rate, 0.0), l2, rng):
+            train_loss.append(loss)
+            progress(len(train_loss), n_epochs)
+    value, loss = descent.end(rows)
+    return AdditiveModel(descent.grids, value, descent.base, [*train_loss, loss])
+
+
+def regrouped(
+    rows: TrainingSet, features: NDArray[np.int64], alone: Descent, mean: NDArray[np.float64], max_columns: int,
+    max_cells: int, rng: np.random.Generator,
+) -> Descent:  # fmt: skip
+    """Return a descent that goes on with trees of several columns: those that tell most together."""
+    some = rng.permutation(len(rows.X))[:MOST_ROWS_TO_MATCH]
+    Z = np.nan_to_num(rows.X[some][:, features] - mean[features])
+    width = np.ptp(Z, axis=0)
+    Z /= np.where(width > 0, width, 1.0)
+    trees = match_columns(Z.astype(np.float32), alone.rows.push[some].astype(np.float32), max_columns)
+    grids = lay_grids(rows, [features[tree].tolist() for tree in trees], max_cells)
+    by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(alone.base)))
+    descent = Descent(rows, grids, SHARES[1], by_step, alone.base)
+    for j, k in enumerate(f for tree in trees for f in tree):  # a step begins with the mean of what its rows had
+        step, finer = descent.rows.step[:, j], alone.rows.step[:, k]
+        count = np.maximum(np.bincount(step), 1)
+        for c, own in enumerate(alone.by_step[k].T):
+            by_step[j, : len(count), c] = np.bincount(step, own[finer]) / count
+    descent.rows.level[:] = alone.rows.level
+    return descent

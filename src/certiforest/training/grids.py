@@ -1,0 +1,195 @@
+"""Grids: which columns a tree owns, where they are cut into steps, and the tree that this makes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certiforest.ensemble import Nodes
+from certiforest.training.additive_kernels import Grids, Prices, Rows, list_uncommon
+from certiforest.training.training_set import TrainingSet
+from certiforest.training.worst_case import total_budget
+
+MOST_CELLS = 576  # of a tree of several columns: two have 24 steps each, four have 4
+RARE = 1e-3  # of the rows: columns that vary in fewer together are no match
+CHARGES = 0.01 * 1.15 ** np.arange(64.0)  # what the whole budget may cost
+FIRST_LEVEL = 40
+
+
+def cut(values: NDArray[np.float64], n_columns: int, max_cells: int) -> NDArray[np.float64]:
+    """Cut a column, its values sorted, into steps: thresholds between two values that follow each other.
+
+    A column that has a tree of its own is cut into ``max_cells`` at most, half of them of equal widths, half of equal
+    numbers of rows; columns that share a tree into fewer, of equal numbers of different values.
+    """
+    different = values[np.append(True, values[1:] > values[:-1])] if len(values) else values
+    if len(different) < 2:
+        return np.empty(0)
+    if n_columns > 1:
+        n = min(int(MOST_CELLS ** (1 / n_columns) + 1e-9), max_cells, len(different))
+        place = np.arange(1, n) * len(different) // n
+        return different[place - 1] + (different[place] - different[place - 1]) / 2
+    low, high, n_wide = values[0], values[-1], max_cells // 2
+    shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
+    wide = low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)
+    place = np.searchsorted(different, np.quantile(values, shares), side="right").clip(1, len(different) - 1)
+    cuts = np.unique(np.concatenate([wide, different[place - 1] + (different[place] - different[place - 1]) / 2]))
+    return cuts[(low <= cuts) & (cuts < high)]
+
+
+def lay_grids(rows: TrainingSet, trees: Sequence[Sequence[int]], max_cells: int) -> Grids:
+    """Return a grid for each tree over the features that it owns."""
+    feature = np.array([f for tree in trees for f in tree], np.int64)
+    size = [len(tree) for tree in trees for _ in tree]
+    columns = rows.X.T[feature]
+    has_missing = bool(np.isnan(rows.X).any())
+    cuts = [cut(np.sort(x[~np.isnan(x)]), n, max_cells) for x, n in zip(columns, size, strict=True)]
+    n_steps = np.array([len(own) + 1 for own in cuts], np.int64)
+    threshold = np.full((len(feature), int(n_steps.max(initial=1)) - 1), np.inf)
+    for own, line in zip(cuts, threshold, strict=True):
+        line[: len(own)] = own
+    first_column = np.cumsum([0, *map(len, trees)])
+    stride, n_cells = np.ones(len(feature), np.int64), []
+    for first, last in itertools.pairwise(first_column):
+        room = n_steps[first:last] + has_missing
+        stride[first : last - 1] = room[:0:-1].cumprod()[::-1]
+        n_cells.append(room.prod())
+    first_cell = np.cumsum([0, *n_cells])
+    none = np.empty((2, 0))
+    grids = Grids(first_column, first_cell, feature, threshold, n_steps, stride, none, none, 0, 0.0, rows.is_held)
+    return against(grids, rows, 1.0)
+
+
+def against(grids: Grids, rows: TrainingSet, share: float) -> Grids:
+    """Return the grids with how far an attacker with so much of eps moves their columns."""
+    attacker, n_features = rows.attacker, rows.X.shape[1]
+    unit, norm = attacker.scales(n_features), attacker.norm
+    reach = np.full((2, n_features), np.inf) if norm == 0 else np.nextafter(attacker.eps * share * unit, np.inf)
+    reach[~attacker.may_move(n_features)] = -1.0
+    is_box = norm == math.inf
+    return grids._replace(
+        reach=reach.take(grids.feature, axis=1),
+        unit=unit.take(grids.feature, axis=1),
+        norm=-1 if is_box else int(norm),
+        budget=0.0 if is_box else total_budget(attacker) * share**norm,
+    )
+
+
+def place_rows(rows: TrainingSet, grids: Grids) -> tuple[Rows, Prices]:
+    """Return where rows lie in grids, and what a unit of cost may be worth to the attacker."""
+    X = np.ascontiguousarray(rows.X.take(grids.feature, axis=1))
+    n_rows, n_classes = len(X), len(rows.classes)
+    step = np.empty(X.shape, np.min_scalar_type(grids.threshold.shape[1] + 1))
+    common, common_step = np.empty(X.shape[1]), np.empty(X.shape[1], step.dtype)
+    for j, (thresholds, n_steps) in enumerate(zip(grids.threshold, grids.n_steps, strict=True)):
+        x = X[:, j]
+        step[:, j] = np.searchsorted(thresholds[: n_steps - 1], x) + np.isnan(x)
+        values, count = np.unique(x[~np.isnan(x)], return_counts=True)
+        common[j] = values[count.argmax()]
+        common_step[j] = np.searchsorted(thresholds[: n_steps - 1], common[j])
+    start, tree = np.empty(n_rows + 1, np.int64), np.empty(0, np.int32)
+    while (n_listed := list_uncommon(X, common, grids.first_column, start, tree)) > len(tree):
+        tree = np.empty(n_listed, np.int32)
+    is_free = grids.norm < 0
+    level = np.full((n_rows, n_classes), 0 if is_free else FIRST_LEVEL, np.uint8)
+    push, weight = np.zeros((n_rows, n_classes)), rows.weight / rows.weight.mean()
+    price = np.zeros(1) if is_free else CHARGES / grids.budget
+    return Rows(X, step, start, tree, rows.y_index, weight, level, push), Prices(price, common, common_step)
+
+
+def match_columns(Z: NDArray[np.float32], push: NDArray[np.float32], max_columns: int) -> list[list[int]]:
+    """Put columns together that tell more than each alone: to pairs, pairs to fours, while there may be as many.
+
+    Two columns whose product goes with what would help a class, more than chance has it, belong together.
+
+    Parameters
+    ----------
+    Z : ndarray of float32, shape (n_rows, n_columns)
+        Columns, centred.
+    push : ndarray of float32, shape (n_rows, n_classes)
+        How fast the loss of each row falls with the sum of each class.
+    max_columns : int
+
+    Returns
+    -------
+    list of list of int
+        Each column once.
+    """
+    strength = np.zeros((Z.shape[1], Z.shape[1]))
+    for by in push.T:
+        strength += (Z.T @ (Z * by[:, None])).astype(np.float64) ** 2
+    square = Z * Z
+    strength = np.sqrt(strength / (square.T @ square + RARE * len(Z)))
+    np.fill_diagonal(strength, 0.0)
+    groups, size = [[f] for f in range(len(strength))], 2
+    while size <= max_columns and len(groups) > 1:
+        first, second = np.triu_indices(len(groups), 1)
+        found = strength[first, second]
+        is_free, members = np.ones(len(groups), bool), []
+        for k in np.argsort(-found, kind="stable"):
+            pair = [first[k], second[k]]
+            if found[k] > 0 and is_free[pair].all():
+                is_free[pair] = False
+                members.append(pair)
+        members += [[a] for a in np.flatnonzero(is_free)]
+        membership = np.zeros((len(members), len(groups)))
+        for line, own in zip(membership, members, strict=True):
+            line[own] = 1.0
+        groups = [sorted(f for a in own for f in groups[a]) for own in members]
+        strength = membership @ strength @ membership.T
+        size *= 2
+    return groups
+
+
+def grow(grids: Grids, t: int, has_missing: bool) -> Nodes:
+    """Return a tree that tells into which cell of its grid a row falls; leaf ``k`` is the k-th cell.
+
+    Columns are cut in halves again and again, one after the other. If values may be missing, those that are part first.
+    """
+    left: list[int] = []
+    right: list[int] = []
+    feature: list[int] = []
+    threshold: list[float] = []
+    leaf: list[int] = []
+    own = slice(grids.first_column[t], grids.first_column[t + 1])
+    columns = [
+        (f, cuts, n - 1, stride)
+        for f, cuts, n, stride in zip(
+            grids.feature[own].tolist(), grids.threshold[own].tolist(), grids.n_steps[own].tolist(),
+            grids.stride[own].tolist(), strict=True,
+        )
+    ]  # fmt: skip
+
+    def add(f: int, at: float, cell: int) -> int:
+        for column, entry in ((left, -1), (right, -1), (feature, f), (leaf, cell)):
+            column.append(entry)
+        threshold.append(at)
+        return len(left) - 1
+
+    def part(j: int, cell: int) -> int:
+        """Grow what tells columns from the j-th on; ``cell`` is that of their first steps."""
+        if j == len(columns):
+            return add(-1, 0.0, cell)
+        f, _, last, stride = columns[j]
+        if not has_missing:
+            return halve(j, cell, 0, last)
+        node = add(f, math.nan, cell)
+        left[node] = part(j + 1, cell + (last + 1) * stride)
+        right[node] = halve(j, cell, 0, last)
+        return node
+
+    def halve(j: int, cell: int, first: int, last: int) -> int:
+        f, cuts, _, stride = columns[j]
+        if first == last:
+            return part(j + 1, cell + first * stride)
+        middle = (first + last) // 2
+        node = add(f, cuts[middle], cell)
+        left[node], right[node] = halve(j, cell, first, middle), halve(j, cell, middle + 1, last)
+        return node
+
+    part(0, 0)
+    return Nodes(left, right, feature, threshold, leaf, np.isnan(threshold))
