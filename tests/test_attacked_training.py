@@ -88,7 +88,7 @@ def test_additive_models_know_which_way(cancer, norm, way):
     found = [certify(clf, X, y, attacker).robust_accuracy for clf in (one_way, both)]
     assert found[0] > found[1]
     assert one_way.attacker_.direction == way
-    grids = lay_grids(training_set(X, y, attacker), [[0]], 8)
+    grids = lay_grids(training_set(X, np.zeros(len(X), np.int64), attacker), [[0]], 8)
     lead, x = np.zeros(8), grids.threshold[0, 2] + 1e-4
     lead[2], lead[4] = -1.0, -2.0  # below and above the own cell, 3
     out = np.empty(1, np.int32), np.empty(1), np.empty(1)

@@ -134,7 +134,7 @@ def test_a_feature_that_was_never_missing_adds_nothing_to_an_additive_model(hole
     X, y = holed
     X = X.copy()
     X[:, 0] = np.random.default_rng(2).random(len(X))
-    clf = TRAINERS["additive"]().fit(X, y)
+    clf = TRAINERS["additive"](max_columns=1).fit(X, y)
     root = np.flatnonzero(np.isnan(clf.ensemble_.threshold))
     added = clf.ensemble_.scores[clf.ensemble_.leaf[root + 1], 0]
     assert clf.ensemble_.feature[root[added == 0]].tolist() == [0]

@@ -67,12 +67,12 @@ def test_every_trainer_and_method(run, refuse, words, tmp_path):
         size = () if model == "additive" else ("--trees", "3", "--depth", "2")
         how = () if method is None else ("--method", method)
         assert run(*words("--eps", "0.001", *size, "--model", model, *how, "--force"))[0] == 0
-        assert TreeEnsemble.load(tmp_path / "model.json").n_trees == (4 if model == "additive" else 3)
+        assert TreeEnsemble.load(tmp_path / "model.json").n_trees == (2 if model == "additive" else 3)
     rest = words("--eps", "0.001", "--force")
     message = refuse(*rest, "--model", "boosting", "--method", "grow")
     assert "Expected no --method with --model boosting" in message
     message = refuse(*rest, "--model", "additive", "--trees", "4")
-    assert "Expected no --trees with --model additive, whose trees are one per feature" in message
+    assert "Expected no --trees with --model additive, whose trees are as many as its columns need" in message
 
 
 def test_an_attacker_from_a_file_and_who_attacks(run, refuse, words, table, tmp_path):

@@ -188,7 +188,7 @@ class Descent:
             value = self.value()
             slope = np.zeros_like(value)
             order = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")]
-            loss += self._sum_slopes(self.grids, order, value, 1, slope, slopes[2])
+            loss += self._sum_slopes(order, value, 1, slope, slopes[2])
             kernels.share_steps(self.grids, slopes[0], slope, True)
             if len(self._by_cell):
                 slopes[1] = slope
@@ -204,17 +204,15 @@ class Descent:
 
     def end(self, rows: TrainingSet) -> tuple[NDArray[np.float64], float]:
         """Round what cells and base add; return that of cells, and the mean loss against the attacker of the rows."""
-        value, grids = on_grid(self.value()), against(self.grids, rows, 1.0)
+        value, self.grids = on_grid(self.value()), against(self.grids, rows, 1.0)
         self.base[:] = on_grid(self.base)
         for pace in (1, 1, 0):
             slopes = np.zeros_like(value), np.zeros_like(self.base)
-            loss = self._sum_slopes(grids, self._by_class, value, pace, *slopes)
+            loss = self._sum_slopes(self._by_class, value, pace, *slopes)
         return value, loss / len(self.rows.X)
 
-    def _sum_slopes(
-        self, grids: Grids, order: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray
-    ) -> float:
-        return kernels.sum_slopes(grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
+    def _sum_slopes(self, order: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray) -> float:
+        return kernels.sum_slopes(self.grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
 
 
 def fit_additive(

@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     class_index: np.ndarray  # (n_rows,) int64
     weight: np.ndarray  # (n_rows,) float64
     level: np.ndarray  # (n_rows, n_classes) uint8: of the price, see `Prices`
-    push: np.ndarray  # (n_rows, n_classes) float64: how fast the loss fell with what class sums gain, when last seen
+    push: np.ndarray  # (n_rows, n_classes) float64: how fast the loss rose with each class's sum, when last seen
 
 
 class Prices(NamedTuple):

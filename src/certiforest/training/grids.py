@@ -111,7 +111,7 @@ def match_columns(Z: NDArray[np.float32], push: NDArray[np.float32], max_columns
     Z : ndarray of float32, shape (n_rows, n_columns)
         Columns, centred.
     push : ndarray of float32, shape (n_rows, n_classes)
-        How fast the loss of each row falls with the sum of each class.
+        How fast the loss of each row rises with the sum of each class.
     max_columns : int
 
     Returns
