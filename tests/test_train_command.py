@@ -72,7 +72,7 @@ def test_every_trainer_and_method(run, refuse, words, tmp_path):
     message = refuse(*rest, "--model", "boosting", "--method", "grow")
     assert "Expected no --method with --model boosting" in message
     message = refuse(*rest, "--model", "additive", "--trees", "4")
-    assert "Expected no --trees with --model additive, whose trees are as many as its columns need" in message
+    assert "Expected no --trees with --model additive, whose trees follow its columns" in message
 
 
 def test_an_attacker_from_a_file_and_who_attacks(run, refuse, words, table, tmp_path):

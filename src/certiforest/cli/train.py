@@ -181,7 +181,7 @@ def make_estimator(model: str, params: dict[str, Any], given: Sequence[str]) -> 
         raise InputError(f"Expected no --method with --model {model}, which has one only, got {params['method']!r}.")
     for option, name in (("--trees", "n_estimators"), ("--depth", "max_depth")):
         if name in params and name not in known:
-            raise InputError(f"Expected no {option} with --model {model}, whose trees are as many as its columns need, got one.")
+            raise InputError(f"Expected no {option} with --model {model}, whose trees follow its columns, got one.")
     if "n_jobs" not in known:
         del params["n_jobs"]
     for entry in given:
