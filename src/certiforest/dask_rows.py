@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from certiforest.certificates import Certificates
 from certiforest.certifier import Certifier
 from certiforest.ensemble.rows import RowError
-from certiforest.rows.certified_rows import CountedRows, RowCounts
+from certiforest.rows.row_counts import CountedRows, RowCounts
 from certiforest.verdicts import Verdict
 from certiforest.words import reason
 

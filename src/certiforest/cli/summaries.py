@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from certiforest.certificates import Certificates
 from certiforest.report.attackers import attacker_name, broken_rows, describe_attacker
-from certiforest.rows.certified_rows import RowCounts
+from certiforest.rows.row_counts import RowCounts
 from certiforest.verdicts import Verdict
 from certiforest.words import cut, finite_or_none, interval, listed
 

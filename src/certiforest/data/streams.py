@@ -32,7 +32,8 @@ from certiforest.files import FileError
 from certiforest.report import gather
 from certiforest.report.witnesses import witnesses_in_data
 from certiforest.rows.certificate_file import lines_of, save_lines
-from certiforest.rows.certified_rows import RANGES, RowCounts, about_now
+from certiforest.rows.certified_rows import RANGES, about_now
+from certiforest.rows.row_counts import RowCounts
 from certiforest.verdicts import Method
 from certiforest.version import __version__
 from certiforest.words import feature_name

@@ -41,6 +41,8 @@ def evidence_page(findings: dict[str, Any]) -> Page:
     accuracy = ["No labels were given: accuracy is not known, and shares below are of rows whose prediction stays."]
     if findings["verdicts"] is not None and n_rows:
         accuracy = [f"Without an attacker, {findings['accuracy']:.2%} of {counted(n_rows, 'row')} are predicted right."]
+        if findings["tolerance"] is not None:
+            accuracy.append(f"A prediction is right that is within {findings['tolerance']:g} of the true value.")
         if findings["by_class"]:
             largest = max(entry["n_rows"] for entry in findings["by_class"]) / n_rows
             accuracy.append(f"Always saying the most frequent class would be right for {largest:.2%}.")
