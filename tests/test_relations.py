@@ -12,8 +12,10 @@ from certiforest import Attacker, AttackerError, suggest_relations
 from certiforest.attack.comparisons import Comparison, parse
 from certiforest.attack.relations import Relation, find_broken, read_relation, read_relations
 from certiforest.cli import main
+from certiforest.files import FileError
 from certiforest.report.attackers import attack_in_words, attacker_facts, attacker_with_names, describe_attacker
 
+N_HOSTILE = 300
 NAMES = ["a", "b b", "c`d", "n", "m", "e5"]
 
 
@@ -223,6 +225,56 @@ def test_mutated_relations_are_refused_or_mean_what_is_printed():
         n_read += 1
         assert parse(str(found)) == found
     assert n_read > 200
+
+
+def hostile_document(rng: random.Random):
+    """Return what an attacker's file might hold: relations with parts of other kinds in the place of theirs."""
+    told = [
+        "a + 2 `b b` <= 1/3 n",
+        {"name": "g", "linear": "a = n", "about": {}},
+        {"if": ["n > 0", "m > 0"], "then": "a = 1"},
+        {"column": "n", "values": [36, 60.5]},
+    ]
+    odd = [None, True, 0, -1, 1e308, "", "a", "a <= 1", [], {}, [[]], "inf", 10**400, "[0] < [1]", "<" * 50, {"if": 1}]
+    document = {"format": "certiforest attacker", "version": 1, "norm": 2, "eps": 1, "relations": told}
+    for _ in range(rng.randint(0, 2)):
+        here = document
+        while True:
+            keys = list(here) if isinstance(here, dict) else list(range(len(here)))
+            if not keys:
+                break
+            key = rng.choice(keys)
+            if isinstance(here[key], (dict, list)) and rng.random() < 0.8:
+                here = here[key]
+                continue
+            if rng.random() < 0.2:
+                del here[key]
+            elif rng.random() < 0.2 and isinstance(here, dict):
+                here[rng.choice(["name", "if", "then", "linear", "column", "values", "x"])] = here.pop(key)
+            else:
+                here[key] = copy.deepcopy(rng.choice(odd))
+            break
+    return document
+
+
+def test_hostile_files_are_refused_or_mean_what_is_written_again(tmp_path):
+    rng, path, n_read = random.Random(4), tmp_path / "attacker.json", 0
+    for _ in range(N_HOSTILE):
+        text = json.dumps(hostile_document(rng))
+        if rng.random() < 0.3:
+            place = rng.randrange(len(text))
+            text = text[:place] + rng.choice(["", "\x00", '"', "}", "NaN", "\ud800", "a"]) + text[place + 1 :]
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            found = Attacker.load(path)
+            resolved = found.resolve(4, ["a", "b b", "n", "m"])
+        except (AttackerError, FileError):
+            continue
+        n_read += 1
+        for attacker in (found, resolved):
+            attacker.save(path)
+            assert Attacker.load(path) == attacker
+    assert n_read > N_HOSTILE / 50
 
 
 def mined_table(n=400):
