@@ -105,9 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     print(f"accuracy {accuracy:.4f}; {len(rows)} rows; relations: {len(table.published)} published,")
     print(f"{len(most) - len(table.published)} mined: {', '.join(map(str, most[len(table.published) :]))}\n")
     print("| attack | relations | stable | unstable | unknown | witnesses that break a published one, any", end="")
-    print(
-        " | decided without a cut, of those | median s | mean s | longest s |\n|---|---|---|---|---|---|---|---|---|---|"
-    )
+    print(" | decided without a cut, of those | median s | mean s | longest s |\n" + 10 * "|---" + "|")
     for name in args.only:
         free: np.ndarray | None = None
         needy = np.zeros((2, len(rows)), bool)  # of which an attack without relations breaks one of each kind

@@ -89,10 +89,20 @@ def test_relations_that_a_row_breaks_do_not_bind_it():
     found = certify(A_WITHOUT_B, [[4, 3, 6], [4, 4, 6]], attacker=attacker, witness=True)
     assert found.stable.tolist() == [0, 1]
     assert found.witness[0, 2] <= 7
-    assert found.broken.tolist() == [1, 0] == found.to_frame()["broken_relations"].tolist()
+    assert found.broken_relations.tolist() == [1, 0] == found.to_frame()["broken_relations"].tolist()
     assert "1 row with 1 relation that do not bind them" in repr(found)
     with pytest.raises(RowError, match=r"row 0, which breaks \[0\] <= \[1\]"):
         certify(A_WITHOUT_B, [[4, 3, 6]], attacker=attacker.replace(strict=True))
+
+
+def test_rows_of_dask_know_how_many_relations_they_break():
+    array = pytest.importorskip("dask.array")
+    X = np.array([[4.0, 3, 6], [4, 4, 6], [4, 4, 4], [3, 2, 1]])
+    attacker = Attacker("inf", 2, relations=["a <= b", {"if": "a > 3", "then": "c > 5"}])
+    lazy = certify(A_WITHOUT_B, array.from_array(X, chunks=(2, 3)), attacker=attacker)
+    found = lazy.compute()
+    assert found.broken_relations.tolist() == [1, 0, 1, 1] == lazy.to_frame().compute()["broken_relations"].tolist()
+    assert found.stable.tolist() == certify(A_WITHOUT_B, X, attacker=attacker).stable.tolist()
 
 
 def test_the_command_counts_rows_that_break_relations(tmp_path, capsys):

@@ -62,7 +62,7 @@ class Certificates(CertifiedRows):
         Whether nothing but rounding lies between these and ``low`` and ``high``.
     tolerance : float or None
         Of regressors.
-    broken : ndarray of int64, shape (n,), or None
+    broken_relations : ndarray of int64, shape (n,), or None
         How many relations of the attacker each row breaks itself: these do not bind it.
     is_interrupted : bool
         Whether Ctrl-C came before every row had its turn.
@@ -132,8 +132,8 @@ class Certificates(CertifiedRows):
             facts.append(("accuracy", f"{self.accuracy:.1%}"))
             facts.append(("robust accuracy", interval(self.robust_accuracy_bounds, ".1%")))
             facts.append(("verdicts", _with_counts({verdict.words: n for verdict, n in self.counts.items()}, "; ")))
-        if self.broken is not None and self.broken.any():
-            n_rows, n_broken = counted(int((self.broken > 0).sum()), "row"), counted(int(self.broken.sum()), "relation")
+        if (broken := self.broken_relations) is not None and broken.any():
+            n_rows, n_broken = counted(int((broken > 0).sum()), "row"), counted(int(broken.sum()), "relation")
             facts.append(("broken", f"{n_rows} with {n_broken} that do not bind them"))
         return [*facts, ("method", _with_counts(count_methods(self)))]
 

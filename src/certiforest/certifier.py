@@ -358,7 +358,7 @@ class _Work:
         return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
 
     @property
-    def broken(self) -> NDArray[np.int64] | None:
+    def broken_relations(self) -> NDArray[np.int64] | None:
         """How many relations each row breaks itself; None where there are none."""
         relations = self.certifier.attacker.relations
         if relations is None:
@@ -386,7 +386,7 @@ class _Work:
             witness=out.witness,
             **{name: getattr(out, name) for name in (*RANGES, *END_ROWS) if certifier.outputs is not None},
             tolerance=certifier.tolerance,
-            broken=self.broken,
+            broken_relations=self.broken_relations,
             is_interrupted=is_interrupted,
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,

@@ -39,7 +39,8 @@ from certiforest.version import __version__
 from certiforest.words import feature_name
 
 FIRST_MEASURED, MORE_MEASURED = 16, 4  # rows whose radii tell how long others take, and by how much more come next
-KEPT = ("prediction", "stable", "method", "label", "radius", "radius_upper", *RANGES)  # what a part says of its rows
+# What a part says of its rows.
+KEPT = "prediction", "stable", "method", "label", "radius", "radius_upper", "broken_relations", *RANGES
 Advance = Callable[[int], None]
 Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 Submit = Callable[..., Any]
@@ -210,8 +211,8 @@ class StreamRun:
     def _count(self, found: Certificates, row_numbers: NDArray[np.int64], read: Callable[[], InputRows]) -> None:
         """Count rows, and put those that belong to it into the sample."""
         self.row_counts = found.row_counts if self.row_counts is None else self.row_counts + found.row_counts
-        if found.broken is not None:
-            self.n_broken = (self.n_broken or 0) + int((found.broken > 0).sum())
+        if found.broken_relations is not None:
+            self.n_broken = (self.n_broken or 0) + int((found.broken_relations > 0).sum())
         names, counts = np.unique(found.method, return_counts=True)
         self.methods.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
         wanted = self.sample.wants(row_numbers)
@@ -224,8 +225,6 @@ class StreamRun:
         fields: dict[str, Any] = {name: columns[name] for name in KEPT if name in columns}
         for name in {"prediction", "label"} & set(fields):
             fields[name] = fields[name].astype(np.float64 if certifier.is_regressor else classes.dtype)
-        if "broken_relations" in columns:
-            fields["broken"] = columns["broken_relations"]
         if certifier.witness:
             fields["witness"] = np.full((len(columns["row"]), certifier.ensemble.n_features), np.nan)
         names = certifier.ensemble.feature_names

@@ -75,7 +75,7 @@ def gather(
         "data": {
             "name": data,
             "n_rows": len(found),
-            "n_broken": None if found.broken is None else int((found.broken > 0).sum()),
+            "n_broken": None if found.broken_relations is None else int((found.broken_relations > 0).sum()),
             "scaled": scaling is not None,
             "rows_sha256": digest(found.rows),
         },

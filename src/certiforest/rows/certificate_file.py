@@ -190,7 +190,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         radius_proof=_objects([line.get("radius_proof") for line in lines]) if has_radius else None,
         radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
         rows=rows,
-        broken=None if attacker.relations is None else find_broken(attacker.relations, rows).sum(axis=1),
+        broken_relations=None if attacker.relations is None else find_broken(attacker.relations, rows).sum(axis=1),
         attacker=attacker,
         attacked=None if header.get("attacked") is None else np.array(header["attacked"], classes.dtype),
         margin=float(header["margin"]),

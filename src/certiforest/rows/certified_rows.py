@@ -83,7 +83,7 @@ class CertifiedRows(CountedRows):
     low_witness: NDArray[np.float64] | None = None
     high_witness: NDArray[np.float64] | None = None
     tolerance: float | None = None
-    broken: NDArray[np.int64] | None = None
+    broken_relations: NDArray[np.int64] | None = None
     is_interrupted: bool = False
     proof: NDArray[np.object_] | None = None
     radius_proof: NDArray[np.object_] | None = None
@@ -121,8 +121,8 @@ class CertifiedRows(CountedRows):
             columns["radius"] = self.radius
             columns["radius_is_exact"] = self.radius == self.radius_upper
             columns["radius_upper"] = self.radius_upper
-        if self.broken is not None:
-            columns["broken_relations"] = self.broken
+        if self.broken_relations is not None:
+            columns["broken_relations"] = self.broken_relations
         columns |= {name: column for name in RANGES if (column := getattr(self, name)) is not None}
         if self.witness is not None:
             for feature, values in enumerate(self.witness.T):
