@@ -34,6 +34,11 @@ def test_no_verdict_is_wrong_and_no_witness_breaks_a_relation(seed, radius, proo
     assert {"is stable whole", "is unstable whole"} <= {outcome for outcome, _ in outcomes}
 
 
+def test_a_proof_may_count_on_floats_being_apart():
+    """Here the budget ends right before the next float of a column that a relation forces to move."""
+    assert check(random_case(random.Random("72 982")), radius=True, proof=True) == ("is unstable", "")
+
+
 def test_no_false_verdict_under_relations_is_confirmed():
     outcomes = [tamper(random_case(random.Random(f"7 {i}")), random.Random(i)) for i in range(150)]
     assert [wrong for _, wrong in outcomes if wrong] == []

@@ -578,6 +578,10 @@ class Reach(dict[int, Region]):
         high = min(high, Fraction(min(top, column.get("high", LARGEST))))
         if column.get("integer"):
             low, high = Fraction(ceil(low)), Fraction(floor(high))
+        elif low <= high:  # between floats there is nothing
+            ends = float(low), float(high)
+            low = Fraction(nextafter(ends[0], inf) if ends[0] < low else ends[0])
+            high = Fraction(nextafter(ends[1], -inf) if ends[1] > high else ends[1])
         for values in (relation.values for _, relation in self.row.relations if relation.column == f):
             self.charge(len(values))
             inside = [Fraction(v) for v in values if low <= v <= high]
