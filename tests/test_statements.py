@@ -1,11 +1,14 @@
 """Statements about whole models: against enumeration, and against what the libraries themselves predict."""
 
+import copy
 import itertools
 import json
 import math
 import random
 import subprocess
 import sys
+from fractions import Fraction
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -40,6 +43,7 @@ from certiforest import (
     check,
     measure,
 )
+from certiforest.ensemble.model_file import pieces
 from certiforest.ensemble.scaling import Scaling
 from certiforest.statements.kinds import read_statement
 from small_models import catboost, lgb, xgb
@@ -541,7 +545,7 @@ def test_plausible_inputs_are_those_no_more_isolated_than_the_data(table, tmp_pa
     assert 0.7 < np.mean(sums >= 0) <= 0.8
     domain.save(tmp_path / "d.json")
     assert Domain.load(tmp_path / "d.json") == domain != everywhere
-    found = measure(model, "range", domain)
+    found = measure(model, "range", domain, time_limit=600)
     for side, (inner, outer) in zip(found.pair, (found.bounds[0][::-1], found.bounds[1]), strict=True):
         assert domain.plausible.decision_function([[*side.iloc[0, :2], 0, 0]])[0] >= 0
         assert model.predict_proba(side)[0, 1] == pytest.approx(inner, abs=1e-12)
@@ -572,3 +576,62 @@ def test_where_nothing_is_plausible_statements_hold_and_nothing_is_measured(numb
         Domain.from_data(X, plausible=1.0)
     with pytest.raises(DomainError, match="1 columns"):
         Domain([0], [1], plausible=nothing.plausible)
+
+
+def test_differences_of_probabilities_are_certified_by_tangents(numbers, tmp_path):
+    X, y = numbers
+    model, domain = (
+        HistGradientBoostingClassifier(max_iter=8, max_depth=3, random_state=0).fit(X, y),
+        Domain.from_data(X),
+    )
+    found = measure(model, "gap", domain, columns=["income"], proof=True, time_limit=600)
+    assert 0 <= found.bounds[1] - found.bounds[0] < 2e-5
+    first, second = model.predict_proba(found.pair)[:, 1]
+    assert first - second == pytest.approx(found.bounds[0], abs=1e-12)
+    found.save(tmp_path / "c.jsonl")
+    header, line, end = map(json.loads, (tmp_path / "c.jsonl").read_text().splitlines())
+    assert line["cases"][0]["tangents"]
+
+    def outcome(line):
+        text = "\n".join(map(json.dumps, (header, line, end)))
+        told = audit.audit(BytesIO("".join(pieces(found.model)).encode()), BytesIO(text.encode()))
+        return told.counts["hold"]
+
+    assert outcome(line) == 1
+    lower = copy.deepcopy(line)
+    lower["statement"]["most"] = found.bounds[0] - 1e-3
+    assert outcome(lower) == 0  # it is not true
+    for i in range(len(line["cases"][0]["tangents"])):
+        lower["cases"][0]["tangents"][i][1] -= 2e-3  # as if made for that
+    assert outcome(lower) == 0
+    farther = copy.deepcopy(line)
+    farther["cases"][0]["tangents"][0][1] += 1e-3  # a difference that is more than what is stated
+    assert outcome(farther) == 0
+
+
+@pytest.mark.parametrize("link", ["log", "log_odds"])
+def test_tangents_are_below_what_follows(link):
+    rng = random.Random(link)
+    model = audit.Model(json.loads("".join(pieces(as_ensemble(DecisionTreeClassifier().fit([[0], [1]], [0, 1]))))))
+    said = {"sign": 1, "link": link, "scale": [3, 2], "shift": [-1, 4]}
+    one, other = (audit.Score(said, [0.0, 0.0], model, (0, place)) for place in (0, 1))
+
+    def sum_of(score):
+        return 1.5 * (math.log(score / (1 - score)) if link == "log_odds" else math.log(score)) - 0.25
+
+    for _ in range(300):
+        most = rng.choice([0.0, rng.random()])
+        points = sorted(rng.random() * (1 - most) for _ in range(2)) if link == "log_odds" else [rng.random() * 9, 1.0]
+        (need,) = one.tangent(other, (points[0], most), Fraction(most))
+        (first,), (second,) = ([w for (_, place, _), w in need.weights.items() if place == x] for x in (0, 1))
+        slack = 1e-9 * (1 + abs(first) + abs(second))
+        for lower in points:  # where scores are so far apart, and at the tangent's own point exactly
+            total = first * sum_of(lower + most) + second * sum_of(lower)
+            assert total >= need.least - slack
+        assert first * sum_of(points[0] + most) + second * sum_of(points[0]) == pytest.approx(
+            float(need.least), abs=slack
+        )
+    with pytest.raises(audit.Refusal):
+        one.tangent(other, (0.1, 0.3), Fraction(1, 4))
+    with pytest.raises(audit.Refusal):
+        one.tangent(other, (0.0, 0.3), Fraction(1, 2))

@@ -104,7 +104,10 @@ CLAIM = {
     "statement": object, "scores": Maybe([SCORE], []), "rounding": Maybe([(Size, Size)], []), "parts": Maybe([[float]]),
     "holds": Maybe(bool), "cases": Maybe([object], []), "inputs": Maybe([[Maybe(float)]]), "about": object,
 }  # fmt: skip
-CASE = {"bits": [int], "cells": [(int, [object])], "bounds": [object], "tree": [object]}
+CASE = {
+    "bits": [int], "cells": [(int, [object])], "bounds": [object], "tree": [object],
+    "tangents": Maybe([(float, float)], []),
+}  # fmt: skip
 WEIGHED = {"weights": [int], "shift": Maybe(range(1024), 0), "tables": Maybe([(int, int, [int])], [])}
 CELL = Maybe([Maybe(float, inf)])
 
@@ -1212,14 +1215,33 @@ class Score:
 
     def above(self, other: Score, most: Fraction, way: int) -> list[Need]:
         """Ask for a score that is above another one by more than so much; rounding counts in its favour with -1."""
-        steps, offset = (1 / self.scale, 1 / other.scale), self.shift / self.scale - other.shift / other.scale
         if self.link or other.link:  # where sums are alike, so are scores
             expect(most == 0 and self.place[0] == other.place[0], "parts of probabilities")
-            steps, offset = (Fraction(1), Fraction(1)), Fraction(0)
-        least = most + offset + way * (self.r * steps[0] + other.r * steps[1])
+        return self.steps_above(other, most, way)
+
+    def steps_above(self, other: Score, most: Fraction, way: int, slope: Fraction = Fraction(1)) -> list[Need]:
+        """Ask for a sum, less shift and by scale, that is so much above the other one times a slope."""
+        steps = 1 / self.scale, slope / other.scale
+        least = most + self.shift * steps[0] - other.shift * steps[1] + way * (self.r * steps[0] + other.r * steps[1])
         unit = Fraction(gcd(*(step.numerator for step in steps)), lcm(*(step.denominator for step in steps)))
         one, two = (int(step / unit) for step in steps)
         return [Need({(*self.place, 1): one * self.sign, (*other.place, 1): -two * other.sign}, least / unit, True)]
+
+    def tangent(self, other: Score, at: tuple[float, float], most: Fraction) -> list[Need]:
+        """Ask for what follows for sums where this score is more than ``most`` above the other one.
+
+        How high this sum must be is convex in the other one (the link is a logarithm, or log-odds), so it is above the
+        tangent where the other score is p, for a difference of t.
+        """
+        p, t = map(Fraction, at)
+        is_near = p > 0 and (t == 0 or 0 < t <= most - self.rho - other.rho)
+        expect(is_near and self.link and self.link == other.link, "a tangent at a score, for no larger difference")
+        slope, ratios = p / (p + t), (p + t, p)
+        if self.link == "log_odds":
+            expect(p + t < 1, "a tangent at probabilities")
+            slope, ratios = slope * (1 - p) / (1 - p - t), ((p + t) / (1 - p - t), p / (1 - p))
+        (above, _), below = map(log_bounds, ratios)
+        return self.steps_above(other, above - slope * below[1], -1, slope)
 
 
 class Boxes:
@@ -1503,7 +1525,8 @@ class Claim(Work):
         columns = told if self.word in ("insensitive", "gap") else [told] if type(told) is int else []
         others = [told] if type(told) is str else []
         expect(all(sha in found.others for sha in others), f"the model of SHA-256 {' '.join(others):.64} as well")
-        self.models, self.parts = [found.model, *(found.others[sha] for sha in others)], [*(said["parts"] or [])]
+        self.models = [found.model, *(found.others[sha] for sha in others)]
+        self.parts, self.cases = [*(said["parts"] or [])], iter(said["cases"])
         self.rounding = said["rounding"] * (2 // max(len(said["rounding"]), 1))
         scores = said["scores"] * (2 // max(len(said["scores"]), 1))
         expect(len(self.rounding) == 2 and len(scores) in (0, 2), "scores and rounding of one model, or of two")
@@ -1550,8 +1573,13 @@ class Claim(Work):
         ends = zip([0.0, *parts], [*parts, last], strict=True)  # of the second score
         for low, high in ends if self.said["holds"] else zip(parts, parts, strict=True):
             expect(low <= high, "parts that increase")
-            second = other.beyond(Fraction(high), -1) if high < last else []
-            yield [*one.beyond(Fraction(low) + Fraction(most), 1, True), *second]
+            needs = one.beyond(Fraction(low) + Fraction(most), 1, True)
+            needs += other.beyond(Fraction(high), -1) if high < last else []
+            if self.said["holds"] and NEVER not in needs:
+                needs += other.beyond(Fraction(low), 1) if low > 0 else []
+                for at in read(next(self.cases, None), CASE, "a case")["tangents"]:
+                    needs += one.tangent(other, at, Fraction(most))
+            yield needs
 
     def check(self) -> None:
         """Refuse what does not hold for lack of a proof, and what is said to fail for lack of inputs that show it."""

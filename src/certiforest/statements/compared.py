@@ -6,12 +6,10 @@ where two sums are compared (`Monotone`, `Same`), it does not.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,7 @@ from certiforest.proof.clock import Clock
 from certiforest.proof.requirements import Proof
 from certiforest.statements.domain import DomainError
 from certiforest.statements.kinds import StatementError
+from certiforest.statements.proofs import Shown, link_of
 from certiforest.statements.question import InputQuestion, Requirement, Rows
 from certiforest.statements.space import Space
 
@@ -181,11 +180,12 @@ class Compared(NamedTuple):
         if tolerance == 0 and self.first.model is self.second.model:  # sums of one model will do
             asked = Requirement(total, 2 * Fraction(self.first.model.margin), is_strict=True)
             return self.refuted_by([asked], "", None, clock)
-        most = self.most(clock, stop=tolerance)
-        bounds = most.proved - tolerance, most.reached - tolerance
-        if most.reached > tolerance:
-            return Answer(False, bounds, most.pair, most.rows)
-        return Answer(True if most.proved <= tolerance else None, bounds, None, most.shown)
+        known = _Apart()
+        shown = self._at_most(tolerance, known, clock)
+        bounds = -math.inf if shown else math.inf, known.reached - tolerance
+        if known.reached > tolerance:
+            return Answer(False, bounds, known.pair, known.rows)
+        return Answer(True if shown else None, bounds, None, shown)
 
     def extreme(self, sign: int, clock: Clock) -> Most:
         """Return the highest first score; the lowest for the sign -1."""
@@ -201,10 +201,10 @@ class Compared(NamedTuple):
         rows = question.rows(found.choice)
         return Most(model.score_of(rows[0]), proved, question.frame(rows), rows, shown)
 
-    def most(self, clock: Clock, stop: float = math.inf) -> Most:
-        """Return the most that the first score is above the second one; what is above ``stop`` will do."""
+    def most(self, clock: Clock) -> Most:
+        """Return the most that the first score is above the second one."""
         if not self.is_linear:
-            return self._most_in_parts(clock, stop)
+            return self._most_in_parts(clock)
         steps = self._steps()
         question, proof = self.ask(Requirement(steps.total, None)), Proof() if self.is_proof_wanted else None
         found = question.find_most(clock, proof)
@@ -219,63 +219,157 @@ class Compared(NamedTuple):
         return Most(float((reached - steps.offset) / steps.size), most, question.frame(rows), rows, shown)
 
     def _steps(self) -> _Steps:
-        models = self.models
-        sizes = [model.level(1.0) - model.level(0.0) for model in models]
-        scale = [sizes[0] * sizes[1] / size for size in sizes]
-        whole = math.lcm(*(s.denominator for s in scale))
-        shared = math.gcd(*(int(s * whole) for s in scale))
-        one, other = (int(s * whole) // shared for s in scale)
+        sizes, starts = zip(
+            *((model.level(1.0) - model.level(0.0), model.level(0.0)) for model in self.models), strict=True
+        )
+        return self._weighed(sizes, starts, Fraction(1), [Fraction(0)] * 2)
+
+    def _weighed(
+        self, sizes: Sequence[Fraction], starts: Sequence[Fraction], slope: Fraction, spare: Sequence[Fraction]
+    ) -> _Steps:
+        """Return a difference of two sums, less start and by size, the second of which has a weight.
+
+        What rounding makes is a model's margin, and what is to be spared beside it.
+        """
+        factors = 1 / sizes[0], slope / sizes[1]
+        unit = Fraction(math.gcd(*(f.numerator for f in factors)), math.lcm(*(f.denominator for f in factors)))
+        one, other = (int(factor / unit) for factor in factors)
         return _Steps(
             total=one * self.first.total() + other * self.second.total(-1),
-            size=one * sizes[0],
-            offset=one * models[0].level(0.0) - other * models[1].level(0.0),
-            slack=one * Fraction(models[0].margin) + other * Fraction(models[1].margin),
+            size=1 / unit,
+            offset=one * starts[0] - other * starts[1],
+            slack=one * (Fraction(self.models[0].margin) + spare[0])
+            + other * (Fraction(self.models[1].margin) + spare[1]),
         )
 
-    def _most_in_parts(self, clock: Clock, stop: float) -> Most:
+    def _most_in_parts(self, clock: Clock) -> Most:
         """Return the most that a score is above another one where equal steps of sums are not equal steps of scores.
 
-        Where the lower one is between two values, the difference is at most the highest that the other one can be, less
-        the first of them. The part with the largest such bound is cut in two.
+        Ever smaller differences are proved to be the most, until one is near what inputs reach.
         """
-        (here, there), highest = self.models, Requirement(self.first.total(), None)
-        best, pair, rows = -math.inf, None, None
-        cases: dict[tuple[float, float], Any] = {}
-
-        def bound_of(low: float, high: float) -> float:
-            """Bound the difference where the lower probability is between two values; note what was reached."""
-            nonlocal best, pair, rows
-            proof = Proof() if self.is_proof_wanted else None
-            question = self.ask(highest, *([self.second.beyond(high, -1, grows=False)] if high < ends[-1] else []))
-            found = question.find_most(clock, proof)
-            cases[low, high] = question.case(proof) if proof else None
-            if found.is_none:
-                return -math.inf
-            if found.choice is not None:
-                inputs = question.rows(found.choice)
-                reached = here.score_of(inputs[0]) - there.score_of(inputs[1])  # as the libraries have it, if at hand
-                if reached > best:
-                    best, pair, rows = reached, question.frame(inputs), inputs
-            return math.nextafter(here.bound_at(question.sum_at(found.bound), 1) - low, math.inf)
-
-        ends, top, close = [0.0, 0.25, 0.5, 0.75, 1.0], 1.0, PROBABILITY_RESOLUTION
-        if not there.is_probability:
+        known, share = _Apart(), 0.25
+        proved, shown = math.inf if self.first.model.is_regressor else 1.0, None
+        for weights in ((1, 1), (1, 2), (2, 1)):  # inputs that are far apart, to begin with
+            question = self.ask(Requirement(self.first.total(weights[0]) + self.second.total(-weights[1]), None))
+            found = question.find_most(clock.share(0.1))
+            if found.is_none:  # no two inputs differ so
+                return Most(-math.inf, -math.inf)
+            known.note(self, question, found.choice)
+        if proved == math.inf:
             one = self.swapped._replace(columns=(), ordered=None)
-            lowest, top = (one.extreme(sign, clock.share(0.1)).proved for sign in (-1, 1))
-            below = lowest - 1e-6 * (top - lowest if there.is_linear else lowest)  # where no score is
-            ends = [there.ends[0], below, *(below + share * (top - below) for share in (0.25, 0.5, 0.75)), math.inf]
-            close *= max(1.0, abs(top))
-        parts = [(-bound_of(low, high), low, high) for low, high in pairwise(ends)]
-        heapq.heapify(parts)
-        while -parts[0][0] > max(best + close, 0.0) and not clock.is_up:
-            if best > stop or -parts[0][0] <= stop < math.inf:
-                break
-            _, low, high = heapq.heappop(parts)
-            middle = 0.5 * (low + min(high, max(top, 2 * low)))
-            for part in ((low, middle), (middle, high)):
-                heapq.heappush(parts, (-bound_of(*part), *part))
-        shown = [(low, high, cases[low, high]) for low, high in sorted((low, high) for _, low, high in parts)]
-        return Most(best, max(-parts[0][0], best), pair, rows, shown if self.is_proof_wanted else None)
+            highest = self._replace(columns=(), ordered=None).extreme(1, clock.share(0.1)).proved
+            proved = highest - min(one.extreme(-1, clock.share(0.1)).proved, highest)
+        rounding = sum(
+            float(model.slack_at(0.5) / abs(model.level(0.75) - model.level(0.5)))
+            for model in self.models
+            if model.is_probability
+        )
+        close = max(PROBABILITY_RESOLUTION, rounding) * max(1.0, proved)
+        while (shown is None or proved - known.reached > close) and not clock.is_up:
+            at_least = max(known.reached, 0.0)
+            aim = proved if shown is None else at_least + max(share * (proved - at_least), 0.5 * close)
+            found_parts = self._at_most(aim, known, clock.share(0.4))
+            share = 0.25 if found_parts or known.reached > at_least else 0.5 * (1 + share)
+            shown = shown or []
+            if found_parts:
+                proved, shown = aim, found_parts
+        return Most(known.reached, max(proved, known.reached), known.pair, known.rows, shown or None)
+
+    def _at_most(self, most: float, known: _Apart, clock: Clock) -> Shown:
+        """Prove that no first score is more than so much above the second one; return the parts of the second, and why.
+
+        There are none where inputs that are farther apart are found, and noted, or the proof is not. What does not show
+        it yet is made closer where inputs were found that are not farther apart: by one more tangent, or by two parts.
+        """
+        waiting, shown = [(self.second.model.ends[0], self.second.model.ends[1])], list[tuple[float, float, Any]]()
+        while waiting:
+            low, high = waiting.pop()
+            if low + most >= self.first.model.ends[1]:
+                shown.append((low, high, None))
+                continue
+            points = self._points(most, known.lower)
+            question = self.ask(*self._needs_of_part(most, low, high), *(self._tangent(*point) for point in points))
+            proof = Proof() if self.is_proof_wanted else None
+            found = question.find(clock, lambda _: True, proof)
+            if found.choice is None and found.bound < 0:
+                case = question.case(proof) if proof else None
+                shown.append((low, high, case | {"tangents": points} if case and points else case))
+                continue
+            n_points, middle = len(points), 0.5 * (low + high) if high < math.inf else max(2 * low, 1.0)
+            if found.choice is None or known.note(self, question, found.choice) > most:
+                return []
+            if points:
+                waiting.append((low, high))
+            else:
+                waiting += [(middle, high), (low, middle)]
+            is_same = len(self._points(most, known.lower)) == n_points if points else middle - low < 1e-9 * middle
+            if is_same or clock.is_up:
+                return []
+        return shown
+
+    def _needs_of_part(self, most: float, low: float, high: float) -> list[Requirement]:
+        """Return that the first score is high enough, and the second one in a part."""
+        (here, there), needs = self.models, list[Requirement]()
+        if low + most > here.ends[0]:
+            needs.append(self.first.beyond(low + most, 1, grows=False))
+        if high < there.ends[1]:
+            needs.append(self.second.beyond(high, -1, grows=False))
+        if low > there.ends[0]:
+            needs.append(self.second.beyond(low, 1, grows=False))
+        return needs
+
+    def _points(self, most: float, lower: Sequence[float]) -> list[tuple[float, float]]:
+        """Return where tangents are made: a second score each, and a difference that rounding makes no larger one of.
+
+        How high the first sum must be for the first score to be so much above the second is convex in the second sum
+        where scores are exponentials or probabilities of sums; it is above any tangent then. Else there are none.
+        """
+        links = [link_of(model) for model in self.models]
+        if links[0] is None or links[1] is None or not links[0][0] or links[0][0] != links[1][0]:
+            return []
+        is_log = links[0][0] == "log"
+        off = 0.0 if is_log else sum(model.opened.slack / 4 for model in self.models)
+        t = math.floor(max(most - off, 0.0) * 2**40) / 2**40
+        near = [1.0] if is_log else [0.5 * (1 - t)]
+        rounded = {
+            math.ldexp(round(math.ldexp(p, 16 - e)), e - 16) for p in (*near, *lower) for e in (math.frexp(p)[1],)
+        }
+        return [(p, t) for p in sorted(rounded) if p > 0 and (is_log or p + t < 1)]
+
+    def _tangent(self, p: float, t: float) -> Requirement:
+        """Return what follows for sums where the first score is t above the second, by the tangent at p."""
+        links = [link for model in self.models if (link := link_of(model))]
+        lower, upper = Fraction(p), Fraction(p) + Fraction(t)
+        slope, spare = lower / upper, [Fraction(0)] * 2
+        if links[0][0] == "log_odds":
+            slope *= (1 - lower) / (1 - upper)
+            lower, upper = lower / (1 - lower), upper / (1 - upper)
+        else:  # what rounding makes of exponentials is told in sums
+            spare = [Fraction(model.opened.slack) for model in self.models]
+        steps = self._weighed([size for _, size, _ in links], [start for *_, start in links], slope, spare)
+        at_upper, at_lower = Fraction(math.log(upper)), slope * Fraction(math.log(lower))
+        least = at_upper - at_lower - (abs(at_lower) + abs(at_upper) + 1) / 10**12
+        return Requirement(steps.total, least * steps.size + steps.offset - steps.slack, grows=False)
+
+
+class _Apart:
+    """Inputs whose scores are far apart, the farthest that were found, and by how much; and the lower scores of all."""
+
+    def __init__(self) -> None:
+        self.reached, self.lower = -math.inf, list[float]()
+        self.pair: Any = None
+        self.rows: Rows | None = None
+
+    def note(self, scores: Compared, question: InputQuestion, choice: NDArray[np.int64] | None) -> float:
+        """Note chosen inputs if their scores are farther apart, as the libraries have them; return how far they are."""
+        if choice is None:
+            return -math.inf
+        rows = question.rows(choice)
+        self.lower.append(scores.second.model.score_of(rows[1]))
+        reached = scores.first.model.score_of(rows[0]) - self.lower[-1]
+        if reached > self.reached:
+            self.reached, self.pair, self.rows = reached, question.frame(rows), rows
+        return reached
 
 
 class _Steps(NamedTuple):

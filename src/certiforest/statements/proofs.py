@@ -186,7 +186,7 @@ def _said(
     for i, way in enumerate(parts):
         for low, high in way:
             points[i].append(low + most)
-            points[1 - i].append(high)
+            points[1 - i] += [low, high]
     near = points if len(models) > 1 else [points[0] + points[1]]
     off = [
         _worst([_rounding_at(m, y, up=up) for y in ys if m.ends[0] < y < m.ends[1]], up)
