@@ -352,7 +352,8 @@ def test_exit_codes_and_the_first_ten_rows(files, capsys):
     assert out.count("row ") == 10
     assert "0 not proved, 12 refuted" in out
     assert audit.main([str(model)]) == 2
-    assert capsys.readouterr() == ("", "certiforest: error: Expected two files, MODEL and CERTIFICATE.\n")
+    told = "Expected two files, MODEL and CERTIFICATE (--help says more)."
+    assert capsys.readouterr() == ("", f"certiforest: error: {told}\n")
 
 
 MODEL, GOOD = json.dumps(stumps_file()[0]).encode(), file_of(stumps_file()[1], [stumps_file()[2]])
