@@ -88,6 +88,7 @@ CATBOOST = {
     "order of features": (0, (*FLOATS, 0, "feature_index"), 1, "numbered in order"),
     "type of labels": (0, ("model_info", "class_params", "class_label_type"), "String", "of the class_label_type"),
     "number of classes": (0, ("model_info", "class_params", "classes_count"), 7, "classes_count to be 0 or 2"),
+    "1 for true": (6, FLOATS, lambda f: [f[0] | {"has_nans": 1}, *f[1:]], "Expected has_nans where"),
     "true as scale": (0, ("scale_and_bias", 0), True, "not scaled"),
     "an object for a name": (0, ("model_info", "class_params", "class_label_type"), {}, "Expected a string at"),
     "an object for a loss": (0, ("model_info", "params", "loss_function", "type"), {}, "Expected a string at"),

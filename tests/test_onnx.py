@@ -183,6 +183,12 @@ def attribute(name):
     return find
 
 
+def normalized(node):
+    node.op_type, node.domain = "Normalizer", "ai.onnx.ml"
+    node.ClearField("attribute")
+    del node.input[1:]
+
+
 REFUSED = {
     "cut short": (lambda m: None, "an ONNX file, got something else"),
     "splits for categories": (lambda m: attribute("nodes_modes")(m).strings.__setitem__(0, b"BRANCH_EQ"), "got =="),
@@ -192,7 +198,8 @@ REFUSED = {
         lambda m: attribute("class_ids")(m).ints.__setitem__(slice(None), [1] * len(attribute("class_ids")(m).ints)),
         "whose|its sum alone decides",
     ),
-    "another step": (lambda m: setattr(m.graph.node[0], "op_type", "Normalizer"), "Expected a graph of trees.*Normal"),
+    "another step": (lambda m: normalized(m.graph.node[0]), "Expected a graph of trees.*Normal"),
+    "an operator that there is not": (lambda m: setattr(m.graph.node[0], "op_type", "Odd"), "of which onnx says"),
     "whole numbers as rows": (
         lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 7),
         "inputs of one type, float or double",

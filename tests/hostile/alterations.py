@@ -39,6 +39,8 @@ def alter(kind: str, rng: random.Random) -> bytes:
     n_steps = rng.choice((1, 1, 1, 1, 2, 3))
     if rng.random() < 0.12:
         return alter_bytes(content, rng)
+    if kind == "ONNX":
+        return _alter_onnx(content, rng, n_steps)
     if kind in ("silva", "LightGBM"):
         return _alter_text(content, kind, rng, n_steps)
     is_binary = kind == "XGBoost UBJSON"
@@ -46,6 +48,20 @@ def alter(kind: str, rng: random.Random) -> bytes:
     for _ in range(n_steps):
         document = _alter_document(document, rng, lambda: _pairs_of(kind, rng.randrange(len(sources(kind)))))
     return to_ubjson(document) if is_binary else to_json(document).encode("utf-8", "replace")
+
+
+def _alter_onnx(content: bytes, rng: random.Random, n_steps: int) -> bytes:
+    """Alter a file of protobuf by its structure; what no longer is one, by its bytes."""
+    import onnx
+    from google.protobuf import json_format
+
+    document = source = read_pairs(json_format.MessageToJson(onnx.ModelProto.FromString(content)).encode())
+    for _ in range(n_steps):
+        document = _alter_document(document, rng, lambda: source)
+    try:
+        return json_format.Parse(to_json(document), onnx.ModelProto()).SerializeToString()
+    except (json_format.ParseError, ValueError, RecursionError):
+        return alter_bytes(content, rng)
 
 
 @functools.cache

@@ -26,7 +26,7 @@ def _serve(pipe) -> None:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
-    for name in ("xgboost", "lightgbm", "catboost"):
+    for name in ("xgboost", "lightgbm", "catboost", "onnxruntime"):
         importlib.import_module(name)  # once: it takes seconds
     while True:
         child = os.fork()
@@ -39,7 +39,7 @@ def _serve(pipe) -> None:
 
 
 def _read_on(pipe) -> None:
-    readers = {"X": _read_by_xgboost, "L": _read_by_lightgbm, "C": _read_by_catboost}
+    readers = {"X": _read_by_xgboost, "L": _read_by_lightgbm, "C": _read_by_catboost, "O": _read_by_onnxruntime}
     while (request := pipe.recv()) is not None:
         kind, path = request
         try:
@@ -92,6 +92,23 @@ def _read_by_catboost(path):
     )
 
 
+def _read_by_onnxruntime(path):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    (one,) = session.get_inputs()
+    dtype = np.float32 if one.type == "tensor(float)" else np.float64
+
+    def ask(rows):
+        with np.errstate(over="ignore"):
+            label = session.run(["label"], {one.name: rows.astype(dtype)})[0]
+        return np.ravel(label), None
+
+    return ask
+
+
 class Library:
     """The library's own reader."""
 
@@ -136,8 +153,9 @@ class Library:
 
         slack = {"X": XGBOOST_SLACK, "L": max(LIGHTGBM_SLACK.values())}.get(kind[0], 0.0)
         try:
-            dtype = np.float32 if kind[0] == "X" else np.float64
-            check_agreement(ensemble, kind, predict, lambda rows: ask(rows)[1], dtype=dtype, slack=slack, n_rows=256)
+            dtype = np.float32 if kind[0] in "XO" else np.float64
+            raw = None if kind == "ONNX" else (lambda rows: ask(rows)[1])
+            check_agreement(ensemble, kind, predict, raw, dtype=dtype, slack=slack, n_rows=256)
         except _RefusedError as error:
             return str(error)
         return None

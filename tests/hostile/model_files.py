@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import math
+import random
 import struct
 import tempfile
 from pathlib import Path
@@ -19,7 +20,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from certiforest import as_ensemble, save_silva
+from certiforest import as_ensemble, save_onnx, save_silva
+from hostile.drawn_onnx import draw_onnx
 
 
 @functools.cache
@@ -33,7 +35,10 @@ def sources(kind: str) -> tuple[bytes, ...]:
     coded[:, 1] = np.floor(coded[:, 1] / 3)
     coded = coded, (np.nan_to_num(coded[:, 1]) % 3 == 0).astype(int)
     with tempfile.TemporaryDirectory() as folder:
-        write = {"certiforest": _own, "silva": _silva, "LightGBM": _lightgbm, "CatBoost": _catboost}.get(kind, _xgboost)
+        write = {
+            "certiforest": _own, "silva": _silva, "LightGBM": _lightgbm, "LightGBM dump": _lightgbm_dump, "ONNX": _onnx,
+            "CatBoost": _catboost, "treelite": _treelite,
+        }.get(kind, _xgboost)  # fmt: skip
         path = Path(folder) / "model"
         contents = []
         for save in write(two, many, text, holed, coded):
@@ -67,7 +72,12 @@ def _silva(*data):
         yield functools.partial(save_silva, as_ensemble(forest, voting="hard"))
 
 
-def _xgboost(two, many, text, holed, coded):
+def _xgboost(*data):
+    for booster in _xgboost_boosters(*data):
+        yield lambda path, booster=booster: path.write_bytes(booster.save_raw("json"))
+
+
+def _xgboost_boosters(two, many, text, holed, coded):
     import xgboost
 
     options = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
@@ -83,8 +93,7 @@ def _xgboost(two, many, text, holed, coded):
         (holed, {}),
         (coded, {"enable_categorical": True, "feature_types": list("qcqqqq"), "max_cat_to_onehot": 1}),
     ):
-        booster = xgboost.XGBClassifier(**options, **more).fit(*data).get_booster()
-        yield lambda path, booster=booster: path.write_bytes(booster.save_raw("json"))
+        yield xgboost.XGBClassifier(**options, **more).fit(*data).get_booster()
 
 
 def _lightgbm(two, many, text, holed, coded):
@@ -98,6 +107,34 @@ def _lightgbm(two, many, text, holed, coded):
     ):  # fmt: skip
         which = {"categorical_feature": [1]} if data is coded else {}
         yield lightgbm.LGBMClassifier(**options, **more).fit(*data, **which).booster_.save_model
+
+
+def _lightgbm_dump(*data):
+    import lightgbm
+
+    for save in _lightgbm(*data):
+        text = lightgbm.Booster(model_str=save.__self__.model_to_string()).dump_model()
+        kept = {name: value for name, value in text.items() if name != "feature_importances"}
+        yield lambda path, kept=kept: path.write_text(json.dumps(kept))
+
+
+def _treelite(*data):
+    import treelite
+
+    for booster in _xgboost_boosters(*data):
+        if booster.save_config().find("multi_output_tree") < 0 and booster.save_config().find("hinge") < 0:
+            model = treelite.frontend.from_xgboost(booster)
+            yield lambda path, model=model: path.write_text(model.dump_as_json(pretty_print=False))
+
+
+def _onnx(two, many, *rest):
+    for own in (two, many):
+        forest = RandomForestClassifier(2, max_depth=2, random_state=0).fit(*own)
+        yield functools.partial(save_onnx, forest)
+    for seed in range(12):
+        operator = ("TreeEnsembleClassifier", "TreeEnsemble")[seed % 2]
+        content = draw_onnx(random.Random(seed), operator).SerializeToString()
+        yield lambda path, content=content: path.write_bytes(content)
 
 
 def _catboost(two, many, text, holed, coded):

@@ -32,7 +32,11 @@ from hostile.alterations import alter
 from hostile.library_readers import Library
 from hostile.model_files import sources
 
-KINDS = ("certiforest", "silva", "XGBoost JSON", "XGBoost UBJSON", "LightGBM", "CatBoost")
+KINDS = (
+    "certiforest", "silva", "XGBoost JSON", "XGBoost UBJSON", "LightGBM", "CatBoost", "ONNX", "LightGBM dump",
+    "treelite",
+)  # fmt: skip
+COMPARED = ("XGBoost JSON", "XGBoost UBJSON", "LightGBM", "CatBoost", "ONNX")  # with what the library reads
 COUNTED = ("files", "refused", "read", "compared", "only ours", "differed", "tracebacks", "slow", "large")
 LONGEST_SECONDS, LARGEST_BYTES, WIDEST_ROW = 2.0, 2**26, 2_000
 
@@ -92,7 +96,7 @@ class Trial:
         if (grown := 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory)) > LARGEST_BYTES:
             counts["large"] += 1
             self._note(kind, number, "large", f"{grown} bytes", path)
-        is_foreign = kind[0] in "XLC"
+        is_foreign = kind in COMPARED
         if outcome == "read" and is_foreign and ensemble.n_features <= WIDEST_ROW and self.n_compared > 0:
             self.n_compared -= 1
             self._compare(kind, number, path, ensemble)

@@ -220,7 +220,8 @@ def _read_features(document: Any) -> tuple[_Columns, list[str] | None]:
     treatment = [string(feature, "nan_value_treatment") for feature in features]
     if not set(treatment) <= {"AsIs", "AsFalse", "AsTrue"}:
         raise ModelError(f"Expected nan_value_treatment to be AsIs, AsFalse or AsTrue, got {shown(treatment)}.")
-    if [entry(feature, "has_nans") for feature in features] != [word != "AsIs" for word in treatment]:
+    has_nans = [entry(feature, "has_nans") for feature in features]
+    if not all(found is (word != "AsIs") for found, word in zip(has_nans, treatment, strict=True)):  # 1 is not true
         raise ModelError("Expected has_nans where nan_value_treatment is not AsIs, got it otherwise.")
     by_place = dict(zip([*place, *of_categories], [*features, *categorical], strict=True))
     names = [str(by_place[f].get("feature_id", "")) for f in sorted(by_place)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -15,6 +16,7 @@ from certiforest.words import shown
 
 DUMP_KEY = re.compile(rb'"tree_info"\s*:')
 MISSING = {"None": 0, "Zero": ZERO_IS_MISSING, "NaN": 2 * ZERO_IS_MISSING}
+INFINITE = 1e300  # what a dump has for infinity, at splits between numbers and missing values
 HEADER = ("num_class", "num_tree_per_iteration", "max_feature_idx")
 
 
@@ -70,6 +72,7 @@ def _tree(index: int, tree: Any) -> list[str]:
             sets.append([int(word) for word in words])
         else:
             threshold = _number(node, "threshold")
+            threshold = math.inf if threshold == INFINITE else threshold
         children = [entry(node, side) for side in ("left_child", "right_child")]
         places = [
             integer(child, "split_index") if has(child, "split_index") else ~_place(child, n_leaves)

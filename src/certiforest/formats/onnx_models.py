@@ -83,6 +83,12 @@ def _parse(content: bytes, source: str) -> tuple[Opened, str]:
             model = onnx.ModelProto.FromString(content)
         except Exception:  # of the library that reads it, protobuf's DecodeError
             raise ModelError("Expected an ONNX file, got something else: was it cut short?") from None
+        try:
+            onnx.checker.check_model(model)  # attributes are of the types that operators have, names stand once, ...
+        except Exception as error:
+            raise ModelError(
+                f"Expected a graph as ONNX defines it, got one of which onnx says: {shown(str(error), 300)}."
+            ) from None
         return _Graph(model.graph, onnx).read()
 
 
@@ -182,7 +188,7 @@ class _Graph:
 
     def _follow(self, node: Any, given: list[Any]) -> Any:
         """Return what a node makes, one for all its outputs or a list of them."""
-        kind = node.op_type
+        kind = node.op_type if node.domain in ("", "ai.onnx", "ai.onnx.ml") else f"{node.domain}.{node.op_type}"
         options = {one.name: self._value(one) for one in node.attribute}
         if kind == "Constant":
             return np.asarray([*options.values(), 0][0])

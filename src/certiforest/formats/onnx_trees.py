@@ -47,8 +47,9 @@ def read_trees(operator: str, given: dict[str, Any], dtype: DTypeLike, *, is_rou
     kind = "class" if operator == "TreeEnsembleClassifier" else "target"
     labels = _labels(given) if kind == "class" else None
     n_given = int(given.get("n_targets", 1)) if labels is None else len(labels)
-    tree, number = _whole(given, "nodes_treeids"), _whole(given, "nodes_nodeids")
+    tree = _whole(given, "nodes_treeids")
     size = len(tree)
+    number = _whole(given, "nodes_nodeids", size)
     feature, first, second = (
         _whole(given, f"nodes_{name}", size) for name in ("featureids", "truenodeids", "falsenodeids")
     )
