@@ -40,6 +40,8 @@ from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 EASY_SECONDS = 1.0
 # A block of rows has no more rows than so many nodes of trees, visited once for each row.
 MOST_VISITS = 2**25
+# Threads get so many blocks each, if these have so many rows.
+BLOCKS_A_THREAD, FEWEST_ROWS = 4, 256
 
 
 class Certifier:
@@ -218,6 +220,8 @@ class _Work:
         self.out = Results(len(rows), certifier.ensemble.n_features, **kept)
         # The clock is asked before each block: those of large models are small.
         most = max(1, MOST_VISITS // certifier.ensemble.n_nodes)
+        if certifier.n_jobs > 1:  # so that none waits long for the last block of another
+            most = min(most, max(FEWEST_ROWS, -(-len(rows) // (BLOCKS_A_THREAD * certifier.n_jobs))))
         self.blocks = [
             slice(first, min(first + most, block.stop))
             for block in rows.blocks()
