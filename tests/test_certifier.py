@@ -14,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import certiforest
 from certiforest import Attacker, Certifier, RowError, TreeEnsemble, as_ensemble, certify
+from certiforest.compiled import in_python
 from certiforest.ensemble import blocks
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import search_kernels
@@ -179,9 +180,10 @@ def test_refusals(case):
 def test_a_row_is_searched_once(case, proof, monkeypatch):
     _, X, _ = case
     forest = as_ensemble(RandomForestClassifier(n_estimators=15, random_state=0).fit(X, X[:, 0] > X[:, 1]))
-    looked, examined, look, begin = [], [], decider.look_at_rows, decider.look_at_one_row
-    monkeypatch.setattr(decider, "look_at_rows", lambda *given: (looked.extend(map(bytes, given[1])), look(*given)))
-    monkeypatch.setattr(decider, "look_at_one_row", lambda *given: (looked.append(bytes(given[1])), begin(*given))[1])
+    looked, examined, look_at_rows, look_at_row = [], [], decider.look_at_rows, in_python(decider.look_at_row)
+    at_rows = lambda *given: (looked.extend(map(bytes, given[1])), look_at_rows(*given))  # noqa: E731
+    monkeypatch.setattr(decider, "look_at_rows", at_rows)
+    monkeypatch.setattr(decider, "look_at_row", lambda *given: (looked.append(bytes(given[1])), look_at_row(*given))[1])
     monkeypatch.setattr(search_kernels, "examine_box", lambda *box: examined.append(box))
     found = certify(forest, X, None, Attacker("linf", 0.1), proof=proof)
     assert {0, 1} <= set(found.stable)

@@ -22,6 +22,11 @@ def kernel(function: Callable) -> Any:
     return compiled
 
 
+def in_python(compiled: Any) -> Callable:
+    """Return what a kernel was made from: the same, slower, with nothing to compile but the kernels that it calls."""
+    return getattr(compiled, "py_func", compiled)
+
+
 def seconds_compiling() -> float:
     """Return how long this process has spent on compiling kernels, or on reading their code, when they were called."""
     return 0.0 if Kernel is None else Kernel.seconds

@@ -79,15 +79,15 @@ class Kernel(CPUDispatcher):
 
     @contextlib.contextmanager
     def _as_ours(self) -> Iterator[None]:
-        """Let numba make machine code our way meanwhile."""
+        """Let numba make machine code our way meanwhile, type each call once, and make nothing for calls from C."""
         with global_compiler_lock:
             self.targetctx.refresh()  # which makes what counts references, for all
-            own = self.targetctx._internal_codegen
-            self.targetctx._internal_codegen = _codegen()
-            try:
+            ours = {"_internal_codegen": _codegen(), "create_cfunc_wrapper": lambda *_: None}
+            with (
+                _meanwhile(self.targetctx, ours),
+                _meanwhile(self.typingctx, {"_resolve_user_function_type": _type_once(self.typingctx)}),
+            ):
                 yield
-            finally:
-                self.targetctx._internal_codegen = own
 
     def _compile_for_args(self, *args: Any, **keywords: Any) -> Any:
         """Return the code for arguments of types that this kernel has not been called with yet."""
@@ -177,6 +177,38 @@ class _Codegen(JITCPUCodegen):
 @functools.cache
 def _codegen() -> JITCPUCodegen:
     return _Codegen("certiforest")
+
+
+@contextlib.contextmanager
+def _meanwhile(holder: Any, attributes: dict[str, Any]) -> Iterator[None]:
+    """Give an object some attributes for a while."""
+    own = {name: value for name, value in vars(holder).items() if name in attributes}
+    vars(holder).update(attributes)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            del vars(holder)[name]
+        vars(holder).update(own)
+
+
+@functools.cache
+def _type_once(context: Any) -> Any:
+    """Return what types calls: numba's own way, which tries a dozen parts for each operator, once for each call."""
+    known: dict[Any, Any] = {}
+
+    def resolve(called: Any, given: Any, by_name: Any, *more: Any) -> Any:
+        function = called if isinstance(called, types.Type) else context._lookup_global(called)
+        key = function, tuple(given)
+        is_known_by_types = isinstance(function, types.Function) and not by_name
+        if is_known_by_types and key in known:
+            return known[key]
+        found = type(context)._resolve_user_function_type(context, called, given, by_name, *more)
+        if is_known_by_types:
+            known[key] = found
+        return found
+
+    return resolve
 
 
 def _writable(argument: types.Type) -> types.Type:

@@ -94,7 +94,8 @@ def list_local_leaves(trees, x, allowance, scratch):
         scratch = Scratch(stack, stack_cost, stack_turns, path, leaf, turn_end, turn, cut_of, variable_of)
         visit_leaves(trees, x, allowance, scratch)
     leaf, turn_start = scratch.leaf[:n_leaves], np.zeros(n_leaves + 1, np.int64)
-    turn_start[1:] = scratch.turn_end[:n_leaves]
+    for k in range(n_leaves):
+        turn_start[k + 1] = scratch.turn_end[k]
     first_leaf = np.searchsorted(leaf, trees.tree_start)
     return leaf, turn_start, scratch.turn[:n_turns], first_leaf, scratch
 

@@ -104,7 +104,8 @@ def write_pairs(cells, leaves, masks, twin, kept, order, out):
             continue
         n_scopes += places[1] - places[0]
         if is_written:
-            allowed.scope[base:n_scopes] = leaves.scope[places[0] : places[1]]
+            for s in range(places[0], places[1]):
+                allowed.scope[base + s - places[0]] = leaves.scope[s]
         for s in range(places[0], places[1]):  # the twins come after the rest of the scope
             if twin[leaves.scope[s]] >= 0:
                 if is_written:

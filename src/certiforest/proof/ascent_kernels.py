@@ -34,6 +34,13 @@ class Several(NamedTuple):
 
 
 @kernel
+def copy(values, out):
+    """Copy numbers one by one: for an assignment to all at once, numba compiles an error that speaks of shapes."""
+    for i in range(values.shape[0]):
+        out[i] = values[i]
+
+
+@kernel
 def choose(several, v, c, at):
     """Write which segments a cell of a variable is in to ``at`` (n_scopes,)."""
     leaves = several.leaves
@@ -171,7 +178,7 @@ def wander(several, low, high, choice, n_tries, seed):
         surplus = ascend(several, low, high, trial)
         if surplus >= best:
             best = surplus
-            choice[:] = trial
+            copy(trial, choice)
         else:
-            trial[:] = choice
+            copy(choice, trial)
     return best

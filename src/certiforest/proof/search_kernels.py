@@ -11,7 +11,7 @@ import numpy as np
 
 from certiforest.compiled import kernel
 from certiforest.problem.problem import Problem
-from certiforest.proof.ascent_kernels import ascend
+from certiforest.proof.ascent_kernels import ascend, copy
 from certiforest.proof.moves_kernels import MOST_ROUNDS, allows, best_move, climb, fits_one_move
 from certiforest.proof.sweep_kernels import new_sweep_scratch, overshoot, sweep
 from certiforest.proof.tables_kernels import (
@@ -84,7 +84,7 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
         set_lambda(cells, tables, 0.1 * hoped / budget)
     if n_before == 0.0:
         momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
-        before[:] = tables.table
+        copy(tables.table, before)
     n_steps, steps_of_sweep = 0, leaves.node.shape[0] + leaves.place.shape[0]
     for g in range(leaves.begin.shape[0]):
         steps_of_sweep += max(leaves.end[g] + 1 - leaves.begin[g], 0)
@@ -92,7 +92,7 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
         if momentum > 1.0:
             overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
         else:
-            before[:] = tables.table
+            copy(tables.table, before)
         settled = sweep(leaves, problem.gain, tables, span, n_sweeps > 1, scratch)
         if budget > 0:
             set_lambda(cells, tables, best_lambda(cells, budget, tables))

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from certiforest.attack.parameters import AttackerError
 from certiforest.attack.relations import binding
+from certiforest.compiled import in_python
 from certiforest.problem.around_row import Goal, RowProblem
+from certiforest.problem.leaves_kernels import new_scratch
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import search
@@ -25,13 +27,15 @@ from certiforest.proof import search_kernels as statuses
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
 from certiforest.rows.certified_rows import Results
-from certiforest.rows.first_look_kernels import Look, LookSetting, look_at_one_row, look_at_rows
+from certiforest.rows.first_look_kernels import Look, LookSetting, look_at_row, look_at_rows, write_attack
 from certiforest.rows.related_row import row_problem
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
 TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
 # Rows are looked at in blocks of this size, fewer where trees have more nodes, with so many sweeps for each at most.
 N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
+# To look at rows in one go takes as long to compile as to decide thousands: the first ones are looked at one by one.
+N_FIRST_ROWS = 64
 
 
 class Answer(NamedTuple):
@@ -56,7 +60,7 @@ class FirstLook:
     """
 
     def __init__(self, verifier: Verifier) -> None:
-        self._verifier, self._setting = verifier, _setting(verifier)
+        self._verifier, self._setting, self._n_rows = verifier, _setting(verifier), 0
 
     def look(
         self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock
@@ -72,8 +76,11 @@ class FirstLook:
                     return
                 block = slice(first, min(first + size, stop))
                 x, y, status = X[block], prediction[block], np.empty(block.stop - first, np.int64)
-                attack = np.full(x.shape, np.nan)
-                look_at_rows(trees, x, y, self._setting, _most(), status, attack)
+                attack = x.copy()
+                self._n_rows += len(x)
+                look = look_at_rows if self._n_rows > N_FIRST_ROWS else look_one_by_one
+                look(trees, x, y, self._setting, _most(), status, attack)
+                attack[status != statuses.FOUND] = np.nan
                 stable = np.where(status > statuses.FOUND, STABLE, UNKNOWN).astype(np.int8)  # see `examine_box`
                 found = np.flatnonzero(status == statuses.FOUND)
                 # One call for all: threads that go in and out of kernels wait for each other.
@@ -87,12 +94,26 @@ class FirstLook:
         if self._setting is None:
             return None, None
         ((_, trees, _),) = self._verifier.rows_by_pattern(x[None])
-        attack = x.copy()
-        look = look_at_one_row(trees, x, y, self._setting, _most(), attack)
-        if look is not None:
+        scratch = new_scratch(trees, self._setting.ranks, len(x))
+        look, _ = in_python(look_at_row)(trees, x, y, self._setting, _most(), scratch)
+        if look.status != statuses.FOUND:
             return look, None
+        attack = x.copy()
+        in_python(write_attack)(look, attack)
         is_attack = self._verifier.predict(attack) != y and self._verifier.moves.counts_rows(x[None], attack[None])[0]
         return None, attack if is_attack else None
+
+
+def look_one_by_one(
+    trees: Any, X: NDArray, prediction: NDArray, setting: LookSetting, most: Any, out_status: NDArray, out_row: NDArray
+) -> None:
+    """Do what `look_at_rows` does with the same result, by kernels that single rows need anyway."""
+    scratch = new_scratch(trees, setting.ranks, X.shape[1])
+    for row in range(len(X)):
+        look, scratch = in_python(look_at_row)(trees, X[row], prediction[row], setting, most, scratch)
+        out_status[row] = look.status
+        if look.status == statuses.FOUND:
+            in_python(write_attack)(look, out_row[row])
 
 
 def look_first(

@@ -60,31 +60,20 @@ def look_at_row(trees, x, y, setting, most, scratch):
 
 
 @kernel
-def write_attack(look, x, out_row):
-    """Write the row that is in the chosen cells, and like ``x`` elsewhere."""
+def write_attack(look, out_row):
+    """Move a row into the chosen cells."""
     cells, choice = look.cells, look.tables.choice
-    out_row[:] = x
     for v in range(cells.name.shape[0]):
         out_row[cells.name[v]] = cells.value[choice[v]]
 
 
 @kernel
-def look_at_one_row(trees, x, y, setting, most, out_row):
-    """Return a `Look` at a row, or, as that takes time in Python, write the attack that it suggests and return None."""
-    look = look_at_row(trees, x, y, setting, most, new_scratch(trees, setting.ranks, x.shape[0]))[0]
-    if look.status != FOUND:
-        return look
-    write_attack(look, x, out_row)
-    return None
-
-
-@kernel
 def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
-    """Write what `examine_box` says about all cells of each row, and the row that it suggests as an attack."""
+    """Write what `examine_box` says about all cells of each row, and move rows for which it suggests an attack."""
     scratch = new_scratch(trees, setting.ranks, X.shape[1])
     for row in range(X.shape[0]):
         x = X[row]
         look, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
         out_status[row] = look.status
         if look.status == FOUND:
-            write_attack(look, x, out_row[row])
+            write_attack(look, out_row[row])
