@@ -304,6 +304,7 @@ class TestWhatIsPrinted:
             monkeypatch.setattr(log, "level", log.level)
             monkeypatch.setattr(log, "disabled", False)  # import-linter, which another test runs, disables all loggers
         monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
+        monkeypatch.setattr(console, "_compiling", None)
         monkeypatch.setattr(verifier, "LARGE", 3)
         console.say_what_is_waited_for()
         for threshold in (1, 2):
@@ -311,6 +312,11 @@ class TestWhatIsPrinted:
             logs[0].info("compiling a kernel")
         told = capsys.readouterr().err
         assert told.count("compiling") == told.count("preparing a large model") == 1
+        n_compiled = console._compiling.n
+        assert n_compiled >= 2
+        assert console._Compiled().render(None).plain == f"{n_compiled} kernels compiled"
+        console.say_what_was_waited_for()
+        assert f"compiled {n_compiled} kernels" in capsys.readouterr().err
 
 
 class TestDefects:

@@ -89,6 +89,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         console.complain(f"error: {sentence}")
     if code == INTERRUPTED:
         console.complain("Interrupted; every file that was written is whole.")
+    console.say_what_was_waited_for()
     if argv is None:  # the process ends here: looking for cycles in what libraries loaded takes 0.4 s
         gc.freeze()
         console.close_broken_streams()

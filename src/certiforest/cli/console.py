@@ -19,7 +19,15 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -124,24 +132,49 @@ def say_warnings_in_one_line() -> None:
     warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
 
 
-def say_what_is_waited_for() -> None:
-    """Say, each once, on a terminal, why a run waits: kernels are compiled and kept, a large model is prepared."""
+class _Notice(logging.Handler):
+    """Says, once, why a run waits, and counts what it waits for."""
 
-    class Notice(logging.Handler):
-        def __init__(self, name: str, text: str) -> None:
-            super().__init__()
-            self._log, self._text = logging.getLogger(name), text
-            self._log.setLevel(logging.INFO)
-            self._log.addHandler(self)
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__()
+        self._text, self.n = text, 0
+        logging.getLogger(name).setLevel(logging.INFO)
+        logging.getLogger(name).addHandler(self)
 
-        def emit(self, record: logging.LogRecord) -> None:
-            self._log.removeHandler(self)
+    def emit(self, record: logging.LogRecord) -> None:
+        self.n += 1
+        if self.n == 1:
             complain(self._text)
 
+
+_compiling: _Notice | None = None
+
+
+def say_what_is_waited_for() -> None:
+    """Say, each once, on a terminal, why a run waits: kernels are compiled and kept, a large model is prepared."""
+    global _compiling
     if _is_terminal(sys.stderr):
-        compiling = "compiling what runs for the first time, once: it is kept ('certiforest warm' compiles everything)"
-        Notice("certiforest.kernel_cache", compiling)
-        Notice("certiforest.problem.verifier", "preparing a large model, once for all rows")
+        text = "compiling what runs for the first time, once: it is kept ('certiforest warm' compiles everything)"
+        _compiling = _Notice("certiforest.kernel_cache", text)
+        _Notice("certiforest.problem.verifier", "preparing a large model, once for all rows")
+
+
+def say_what_was_waited_for() -> None:
+    """Say, on a terminal, how much was compiled."""
+    if _compiled():
+        complain(f"compiled {_compiled()}; later runs find what was compiled")
+
+
+def _compiled() -> str:
+    n = 0 if _compiling is None else _compiling.n
+    return f"{n} kernel{'s' * (n != 1)}" if n else ""
+
+
+class _Compiled(ProgressColumn):
+    """How many kernels were compiled meanwhile, which bars wait for."""
+
+    def render(self, task: Task | None) -> Text:
+        return Text(f"{_compiled()} compiled" if _compiled() else "")
 
 
 def close_broken_streams() -> None:
@@ -192,7 +225,7 @@ def progress_bar(title: str, total: int | None) -> Iterator[Steps]:
     Where nobody knows how many steps there are, ``total`` is None.
     """
     description = TextColumn("{task.description}", markup=False)
-    columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), _Compiled())
     is_seen = _is_terminal(sys.stderr)
     console = Console(stderr=True) if is_seen else Console(file=io.StringIO())
     bar = Progress(*columns, console=console, transient=True)
