@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -46,6 +47,10 @@ ATTACKERS = [
         for norm in ("inf", 2)
     ),
     RuleAttacker(RULES, 1),
+]
+TIED = [
+    Attacker(norm, REACH, relations=["[0] <= [1] + 1/2", {"if": "[0] > 0.5", "then": "[2] > 0.1"}])
+    for norm in ("inf", 1)
 ]
 TRAINERS: dict[str, Callable[..., Any]] = {
     "a forest": partial(LargeSpreadForestClassifier, 5, 3),
@@ -108,10 +113,13 @@ def _train(make: Callable[..., Any]) -> None:
 
 
 def _certify(make: Callable[..., Any]) -> None:
-    for n_classes, missing, attacker in product((2, 3), (False, True), ATTACKERS):
+    for n_classes, missing, attacker in product((2, 3), (False, True), ATTACKERS + TIED):
+        if missing and attacker in TIED:
+            continue
         X, y = _rows(n_classes, missing=missing)
         model = as_ensemble(make().fit(X, y))
         _prove(model, X, y, attacker)
+        certify(model, np.tile(X, (10, 1)), None, attacker, time_limit=0.01, total_time_limit=1)  # many rows at once
         explain(model, X[0], attacker, time_limit=0.1)
         explain(model, X[0], Domain.from_data(X), time_limit=0.1)
         overlaps(model, attacker)
@@ -123,13 +131,24 @@ def _prove(model: Any, X: Any, y: Any, attacker: Attacker) -> None:
     certify(model, X, y, attacker, proof=True, time_limit=0.1)
 
 
+def _bound(make: Callable[..., Any]) -> None:
+    X, y = _rows(2)
+    for attacker in (Attacker("inf", REACH), Attacker(1, REACH), Attacker(2, REACH), TIED[0]):
+        regressor = make().fit(X, X[:, 0] * X[:, 1])
+        for proof in (False, True):
+            certify(regressor, X[:5], None, attacker, tolerance=0.1, radius=True, proof=proof, time_limit=0.1)
+            certify(MODELS["sums"]().fit(X, y), X[:5], y[:5], attacker, outputs=True, proof=proof, time_limit=0.1)
+
+
 def _ask(missing: bool) -> None:
     X, y = _rows(2, missing=missing)
     domain = Domain.from_data(X)
     makers: list[Callable[[], Any]] = [*MODELS.values(), partial(RandomForestRegressor, 5, max_depth=3)]
     for make in makers:
         model = make().fit(X, y)
-        check(model, [Range(0.1, 0.9), Insensitive([0], 0.3, 0.7), Monotone(0, "up"), Same(model, 0.1)], domain)
+        for proof in (False, True):
+            statements = [Range(0.1, 0.9), Insensitive([0], 0.3, 0.7), Monotone(0, "up"), Same(model, 0.1)]
+            check(model, statements, domain, proof=proof)
         for quantity, options in (("range", {}), ("gap", {"columns": [0]}), ("fall", {"column": 0})):
             measure(model, quantity, domain, **options)
 
@@ -137,6 +156,8 @@ def _ask(missing: bool) -> None:
 STEPS: list[tuple[Any, ...]] = [
     (_ask, True),
     (_ask, False),
+    (_bound, partial(RandomForestRegressor, 5, max_depth=3)),
+    (_bound, partial(HistGradientBoostingRegressor, max_iter=7, min_samples_leaf=5)),
     *((_certify, make) for make in MODELS.values()),
     *((_train, make) for make in TRAINERS.values()),
 ]
