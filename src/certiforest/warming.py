@@ -30,7 +30,7 @@ from certiforest.explanation import explain
 from certiforest.formats import as_ensemble
 from certiforest.statements.checking import check, measure
 from certiforest.statements.domain import Domain
-from certiforest.statements.kinds import Insensitive, Monotone, Range, Same
+from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement
 from certiforest.training.additive import LargeSpreadAdditiveClassifier
 from certiforest.training.boosting import LargeSpreadBoostingClassifier, RobustBoostingClassifier
 from certiforest.training.forest import LargeSpreadForestClassifier
@@ -147,7 +147,12 @@ def _ask(missing: bool) -> None:
     for make in makers:
         model = make().fit(X, y)
         for proof in (False, True):
-            statements = [Range(0.1, 0.9), Insensitive([0], 0.3, 0.7), Monotone(0, "up"), Same(model, 0.1)]
+            statements: list[Statement] = [
+                Range(0.1, 0.9),
+                Insensitive([0], 0.3, 0.7),
+                Monotone(0, "up"),
+                Same(model, 0.1),
+            ]
             check(model, statements, domain, proof=proof)
         for quantity, options in (("range", {}), ("gap", {"columns": [0]}), ("fall", {"column": 0})):
             measure(model, quantity, domain, **options)
