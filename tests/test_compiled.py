@@ -341,7 +341,10 @@ def test_numba_has_the_private_parts_that_keeping_kernels_needs():
     assert isinstance(sum_of, kernel_cache.Kernel)
     for part in ("_compile_for_args", "_insert", "compile", "add_overload", "overloads"):
         assert hasattr(sum_of, part), part
-    assert hasattr(sum_of.targetctx, "_internal_codegen")
+    for part in ("_internal_codegen", "create_cfunc_wrapper"):
+        assert hasattr(sum_of.targetctx, part), part
+    for part in ("_lookup_global", "_resolve_user_function_type"):
+        assert hasattr(sum_of.typingctx, part), part
     for part in ("_reduce", "_rebuild", "_replace"):
         assert hasattr(kernel_cache.CompileResult, part), part
     assert {"load", "save"} <= set(dir(kernel_cache.IndexDataCacheFile))
