@@ -100,7 +100,7 @@ EXACT = {
     "powers": (lambda: make_pipeline(PowerTransformer(), xgb()), HOLED),
     "powers of numbers above 0": (lambda: make_pipeline(PowerTransformer("box-cox"), lgb()), X + 1),
     "bins": (lambda: make_pipeline(KBinsDiscretizer(8, **BINS), forest()), X),
-    "logarithms": (lambda: make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), histogram()), HOLED),
+    "logarithms": (lambda: make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), histogram()), X),
     "logarithms before xgboost": (lambda: make_pipeline(FunctionTransformer(np.log1p), xgb()), HOLED),
     "roots before trees": (lambda: make_pipeline(FunctionTransformer(np.sqrt), gradient()), X),
     "exponentials": (lambda: make_pipeline(MaxAbsScaler(), FunctionTransformer(np.exp), forest()), X),
@@ -260,6 +260,8 @@ def test_numbers_that_functions_do_not_take():
     refused = make_pipeline(FunctionTransformer(np.sqrt), gradient()).fit(X[:, :1], y)
     with pytest.raises(RowError, match="feature 0"):
         as_ensemble(refused).predict(rows)
+    zero = make_pipeline(FunctionTransformer(np.log), tree()).fit(X[:, :1], y)  # minus infinity is not taken
+    assert as_ensemble(zero).required == (0,)
     c = certify(refused, rows[2:], None, Attacker(np.inf, 20.0), witness=True)
     assert c.stable.tolist() == [0, 0]
     assert (refused.predict(c.witness) != c.prediction).all()

@@ -253,16 +253,17 @@ def _ends(steps: Steps, row: NDArray[np.float64], columns: NDArray[np.int64], *,
             if outcome == "taken":
                 continue
             end = side[f] = farthest(sign, "taken")
-            if outcome == "missing":  # nobody is asked about what is refused between, as minus infinity may be
-                end = farthest(sign, "taken", "refused")
+            beyond = float(np.nextafter(end, sign * np.inf))
+            if outcome == "missing":
+                if fate(beyond) != "missing":  # minus infinity is refused: so are missing values, then
+                    ends.required.add(f)
             elif abs(end) > FAR or (may_miss and abs(end) > 1):
                 continue  # too large to go through, which an ensemble cannot say where values may be missing
             else:
                 ends.required.add(f)
             if f in ends.blanks:
                 raise ModelError(f"Expected steps that refuse numbers on one side only, got others in column {f}.")
-            beyond = [float(np.nextafter(end, sign * np.inf)), sign * LARGEST]
-            ends.blanks[f] = min(beyond), max(beyond)
+            ends.blanks[f] = min(beyond, sign * LARGEST), max(beyond, sign * LARGEST)
     return ends
 
 
