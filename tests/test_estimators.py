@@ -222,6 +222,8 @@ WRONG = [
     (BOOSTINGS[2:], {"n_bags": 0}, "Expected n_bags to be an integer >= 1, got 0."),
     (BOOSTINGS[2:], {"forgiveness": -1}, "Expected forgiveness to be a number >= 0, got -1."),
     (EVERY[5:], {"max_cells": 1}, "Expected max_cells to be an integer >= 2, got 1."),
+    (EVERY[5:], {"max_cells": 256}, "Expected max_cells to be at most 255, got 256."),
+    (EVERY[5:], {"max_columns": 3}, "Expected max_columns to be 1, 2 or 4, got 3."),
     (EVERY[5:], {"n_epochs": 0}, "Expected n_epochs to be an integer >= 1 or 'auto', got 0."),
     (EVERY[5:], {"learning_rate": 2}, "Expected learning_rate to be a number in (0, 1], got 2."),
     (EVERY[5:], {"l2_regularization": -1}, "Expected l2_regularization to be a number >= 0, got -1."),

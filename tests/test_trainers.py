@@ -45,6 +45,8 @@ def some_options(rng, kind, n_classes):
         options["attacked"] = [int(rng.integers(n_classes))]
     if rng.random() < 0.3:
         options["class_weight"] = "balanced"
+    if kind == "additive":
+        options["max_columns"] = int(rng.choice([1, 2, 4]))
     if "boosting" in kind:
         options["n_iter_no_change"] = [None, 2][int(rng.integers(2))]
         options["loss"] = str(rng.choice(["log_loss", "exponential"]))
