@@ -39,6 +39,10 @@ def robust(trees, eps=0.015):
     return RobustBoostingClassifier(trees, DEPTH, eps=eps, random_state=0, n_jobs=1)
 
 
+def alone(_, eps=0.5):
+    return LargeSpreadAdditiveClassifier(max_columns=1, norm=2, eps=eps, random_state=0)
+
+
 def additive(_, eps=0.5):
     return LargeSpreadAdditiveClassifier(norm=2, eps=eps, random_state=0)
 
@@ -54,6 +58,7 @@ QUESTIONS = (
     ("large spread, eps .3", large_spread, 0.3),
     ("robust, eps .015", robust, 0.015),
     ("additive, L2 .5", additive, 0.5),
+    ("the same, single columns", alone, 0.5),
 )
 
 
@@ -73,7 +78,7 @@ def main():
         for kind, ours, eps in QUESTIONS:
             model = ours(TREES, eps).fit(rows, y)  # at large eps thresholds run out: as many trees as there are
             assert ours is robust or has_large_spread(model.ensemble_, model.attacker_)
-            trees = TREES if ours is additive else model.n_estimators_
+            trees = TREES if ours in (additive, alone) else model.n_estimators_
             times = [(fit_time(model, rows, y), fit_time(theirs(trees), rows, y)) for _ in range(arguments.repeats)]
             own, other = np.min(times, axis=0)
             print(
@@ -86,7 +91,7 @@ def main():
         print(kind)
         by_rows = [min(fit_time(ours(50, eps), X[:n], y[:n]) for _ in range(arguments.repeats)) for n in sizes]
         print_growth("rows", sizes.tolist(), by_rows)
-        if ours is not additive:
+        if ours not in (additive, alone):
             trees = [25, 50, 100]
             print_growth(
                 "trees", trees, [min(fit_time(ours(m, eps), X, y) for _ in range(arguments.repeats)) for m in trees]
