@@ -147,7 +147,7 @@ def test_the_auditor_tells_what_a_certificate_was_made_from(run, refuse, mail, t
     sha256 = hashlib.sha256(original.read_bytes()).hexdigest()
     code, out, _ = run("audit", model, proofs, "--original", original)
     assert (code, out.splitlines()[0]) == (0, f"{model} is what {original} becomes by convert.")
-    assert f"model_file 'b.ubj', model_file_sha256 '{sha256}', data_file 'rows.csv'" in out
+    assert f'model_file "b.ubj", model_file_sha256 "{sha256}", data_file "rows.csv"' in out
     code, out, _ = run("audit", model, proofs, "--original", other)
     assert (code, out.splitlines()[0]) == (1, f"{model} is not what {other} becomes by convert.")
     assert "does not exist" in refuse("audit", model, proofs, "--original", tmp_path / "nothing.json")
