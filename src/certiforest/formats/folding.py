@@ -319,7 +319,7 @@ def _check_order(
     if not is_kept.all():
         raise ModelError(
             "Expected steps that keep the order of numbers, with their rounding, got some that do not around"
-            f" {found[~is_kept][0]!r} in column {steps.made[made[~is_kept][0]].source}."
+            f" {found[~is_kept][0].item()!r} in column {steps.made[made[~is_kept][0]].source}."
         )
 
 
