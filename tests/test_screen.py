@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import attacker_of, ensemble_of, extreme_case, random_case, real_case
 from certiforest import Attacker, TreeEnsemble, certify
+from certiforest.problem import masks_kernels as masks
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import knapsack_kernels as knapsack
+from certiforest.rows import screen
 from certiforest.rows.decider import Decider
 from certiforest.rows.knapsack_kernels import Demand, ParetoLeaves
 from certiforest.rows.screen import Screen, VisitOrder
@@ -171,3 +174,46 @@ def test_scores_of_no_leaf_do_not_count_however_large():
     assert certify(e, [[0.4], [0.1]], None, Attacker(2, 0.2)).stable.tolist() == [0, 1]
     same = TreeEnsemble([-1], [0], [1], n_features=1, classes=[0, 1], scores=[[-(2.0**53)], [0.0]])
     assert certify(same, [[0.4]], None, Attacker(2, 0.2)).stable.tolist() == [1]
+
+
+@pytest.mark.parametrize("combine", ["vote", "sum"])
+def test_a_push_breaks_only_rows_that_can_be_broken(combine, monkeypatch):
+    """Whole columns, moves one way, scales, ends and huge or tiny numbers among them."""
+    rng, n_pushed = random.Random(f"push {combine}"), 0
+    for draw in [random_case, real_case, extreme_case] * 60:
+        case = draw(rng, norm=math.inf, combine=combine)
+        question = [case.x], None, attacker_of(case)
+        pushed = certify(ensemble_of(case), *question, time_limit=60)
+        with monkeypatch.context() as patch:
+            patch.setattr(screen, "_push", lambda *_: np.empty((0, 0)))
+            plain = certify(ensemble_of(case), *question, time_limit=60)
+        assert pushed.stable.tolist() == plain.stable.tolist()
+        n_pushed += pushed.stable[0] == 0 and pushed.method[0] == "composed" != plain.method[0]
+    assert n_pushed > 5
+
+
+@pytest.mark.parametrize("eps", [1, 2, 3])
+def test_norm_0_asks_few_trees(eps, monkeypatch):
+    for seed in range(4):
+        ensemble, X = forest(15, 3, seed, scores=np.random.default_rng(seed).normal(size=(5, 3)).round(1))
+        found = certify(ensemble, X, None, Attacker(0, eps), time_limit=60)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Verifier, "has_large_spread", property(lambda self: False, lambda self, _: None), raising=False
+            )
+            assert len(Verifier(ensemble, Attacker(0, eps)).unclaimed)
+            again = forest(15, 3, seed, scores=np.random.default_rng(seed).normal(size=(5, 3)).round(1))[0]
+            expected = certify(again, X, None, Attacker(0, eps), time_limit=60)
+        assert found.stable.tolist() == expected.stable.tolist()
+        assert eps == 3 or (found.stable == 1).any()
+
+
+@given(st.sets(st.integers(0, 300), min_size=1))
+def test_sets_of_numbers_are_read_in_order(numbers):
+    bits, found, i = np.zeros(5, np.uint64), [], 0
+    assert all(masks.set_bit(bits, number) for number in numbers)
+    assert not any(masks.set_bit(bits, number) for number in numbers)
+    while len(found) < len(numbers):
+        found.append(int(masks.next_bit(bits, i)))
+        i = found[-1] + 1
+    assert found == sorted(numbers)

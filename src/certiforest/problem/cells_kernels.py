@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from certiforest.attack.reach_kernels import other_side_is_near, power
 from certiforest.compiled import kernel
+from certiforest.problem.masks_kernels import next_bit, set_bit
 from certiforest.problem.problem import BUDGET, Cells
 
 
@@ -44,21 +45,18 @@ class Ranks(NamedTuple):
 
 
 @kernel
-def sorted_cuts(turn, ranks, seen):
-    """Return the ranks of the splits turned by some leaf, each once. ``seen`` (n_ranks,) is scratch."""
-    cuts = np.empty(2 * ranks.most * turn.shape[0], np.int64)
-    n = 0
-    seen[:] = 0
+def sorted_cuts(turn, ranks):
+    """Return the ranks of the splits turned by some leaf, each once."""
+    is_cut, n = np.zeros((ranks.feature.shape[0] >> 6) + 1, np.uint64), 0
     for i in range(turn.shape[0]):
         node = turn[i] >> 1
         for j in range(ranks.first[node], ranks.first[node + 1]):
             for rank in (ranks.after[j], ranks.upto[j]):
-                if rank >= 0 and seen[rank] == 0:
-                    seen[rank] = 1
-                    cuts[n] = rank
-                    n += 1
-    cuts = cuts[:n]
-    cuts.sort()
+                n += rank >= 0 and set_bit(is_cut, rank)
+    cuts, rank = np.empty(n, np.int64), np.int64(-1)
+    for i in range(n):
+        rank = next_bit(is_cut, rank + 1)
+        cuts[i] = rank
     return cuts
 
 
@@ -70,7 +68,7 @@ def list_cells(x, turn, ranks, allowance, lists, cut_of):
     below them.
     """
     unit, norm, limit = allowance.unit, allowance.norm, min(max(allowance.limit, 1.0), float(x.shape[0]))
-    cuts = sorted_cuts(turn, ranks, cut_of)
+    cuts = sorted_cuts(turn, ranks)
     n_cuts, n_variables = cuts.shape[0], 0
     for i in range(n_cuts):
         n_variables += i == 0 or ranks.feature[cuts[i]] != ranks.feature[cuts[i - 1]]

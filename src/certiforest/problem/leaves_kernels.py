@@ -8,6 +8,7 @@ from numpy import ndarray
 from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near
 from certiforest.compiled import kernel
 from certiforest.problem.cells_kernels import list_cells
+from certiforest.problem.masks_kernels import next_bit, set_bit
 from certiforest.problem.problem import Leaves
 
 
@@ -41,15 +42,35 @@ class Alternatives(NamedTuple):
     scope: ndarray
 
 
+class LocalLeaves(NamedTuple):
+    """The leaves in reach of a row, by tree, and their turns: splits on the path that can be turned there.
+
+    Those of tree ``t`` are ``leaf[first_leaf[t]:first_leaf[t + 1]]``. The turns of leaf ``k``,
+    ``turn[turn_start[k]:turn_start[k + 1]]``, are ``2 * split + side``, side 1 for right.
+    """
+
+    leaf: ndarray
+    turn_start: ndarray
+    turn: ndarray
+    first_leaf: ndarray
+
+
 @kernel
 def list_around_row(trees, row, values, allowance, ranks, lists, scratch):
     """Return `Cells`, `Leaves`, the leaves of trees that have only one in reach, and scratch for the next row.
 
     ``row`` is as trees take it, ``values`` are those of all variables.
     """
-    leaf, turn_start, turn, first_leaf, scratch = list_local_leaves(trees, row, allowance, scratch)
-    cells = list_cells(values, turn, ranks, allowance, lists, scratch.cut_of)
-    leaves = list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch)
+    local, scratch = list_local_leaves(trees, row, allowance, scratch)
+    return *list_what_they_allow(local, values, allowance, ranks, lists, scratch), scratch
+
+
+@kernel
+def list_what_they_allow(local, values, allowance, ranks, lists, scratch):
+    """Return `Cells`, `Leaves` and the leaves of trees that have only one in reach, for `LocalLeaves`."""
+    cells = list_cells(values, local.turn, ranks, allowance, lists, scratch.cut_of)
+    leaves = list_conditions(local, ranks, cells, scratch)
+    leaf, first_leaf = local.leaf, local.first_leaf
     n_trees = first_leaf.shape[0] - 1
     fixed = np.empty(n_trees - leaves.name.shape[0], np.int64)
     n = 0
@@ -57,7 +78,7 @@ def list_around_row(trees, row, values, allowance, ranks, lists, scratch):
         if first_leaf[t + 1] == first_leaf[t] + 1:
             fixed[n] = leaf[first_leaf[t]]
             n += 1
-    return cells, leaves, fixed, scratch
+    return cells, leaves, fixed
 
 
 @kernel
@@ -73,20 +94,7 @@ def new_scratch(trees, ranks, n_variables):
 
 @kernel
 def list_local_leaves(trees, x, allowance, scratch):
-    """List the leaves within an allowance, tree by tree, the row's own leaf first.
-
-    The turns of a leaf are the splits on its path that the attacker can turn there, each as ``2 * split + side``, side
-    1 for right.
-
-    Returns
-    -------
-    leaf, turn_start, turn : arrays of int64
-        Those of leaf ``k`` are ``turn[turn_start[k] : turn_start[k + 1]]``.
-    first_leaf : array of int64, shape (n_trees + 1,)
-        Where the leaves of a tree begin.
-    scratch : Scratch
-        For the next row: as it was, or larger if there was too little.
-    """
+    """Return the `LocalLeaves` within an allowance, and scratch for the next row: larger if there was too little."""
     n_leaves, n_turns = visit_leaves(trees, x, allowance, scratch)
     if n_leaves > scratch.leaf.shape[0] or n_turns > scratch.turn.shape[0]:
         leaf, turn_end, turn = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64), np.empty(n_turns, np.int64)
@@ -97,12 +105,12 @@ def list_local_leaves(trees, x, allowance, scratch):
     for k in range(n_leaves):
         turn_start[k + 1] = scratch.turn_end[k]
     first_leaf = np.searchsorted(leaf, trees.tree_start)
-    return leaf, turn_start, scratch.turn[:n_turns], first_leaf, scratch
+    return LocalLeaves(leaf, turn_start, scratch.turn[:n_turns], first_leaf), scratch
 
 
 @kernel
 def visit_leaves(trees, x, allowance, scratch):
-    """Write leaves and turns, see `list_local_leaves`, as far as there is room; return how many there are.
+    """Write leaves and turns, see `LocalLeaves`, as far as there is room; return how many there are.
 
     ``path`` holds the turns above the current node. A side that waits on the stack remembers how many of them are
     above it (``stack_turns``): what is visited before it only changes turns further down.
@@ -155,12 +163,12 @@ def visit_leaves(trees, x, allowance, scratch):
 
 
 @kernel
-def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
+def list_conditions(local, ranks, cells, scratch):
     """Return the `Leaves` of a local problem but those that allow nothing, which holes and price lists make possible.
 
-    ``leaf``, ``turn_start``, ``turn`` and ``first_leaf`` come from `list_local_leaves`, ``scratch.cut_of`` from
-    `list_cells`.
+    ``local`` are `LocalLeaves`, ``scratch.cut_of`` comes from `list_cells`.
     """
+    leaf, turn_start, turn, first_leaf = local
     cut_of, variable_of = scratch.cut_of, scratch.variable_of
     n_variables = cells.name.shape[0]
     for v in range(n_variables):
@@ -179,6 +187,7 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
     first_scope, scope = np.empty(n_trees + 1, np.int64), np.empty(n_turns, np.int64)
     place_of = np.full(n_variables, -1, np.int64)
     lowest, highest = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
+    leaf_of, places = np.full(n_variables, -1, np.int64), np.empty(n_variables, np.int64)  # that a leaf has turns of
     hole_of = np.full(cells.top.shape[0] + 1, -1, np.int64)  # hole_of[c] == source: cell c is a hole of this leaf
     n_scopes = n_conditions = k = i = 0
     for t in range(first_leaf.shape[0] - 1):
@@ -193,12 +202,15 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
                 n_scopes += 1
         for source in range(first_leaf[t], first_leaf[t + 1]):
             node[k], first_condition[k] = leaf[source], n_conditions
-            for s in range(first_scope[i], n_scopes):
-                lowest[scope[s]], highest[scope[s]] = cells.first[scope[s]], cells.first[scope[s] + 1] - 1
-            has_holes = False
+            n_places, has_holes = 0, False
             for j in range(turn_start[source], turn_start[source + 1]):
                 split = turn[j] >> 1
                 v = variable_of[ranks.variable[split]]
+                if leaf_of[v] != source:
+                    leaf_of[v] = source
+                    lowest[v], highest[v] = cells.first[v], cells.first[v + 1] - 1
+                    places[n_places] = place_of[v]
+                    n_places += 1
                 first_interval, last_interval = ranks.first[split], ranks.first[split + 1] - 1
                 if first_interval == last_interval and ranks.upto[first_interval] < 0:  # a threshold, and no more
                     cut = cut_of[ranks.after[first_interval]]
@@ -220,7 +232,8 @@ def list_conditions(leaf, turn_start, turn, first_leaf, ranks, cells, scratch):
                 if turn[j] & 1:
                     has_holes |= forbid(bottom, end, v, cells, lowest, highest, hole_of, source)
             is_possible = True
-            for s in range(first_scope[i], n_scopes):
+            sort(places, n_places)
+            for s in places[:n_places]:
                 v, before, begin = scope[s], n_conditions, lowest[scope[s]]
                 for c in range(lowest[v] if has_holes else highest[v] + 1, highest[v] + 1):
                     if hole_of[c] == source:
@@ -266,39 +279,33 @@ def in_segments(cells, name, node, allowed):
     """Return the `Leaves` of trees and leaves of some names, by what they allow; conditions are changed on the way."""
     first, first_condition, place, low, high, first_scope, scope = allowed
     n_cells = cells.top.shape[0]
-    tree_of = np.full(n_cells, -1, np.int64)  # tree_of[c] == t: a segment of tree t starts at cell c
-    number = np.empty(n_cells, np.int64)  # number[c]: that segment
+    begins, number = np.zeros((n_cells >> 6) + 1, np.uint64), np.empty(n_cells + 1, np.int64)
     first_segment = np.empty(scope.shape[0] + 1, np.int64)
     most = scope.shape[0] + 2 * place.shape[0]
-    begin, end, cuts = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    begin, end = np.empty(most, np.int64), np.empty(most, np.int64)
     first_tester = np.zeros(cells.name.shape[0] + 1, np.int64)
     n = first_segment[0] = 0
     for t in range(first.shape[0] - 1):
-        n_cuts = 0
+        conditions = range(first_condition[first[t]], first_condition[first[t + 1]])
+        for s in range(first_scope[t], first_scope[t + 1]):
+            set_bit(begins, cells.first[scope[s]])
+            first_segment[s + 1] = 1
+        for i in conditions:  # a segment begins at cell c where bit c of ``begins`` is set
+            s = place[i]
+            first_segment[s + 1] += set_bit(begins, low[i])
+            if high[i] + 1 < cells.first[scope[s] + 1]:
+                first_segment[s + 1] += set_bit(begins, high[i] + 1)
         for s in range(first_scope[t], first_scope[t + 1]):
             first_tester[scope[s] + 1] += 1
-            tree_of[cells.first[scope[s]]] = t
-            cuts[n_cuts] = cells.first[scope[s]]
-            n_cuts += 1
-        conditions = range(first_condition[first[t]], first_condition[first[t + 1]])
-        for i in conditions:
-            for c in (low[i], high[i] + 1):
-                if c < cells.first[scope[place[i]] + 1] and tree_of[c] != t:
-                    tree_of[c] = t
-                    cuts[n_cuts] = c
-                    n_cuts += 1
-        sort(cuts, n_cuts)
-        for k in range(n_cuts):
-            number[cuts[k]] = k
-        for s in range(first_scope[t], first_scope[t + 1]):
-            last = cells.first[scope[s] + 1] - 1
-            for k in range(number[cells.first[scope[s]]], n_cuts):
-                if cuts[k] > last:
-                    break
-                begin[n] = cuts[k]
-                end[n] = min(last, cuts[k + 1] - 1) if k + 1 < n_cuts else last
-                number[cuts[k]] = n
+            c, stop = cells.first[scope[s]], n + first_segment[s + 1]
+            while n < stop:
+                c = next_bit(begins, c)
+                begins[c >> 6] &= ~(np.uint64(1) << np.uint64(c & 63))
+                number[c], begin[n] = n, c
+                if n > first_segment[s]:
+                    end[n - 1] = c - 1
                 n += 1
+            end[n - 1] = cells.first[scope[s] + 1] - 1
             first_segment[s + 1] = n
         for i in conditions:
             s, after = place[i], high[i] + 1

@@ -1,8 +1,33 @@
-"""Masks: which leaves of a tree allow a segment, with a bit for each of them."""
+"""Masks: which leaves of a tree allow a segment, with a bit for each of them; and sets of whole numbers, in order."""
 
 import numpy as np
 
 from certiforest.compiled import kernel
+
+# Times a power of two, this has 64 different values in its highest six bits, which tell the power (de Bruijn).
+SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
+POWER = np.zeros(64, np.int64)
+POWER[[((0x03F79D71B4CB0A89 << i) & (2**64 - 1)) >> 58 for i in range(64)]] = np.arange(64)
+
+
+@kernel
+def set_bit(bits, i):
+    """Put a number into a set, 64 to a word; tell whether it is new."""
+    word, bit = i >> 6, np.uint64(1) << np.uint64(i & 63)
+    is_new = bits[word] & bit == 0
+    bits[word] |= bit
+    return is_new
+
+
+@kernel
+def next_bit(bits, i):
+    """Return the smallest number of a set from ``i`` on; there is one."""
+    word = i >> 6
+    left = bits[word] >> np.uint64(i & 63) << np.uint64(i & 63)
+    while left == 0:
+        word += 1
+        left = bits[word]
+    return (word << 6) + POWER[((left & (~left + np.uint64(1))) * SEQUENCE) >> np.uint64(58)]
 
 
 @kernel

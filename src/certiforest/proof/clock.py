@@ -63,6 +63,11 @@ class Clock:
         return self.left == 0.0 or self._is_stopped()
 
     @property
+    def counts_attempts(self) -> bool:
+        """Whether questions have no seconds, but an attempt each."""
+        return self._per_question == 0
+
+    @property
     def is_over(self) -> bool:
         """Whether time is up for all questions."""
         return time.monotonic() >= self._end or self._is_stopped()

@@ -20,7 +20,7 @@ from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.tables_kernels import NO_BOUND, OUTSIDE, Tables, coarsen, narrow, new_tables, whole_bound
 
 # A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
-MOST_SWEEPS, LOOK_SWEEPS = 400, 4
+MOST_SWEEPS, LOOK_SWEEPS = 32, 4
 # Sweeps pause for a look at the clock after so many steps, a fifth of a second.
 MOST_STEPS = 2**23
 Point = TypeVar("Point")

@@ -6,6 +6,7 @@ block at once, `Decider` any row.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,7 @@ from certiforest.attack.parameters import AttackerError
 from certiforest.attack.relations import binding
 from certiforest.compiled import in_python
 from certiforest.problem.around_row import Goal, RowProblem
-from certiforest.problem.leaves_kernels import new_scratch
+from certiforest.problem.leaves_kernels import list_local_leaves, list_what_they_allow, new_scratch
 from certiforest.problem.problem import BUDGET
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import search
@@ -27,7 +28,14 @@ from certiforest.proof import search_kernels as statuses
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.search import QuickLook, Search, cuts_of
 from certiforest.rows.certified_rows import Results
-from certiforest.rows.first_look_kernels import Look, LookSetting, look_at_row, look_at_rows, write_attack
+from certiforest.rows.first_look_kernels import (
+    Look,
+    LookSetting,
+    falls_at_once,
+    look_at_leaves,
+    look_at_rows,
+    write_attack,
+)
 from certiforest.rows.related_row import row_problem
 from certiforest.verdicts import STABLE, UNKNOWN, UNSTABLE, Method
 
@@ -36,6 +44,8 @@ TWO_VERDICTS = "Two ways lead to two verdicts: please report this as a defect."
 N_ROWS, MOST_NODES, LOOK_SWEEPS = 32, 2**24, 32
 # To look at rows in one go takes as long to compile as to decide thousands: the first ones are looked at one by one.
 N_FIRST_ROWS = 64
+# No more numbers than these are made ready: what each value of a leaf gains, for each pair of classes.
+MOST_GAINS = 2**23
 
 
 class Answer(NamedTuple):
@@ -52,7 +62,7 @@ class Answer(NamedTuple):
 
 
 class FirstLook:
-    """One ensemble of two classes against one attacker, if what it changes are numbers; else it settles nothing.
+    """One ensemble against one attacker, if what it changes are numbers; else it settles nothing.
 
     Parameters
     ----------
@@ -63,14 +73,16 @@ class FirstLook:
         self._verifier, self._setting, self._n_rows = verifier, _setting(verifier), 0
 
     def look(
-        self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock
+        self, X: NDArray[np.float64], prediction: NDArray[np.int64], clock: Clock, *, keeps_attacks: bool
     ) -> Iterator[tuple[slice, NDArray[np.int8], NDArray[np.int8], NDArray[np.float64]]]:
         """Yield block by block what is known of rows: verdicts (-1 where there is none yet), methods and attacks."""
         if self._setting is None:
             return
+        setting = self._setting._replace(keeps_attacks=keeps_attacks)
         for run, trees, _ in self._verifier.rows_by_pattern(X):
             start, stop, _ = run.indices(len(X))
-            size = max(1, min(N_ROWS, MOST_NODES // self._verifier.ensemble.n_nodes))
+            ensemble = self._verifier.ensemble
+            size = max(1, min(N_ROWS, MOST_NODES // (ensemble.n_nodes * ensemble.n_classes)))
             for first in range(start, stop, size):
                 if clock.is_up:
                     return
@@ -79,41 +91,53 @@ class FirstLook:
                 attack = x.copy()
                 self._n_rows += len(x)
                 look = look_at_rows if self._n_rows > N_FIRST_ROWS else look_one_by_one
-                look(trees, x, y, self._setting, _most(), status, attack)
+                look(trees, x, y, setting, _most(), status, attack)
                 attack[status != statuses.FOUND] = np.nan
                 stable = np.where(status > statuses.FOUND, STABLE, UNKNOWN).astype(np.int8)  # see `examine_box`
                 found = np.flatnonzero(status == statuses.FOUND)
                 # One call for all: threads that go in and out of kernels wait for each other.
-                found = found[self._verifier.ensemble.index_of(attack[found]) != y[found]]
+                found = found[ensemble.index_of(attack[found]) != y[found]]
                 stable[found[self._verifier.moves.counts_rows(x[found], attack[found])]] = UNSTABLE
                 method = np.where(status == statuses.BOUNDED, Method.BOUNDED, Method.PROVED).astype(np.int8)
                 yield block, stable, method, attack
 
     def begin(self, x: NDArray[np.float64], y: int) -> tuple[Look | None, NDArray[np.float64] | None]:
         """Look at one row of class ``y``; return what a search can go on with, or an attack, or neither."""
-        if self._setting is None:
+        if self._setting is None or self._verifier.ensemble.n_classes > 2:
             return None, None
         ((_, trees, _),) = self._verifier.rows_by_pattern(x[None])
-        scratch = new_scratch(trees, self._setting.ranks, len(x))
-        look, _ = in_python(look_at_row)(trees, x, y, self._setting, _most(), scratch)
-        if look.status != statuses.FOUND:
-            return look, None
         attack = x.copy()
-        in_python(write_attack)(look, attack)
+        status, look = look_at_row(trees, x, y, self._setting, _most(), attack)
+        if status != statuses.FOUND:
+            return look, None
         is_attack = self._verifier.predict(attack) != y and self._verifier.moves.counts_rows(x[None], attack[None])[0]
         return None, attack if is_attack else None
+
+
+def look_at_row(
+    trees: Any, x: NDArray, y: int, setting: LookSetting, most: Any, out_row: NDArray
+) -> tuple[int, Look | None]:
+    """Do what `look_at_rows` does, by kernels that single rows need anyway; also return the last `Look`."""
+    local, scratch = list_local_leaves(trees, x, setting.allowance, new_scratch(trees, setting.ranks, len(x)))
+    if falls_at_once(trees, x, y, setting, local, np.zeros((2, len(x))), out_row):
+        return statuses.FOUND, None
+    allowed = list_what_they_allow(local, x, setting.allowance, setting.ranks, setting.lists, scratch)
+    status, look = statuses.BOUNDED, None
+    for rival in range(len(setting.need)):
+        if rival != y and (status > statuses.FOUND):
+            look = in_python(look_at_leaves)(trees, y, rival, setting, most, allowed)
+            status = status if look.status == statuses.BOUNDED else look.status
+            if look.status == statuses.FOUND:
+                in_python(write_attack)(look, out_row)
+    return status, look
 
 
 def look_one_by_one(
     trees: Any, X: NDArray, prediction: NDArray, setting: LookSetting, most: Any, out_status: NDArray, out_row: NDArray
 ) -> None:
-    """Do what `look_at_rows` does with the same result, by kernels that single rows need anyway."""
-    scratch = new_scratch(trees, setting.ranks, X.shape[1])
+    """Do what `look_at_rows` does with the same result, for few rows."""
     for row in range(len(X)):
-        look, scratch = in_python(look_at_row)(trees, X[row], prediction[row], setting, most, scratch)
-        out_status[row] = look.status
-        if look.status == statuses.FOUND:
-            in_python(write_attack)(look, out_row[row])
+        out_status[row], _ = look_at_row(trees, X[row], int(prediction[row]), setting, most, out_row[row])
 
 
 def look_first(
@@ -127,7 +151,9 @@ def look_first(
     """Decide some open rows of a block, many at once, where that is quick; yield how many more are done."""
     if not len(places):
         return
-    look = verifier.made(FirstLook).look(X[places], found.prediction[places], clock)
+    look = verifier.made(FirstLook).look(
+        X[places], found.prediction[places], clock, keeps_attacks=found.witness is not None
+    )
     for part, stable, method, attack in look:
         place = places[part]
         is_known = stable != UNKNOWN
@@ -148,12 +174,15 @@ def _most() -> tuple[int, int]:
 def _setting(verifier: Verifier) -> LookSetting | None:
     allowance = verifier.allowance
     is_sized = verifier.moves.norm > 0 and allowance.slack < math.inf
-    if not (is_sized and verifier.ensemble.n_classes == 2 and verifier.moves.is_plain):
+    n_classes, n_values = verifier.ensemble.n_classes, len(verifier.ensemble.prepared_scores.value) - 1
+    if not (is_sized and verifier.moves.is_plain and n_classes**2 * n_values <= MOST_GAINS):
         return None
-    gains, needs = zip(*(verifier.gains.rough(y, 1 - y) for y in (0, 1)), strict=True)
+    gain = np.zeros((n_classes, n_classes, n_values), np.int64)
+    need = np.zeros((n_classes, n_classes), np.int64)
+    for y, rival in itertools.permutations(range(n_classes), 2):
+        gain[y, rival], need[y, rival] = verifier.gains.rough(y, rival)
     lists = verifier.moves.price_lists(np.empty(0), BUDGET)
-    gain, need, budget = np.array(gains), np.array(needs, np.int64), 0 if verifier.is_box else BUDGET
-    return LookSetting(allowance, verifier.ranks, lists, gain, need, budget)
+    return LookSetting(allowance, verifier.ranks, lists, gain, need, 0 if verifier.is_box else BUDGET, True)
 
 
 class Decider:
@@ -231,7 +260,7 @@ class Decider:
         attempts: dict[int, tuple[Search, Fraction]] = {}
         rivals = self._rivals(row.x, y)
         for place, rival in enumerate(rivals):
-            if attempts and clock.is_up:
+            if attempts and (clock.is_over if clock.counts_attempts else clock.is_up):
                 is_open = True
                 break
             goal = Goal(row, y, rival, need)

@@ -5,22 +5,25 @@ It settles nearly every row at which trees meet, without going back to Python in
 
 from typing import NamedTuple
 
+import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
 from certiforest.problem.cells_kernels import Ranks
-from certiforest.problem.leaves_kernels import list_around_row, new_scratch
+from certiforest.problem.leaves_kernels import list_local_leaves, list_what_they_allow, new_scratch
 from certiforest.problem.problem import Cells, Leaves, Problem
-from certiforest.proof.search_kernels import FOUND, examine_box
+from certiforest.proof.search_kernels import BOUNDED, FOUND, examine_box
 from certiforest.proof.tables_kernels import Tables, new_tables
+from certiforest.rows.push_kernels import agree_on_push, take_back, write_push
 
 
 class LookSetting(NamedTuple):
     """What is the same for all rows: how far the attacker comes, and what leaves gain for the other class.
 
     ``allowance`` is an `Allowance`, ``lists`` are `PriceLists` that hold nothing, ``ranks`` are those of `list_cells`.
-    ``gain`` (2, n_values) is what the values of leaves gain for the other class if a class is predicted, rounded up,
-    and ``need`` (2,) what all trees must add up to.
+    ``gain`` (n_classes, n_classes, n_values) is what the values of leaves gain, if the first class is predicted, for
+    the second, rounded up, and ``need`` (n_classes, n_classes) what all trees must add up to. ``keeps_attacks`` tells
+    whether anybody will see the attacks.
     """
 
     allowance: tuple
@@ -29,6 +32,7 @@ class LookSetting(NamedTuple):
     gain: ndarray
     need: ndarray
     budget: int
+    keeps_attacks: bool
 
 
 class Look(NamedTuple):
@@ -42,21 +46,38 @@ class Look(NamedTuple):
 
 
 @kernel
-def look_at_row(trees, x, y, setting, most, scratch):
-    """Return a `Look` at a row of class ``y``, and scratch for the next one.
+def look_at_leaves(trees, y, rival, setting, most, allowed):
+    """Return a `Look` at a row of class ``y`` and one rival, given cells, leaves and fixed ones.
 
-    ``most`` are sweeps, and steps of them; see `list_around_row` for the rest.
+    ``most`` are sweeps, and steps of them.
     """
-    gain, need = setting.gain[y], setting.need[y]
-    cells, leaves, fixed, scratch = list_around_row(
-        trees, x, x, setting.allowance, setting.ranks, setting.lists, scratch
-    )
+    cells, leaves, fixed = allowed
+    gain, need = setting.gain[y, rival], setting.need[y, rival]
     for i in range(fixed.shape[0]):
         need -= gain[trees.leaf[fixed[i]]]
     problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
     tables = new_tables(cells, leaves)
     status = examine_box(problem, None, tables, most[0], most[1], True)
-    return Look(cells, leaves, fixed, status, tables), scratch
+    return Look(cells, leaves, fixed, status, tables)
+
+
+@kernel
+def falls_at_once(trees, x, y, setting, local, toward, out_row):
+    """Tell whether a row falls to a push that its leaves in reach agree on, and write where it goes.
+
+    With ``setting.keeps_attacks``, no more features move than it takes.
+    """
+    is_found = False
+    for rival in range(setting.need.shape[0] if setting.budget == 0 else 0):
+        if rival != y and not is_found:
+            is_found, chosen = agree_on_push(trees, x, local, setting.gain[y, rival], setting.need[y, rival], toward)
+            if is_found:
+                write_push(trees, x, local, chosen, out_row)
+                if setting.keeps_attacks:
+                    take_back(trees, x, local, setting.gain[y, rival], setting.need[y, rival], out_row)
+            for i in range(local.turn.shape[0]):
+                toward[:, trees.feature[local.turn[i] >> 1]] = 0.0
+    return is_found
 
 
 @kernel
@@ -69,11 +90,26 @@ def write_attack(look, out_row):
 
 @kernel
 def look_at_rows(trees, X, prediction, setting, most, out_status, out_row):
-    """Write what `examine_box` says about all cells of each row, and move rows for which it suggests an attack."""
-    scratch = new_scratch(trees, setting.ranks, X.shape[1])
+    """Write what `examine_box` says about all cells of each row, and move rows for which it suggests an attack.
+
+    Where there are several rivals, that is what it says of the first that is not shown to lose.
+    """
+    scratch, toward = new_scratch(trees, setting.ranks, X.shape[1]), np.zeros((2, X.shape[1]))
     for row in range(X.shape[0]):
-        x = X[row]
-        look, scratch = look_at_row(trees, x, prediction[row], setting, most, scratch)
-        out_status[row] = look.status
-        if look.status == FOUND:
-            write_attack(look, out_row[row])
+        x, y = X[row], prediction[row]
+        local, scratch = list_local_leaves(trees, x, setting.allowance, scratch)
+        if falls_at_once(trees, x, y, setting, local, toward, out_row[row]):
+            out_status[row] = FOUND
+            continue
+        allowed = list_what_they_allow(local, x, setting.allowance, setting.ranks, setting.lists, scratch)
+        out_status[row] = BOUNDED
+        for rival in range(setting.need.shape[0]):
+            if rival == y:
+                continue
+            look = look_at_leaves(trees, y, rival, setting, most, allowed)
+            if look.status != BOUNDED:
+                out_status[row] = look.status
+            if look.status == FOUND:
+                write_attack(look, out_row[row])
+            if look.status <= FOUND:
+                break

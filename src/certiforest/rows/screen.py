@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from certiforest.attack.prices import Budgets
 from certiforest.ensemble.score_kernels import Scores
 from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import screen_kernels as kernels
 from certiforest.rows.certified_rows import Results
+from certiforest.rows.push_kernels import find_lean
 from certiforest.rows.radius_kernels import composed_radii
 from certiforest.rows.screen_kernels import BORDERLINE, UNFINISHED, UNKNOWN, Stakes
 from certiforest.verdicts import STABLE
@@ -164,14 +166,35 @@ def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     favourite = ahead[:-1].argmax(axis=1)
     reach = ensemble.ranges_of_trees(np.ptp(value, axis=1, keepdims=True))[1, :, 0]
     lowest, highest = ensemble.ranges_of_trees(value[:, 1:] - value[:, :1] if n_classes == 2 else value)
+    span, few = (highest - lowest).max(axis=1) * (1.0 if n_classes == 2 else 2.0), math.inf
+    if verifier.moves.norm == 0 and not verifier.is_box and not len(verifier.unclaimed):
+        few = float(-np.sort(-span)[: int(min(verifier.allowance.limit, len(span)))].sum())
     return Stakes(
         scores=scores,
         margin=margin,
-        span=(highest - lowest).max(axis=1) * (1.0 if n_classes == 2 else 2.0),
+        span=span,
         reach=reach,
         favourite=favourite,
         ahead=ahead[np.arange(len(favourite)), favourite],
         base_ahead=ahead[-1],
         enough=float(reach.sum()) + scores.slack + margin,
+        few=few,
         unclaimed=verifier.unclaimed,
+        push=_push(verifier, value[:-1], margin),
     )
+
+
+def _push(verifier: Verifier, value: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    """Return how far to push features away from each class, see `Stakes`: where trees can meet in a box."""
+    budgets: Budgets = verifier.allowance.budgets  # type: ignore[assignment]
+    n_classes = value.shape[1]
+    if margin > 0 or not verifier.is_box or not len(verifier.unclaimed) or verifier.moves.relations:
+        return np.empty((0, 0))
+    lean = np.zeros((n_classes, len(budgets.near)))
+    find_lean(verifier.trees, value, lean)
+    away = lean * n_classes - lean.sum(axis=0)
+    farthest, is_whole = budgets.rounded.copy(), np.zeros(len(budgets.near), bool)
+    is_whole[: verifier.ensemble.n_features] = verifier.moves.numbers.is_whole
+    farthest[:, is_whole] = np.floor(np.where(budgets.rest < 0, np.nextafter(farthest, -1.0), farthest)[:, is_whole])
+    farthest[~((farthest > 0) & (farthest < math.inf))] = 0.0
+    return np.where(away < 0, farthest[1], np.where(away > 0, -farthest[0], 0.0))

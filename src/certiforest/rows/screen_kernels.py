@@ -33,6 +33,7 @@ from certiforest.rows.knapsack_kernels import (
     most_gain,
     sort_by,
 )
+from certiforest.rows.push_kernels import falls_to_push
 
 # BORDERLINE is unknown because of rounding alone, UNFINISHED because it takes more work.
 STABLE, UNSTABLE, UNKNOWN, BORDERLINE, UNFINISHED = 1, 0, -1, 2, 3
@@ -56,8 +57,13 @@ class Stakes(NamedTuple):
         By how much the base of each class is, which may be less than nothing.
     enough : float
         What is beyond this cannot be taken by all trees together.
+    few : float
+        The most that as many trees can take as the attacker can move at all: for norm 0 where trees cannot meet, else
+        inf.
     unclaimed : ndarray of int64, shape (n_features,) or (0,)
         For `claim`; empty if no trees can meet.
+    push : ndarray of float64, shape (n_classes, n_features) or (0, 0)
+        See `falls_to_push`; empty if nothing is pushed.
     """
 
     scores: Scores
@@ -68,14 +74,17 @@ class Stakes(NamedTuple):
     ahead: ndarray
     base_ahead: ndarray
     enough: float
+    few: float
     unclaimed: ndarray
+    push: ndarray
 
 
 class RowState(NamedTuple):
     """Room for what is known of one row.
 
     What trees say and whether they have splits near the row's path (n_trees,), the sums of all classes (n_classes,),
-    the rivals of the predicted one and its leads over them (n_classes - 1,), and which tree claims a feature.
+    the rivals of the predicted one and its leads over them (n_classes - 1,), which tree claims a feature, and what
+    trees say if the row is pushed (n_trees,).
     """
 
     pick: ndarray
@@ -84,6 +93,7 @@ class RowState(NamedTuple):
     rival: ndarray
     lead: ndarray
     owner: ndarray
+    pushed: ndarray
 
 
 @kernel
@@ -93,6 +103,7 @@ def new_row_state(stakes):
     return RowState(
         np.empty(n_trees, np.int64), np.empty(n_trees, np.bool_), np.empty(n_classes),
         np.empty(n_classes - 1, np.int64), np.empty(n_classes - 1), stakes.unclaimed.copy(),
+        np.empty(n_trees, np.int64),
     )  # fmt: skip
 
 
@@ -138,7 +149,7 @@ def open_row(stakes, row_state):
 
     Rivals and leads are filled in, and no feature is claimed.
     """
-    pick, is_near, total, rival, lead, owner = row_state
+    pick, is_near, total, rival, lead, owner, _ = row_state
     y = add_up(stakes.scores, pick, total)
     least, most, k = math.inf, 0.0, 0
     for c in range(total.shape[0]):
@@ -168,7 +179,7 @@ def decide_within_box(trees, X, budgets, stakes, order, out_prediction, out_stab
     """
     (value, digit, slack, step), margin, span, reach = stakes[:4]
     feature, threshold, right, leaf = trees.feature, trees.threshold, trees.right, trees.leaf
-    pick, is_near, _, rival, lead, owner = row_state = new_row_state(stakes)
+    pick, is_near, _, rival, lead, owner, _ = row_state = new_row_state(stakes)
     n_trees, n_rivals, watch, band = span.shape[0], rival.shape[0], owner.shape[0] > 0, slack + margin
     stack = np.empty(feature.shape[0] + 1, np.int64)
     worst, worth = np.empty((n_rivals, n_trees), np.int64), np.empty(n_rivals)
@@ -182,6 +193,9 @@ def decide_within_box(trees, X, budgets, stakes, order, out_prediction, out_stab
         out_prediction[i] = y
         is_stable, meet = own_lead - rest > band, False
         if is_stable:
+            continue
+        if stakes.push.shape[0] > 0 and falls_to_push(trees, x, budgets, stakes.push[y], stakes.scores, row_state, y):
+            out_stable[i] = UNSTABLE
             continue
         for k in range(n_rivals):
             for tree in range(n_trees):
@@ -297,12 +311,13 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
     """
     budgets, _, _, limit, slack = allowance  # slack bounds errors of costs, that of scores those of their sums
     (value, _, gain_slack, step), margin, span = stakes[:3]
-    pick, is_near, _, rival, lead, owner = row_state = new_row_state(stakes)
+    pick, is_near, _, rival, lead, owner, _ = row_state = new_row_state(stakes)
     n_nodes, n_trees, n_rivals, band = trees.feature.shape[0], span.shape[0], rival.shape[0], gain_slack + margin
     stack, found = new_priced_nodes(trees), new_priced_nodes(trees)
     node, cost = found.node, found.cost
     start = np.empty((n_trees + 1, 2), np.int64)  # of the leaves of each tree, and the score row of its own
-    safe_lead = np.empty(n_rivals)  # what is left of the lead if every tree could spend the whole budget
+    safe_lead, top = np.empty(n_rivals), np.empty(n_rivals)  # leads if each tree had the whole budget; the best tree's
+    is_one_move = stakes.few < math.inf and limit < 2.0
     scratch = ParetoLeaves(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
     for i in range(X.shape[0]):
         x = X[i]
@@ -312,14 +327,14 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
             continue
         y, own_lead, rest = open_row(stakes, row_state)
         out_prediction[i] = y
-        is_stable, meet = own_lead - rest > band, False
+        is_stable, meet = own_lead - min(rest, stakes.few) > band, False
         if is_stable:
             continue
         for k in range(n_rivals):
-            safe_lead[k] = lead[k]
+            safe_lead[k], top[k] = lead[k], 0.0
         n = n_near = 0
         for tree in range(n_trees):
-            if not is_near[tree]:
+            if not is_near[tree] or (is_one_move and own_lead - span[tree] > band):
                 continue
             start[n_near, 0], start[n_near, 1] = n, pick[tree]
             first = n
@@ -333,6 +348,7 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
                     row = trees.leaf[node[place]]
                     best = max(best, value[row, rival[k]] - value[row, y])
                 safe_lead[k] -= best - worth
+                top[k] = max(top[k], best - worth)
                 least = min(least, safe_lead[k])
             n_near += 1
             rest -= span[tree]
@@ -342,7 +358,7 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
         if is_stable:
             continue
         start[n_near, 0] = n
-        for k in range(n_near if not meet else 0):
+        for k in range(n_near if not (meet or is_one_move) else 0):
             sort_by(cost, node, start[k, 0], start[k + 1, 0])
         for k in range(n_rivals):
             if safe_lead[k] > band:
@@ -350,11 +366,14 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
             if meet:
                 out_stable[i] = UNKNOWN
                 break
-            leaves = list_pareto_leaves(value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], scratch)
             low, high = lead[k] - band, lead[k] + band
             if step > 0.0 and margin == 0.0:  # sums are exact, and a tie goes to the lower class
                 low = high = step * (np.ceil(lead[k] / step) if rival[k] < y else np.floor(lead[k] / step) + 1.0)
-            answer = weigh_rival(leaves, limit, slack, low, high, band, *effort)
+            if is_one_move:  # of which one tree makes the best
+                answer = STABLE if top[k] < low - band else UNSTABLE if top[k] >= high else BORDERLINE
+            else:
+                leaves = list_pareto_leaves(value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], scratch)
+                answer = weigh_rival(leaves, limit, slack, low, high, band, *effort)
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
                 break
