@@ -182,6 +182,7 @@ def test_a_row_is_searched_once(case, proof, monkeypatch):
     forest = as_ensemble(RandomForestClassifier(n_estimators=15, random_state=0).fit(X, X[:, 0] > X[:, 1]))
     looked, examined, look_at_rows, look_at_row = [], [], decider.look_at_rows, in_python(decider.look_at_row)
     at_rows = lambda *given: (looked.extend(map(bytes, given[1])), look_at_rows(*given))  # noqa: E731
+    monkeypatch.setattr("certiforest.rows.screen._push", lambda *_: np.empty((0, 0)))  # which settles nearly all
     monkeypatch.setattr(decider, "look_at_rows", at_rows)
     monkeypatch.setattr(decider, "look_at_row", lambda *given: (looked.append(bytes(given[1])), look_at_row(*given))[1])
     monkeypatch.setattr(search_kernels, "examine_box", lambda *box: examined.append(box))
