@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import AttackerError, check_attacked
-from certiforest.attack.relations import find_broken
+from certiforest.attack.relations import count_broken
 from certiforest.certificates import Certificates
 from certiforest.ensemble.blocks import blocks_of
 from certiforest.ensemble.rows import Rows, check_index, labels_of, values_of
@@ -155,8 +155,7 @@ class Certifier:
         progress: Callable[[int], None] | None = None,
     ) -> Certificates:
         """Return what is proved about rows; the parameters are those of `certiforest.certify`."""
-        rows = self.ensemble.rows(X)
-        label = None
+        rows, label = self.ensemble.rows(X), None
         check_index(X, y)
         if y is not None:
             label = values_of(y, len(rows)) if self.is_regressor else labels_of(y, len(rows), self.classes)
@@ -361,15 +360,6 @@ class _Work:
         """The rows themselves, None if there are none."""
         return np.concatenate([self.rows[block] for block in self.blocks]) if self.blocks else None
 
-    @property
-    def broken_relations(self) -> NDArray[np.int64] | None:
-        """How many relations each row breaks itself; None where there are none."""
-        relations = self.certifier.attacker.relations
-        if relations is None:
-            return None
-        counts = [find_broken(relations, self.rows[block]).sum(axis=1) for block in self.blocks]
-        return np.concatenate([np.zeros(0, np.int64), *counts])
-
     def certificates(self, index: Any, is_interrupted: bool) -> Certificates:
         """Return what was found out; rows that Ctrl-C came before are predicted, and unknown."""
         certifier, rows, out = self.certifier, self.rows, self.out
@@ -390,7 +380,7 @@ class _Work:
             witness=out.witness,
             **{name: getattr(out, name) for name in (*RANGES, *END_ROWS) if certifier.outputs is not None},
             tolerance=certifier.tolerance,
-            broken_relations=self.broken_relations,
+            broken_relations=count_broken(certifier.attacker.relations, [rows[block] for block in self.blocks]),
             is_interrupted=is_interrupted,
             proof=out.proof,
             radius_proof=out.radius_proof if radius else None,

@@ -7,7 +7,7 @@ count), or a list of values (``{"column": "term", "values": [36, 60]}``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -160,3 +160,12 @@ def find_broken(relations: Sequence[Relation], X: NDArray[np.float64]) -> NDArra
             )
             broken[is_there, r] = when & ~then
     return broken
+
+
+def count_broken(
+    relations: Sequence[Relation] | None, blocks: Iterable[NDArray[np.float64]]
+) -> NDArray[np.int64] | None:
+    """Count the relations that each row of some blocks breaks itself; None where there are no relations."""
+    if relations is None:
+        return None
+    return np.concatenate([np.zeros(0, np.int64), *(find_broken(relations, X).sum(axis=1) for X in blocks)])

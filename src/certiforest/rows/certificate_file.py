@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from certiforest.attack.choices import Categories
 from certiforest.attack.moves import Moves
 from certiforest.attack.parameters import AttackerError
-from certiforest.attack.relations import find_broken
+from certiforest.attack.relations import count_broken
 from certiforest.attack.rules import read_attacker
 from certiforest.files import write_atomically
 from certiforest.rows.certified_rows import CertifiedRows
@@ -190,7 +190,7 @@ def _certificates(header: dict[str, Any], lines: list[dict[str, Any]]) -> Certif
         radius_proof=_objects([line.get("radius_proof") for line in lines]) if has_radius else None,
         radius_witness=_objects([_array(line.get("radius_witness")) for line in lines]) if has_radius else None,
         rows=rows,
-        broken_relations=None if attacker.relations is None else find_broken(attacker.relations, rows).sum(axis=1),
+        broken_relations=count_broken(attacker.relations, [rows]),
         attacker=attacker,
         attacked=None if header.get("attacked") is None else np.array(header["attacked"], classes.dtype),
         margin=float(header["margin"]),
