@@ -300,19 +300,20 @@ class _Work:
         idle = self.not_attacked(block)
         lower[idle] = upper[idle] = math.inf
         found.radius[is_open], found.radius_upper[is_open] = lower[is_open], upper[is_open]
-        is_open &= ((lower != upper) | keep_proof) & ~idle
+        shown = (found.stable == UNSTABLE) & (found.witness is not None)  # by the cheapest attack
+        is_open &= ((lower != upper) | keep_proof | shown) & ~idle
         found.is_measured[~is_open] = True
         lacks = np.zeros(len(x), bool)
         if found.witness is not None and self.adds_witness:
-            lacks = (found.stable == UNSTABLE) & np.isnan(found.witness).all(axis=1)
+            lacks = shown & np.isnan(found.witness).all(axis=1)
         yield int((~is_open & ~lacks).sum())
         for i in np.flatnonzero(is_open | lacks):
             if lacks[i] and found.witness is not None:
                 attack = decider.decide(x[i], self.clock.start(at_least=EASY_SECONDS)).attack
                 found.witness[i] = np.nan if attack is None else attack
             if is_open[i]:
-                known = Known(found.radius[i], found.radius_upper[i], found.stable[i])
-                measured = find_radius(decider, x[i], known, self.clock.start(), keep_proof=keep_proof)
+                known, clock = Known(found.radius[i], found.radius_upper[i], found.stable[i]), self.clock.start()
+                measured = find_radius(decider, x[i], known, clock, keep_attack=bool(shown[i]), keep_proof=keep_proof)
                 found.radius[i], found.radius_upper[i] = measured.lower, measured.upper
                 is_cheaper = measured.attack is not None and measured.upper <= self.certifier.attacker.eps
                 if found.witness is not None and found.stable[i] == UNSTABLE and is_cheaper:

@@ -89,13 +89,20 @@ def bound_radii(
 
 
 def find_radius(
-    decider: Decider, x: NDArray[np.float64], known: Known, clock: Clock, *, keep_proof: bool = False
+    decider: Decider,
+    x: NDArray[np.float64],
+    known: Known,
+    clock: Clock,
+    *,
+    keep_attack: bool = False,
+    keep_proof: bool = False,
 ) -> Radius:
-    """Return the radius of a row."""
+    """Return the radius of a row, on demand with an attack at its upper bound and a proof below its lower one."""
     is_related = bool(binding(decider.verifier.moves.relations, x))
     search: RadiusSearch = (RelatedRadiusSearch if is_related else RadiusSearch)(decider, x, known, clock)
     # A budget beyond the floats ends the search like one of time. What was found is proved all the same.
-    for step in (search.run, search.prove) if keep_proof else (search.run,):
+    steps = [search.run] + [search.attack_within] * (keep_attack or keep_proof) + [search.prove] * keep_proof
+    for step in steps:
         with suppress(OutOfTime, AttackerError):
             step()
     return Radius(search.lower, search.upper, search.attack, search.proof)
@@ -139,10 +146,13 @@ class RadiusSearch:
                     self._try(self._hopeless, self._clock)
                 raise OutOfTime
 
-    def prove(self) -> None:
-        """Find the attack at the upper bound and the proof below the lower one, where they are not known yet."""
+    def attack_within(self) -> None:
+        """Find the attack at the upper bound, where it is not known yet."""
         if self.attack is None and self.upper < math.inf:
             self._try(self.upper, self._clock)
+
+    def prove(self) -> None:
+        """Find the proof below the lower bound."""
         if self.lower > 0:
             self.proof = self._decider.prove_below(self._x, self._class, self.lower, self._clock)
 
