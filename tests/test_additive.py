@@ -157,6 +157,23 @@ def test_columns_that_tell_only_together_share_a_tree():
     assert alone.score(X, y) < 0.6
 
 
+def test_columns_that_need_many_steps_stay_alone():
+    X = np.random.default_rng(4).random((3000, 4))
+    y = (np.floor(X[:, 0] * 30) % 2).astype(np.int64)
+    clf = LargeSpreadAdditiveClassifier(norm=2, eps=0.001, random_state=0).fit(X, y)
+    ensemble = clf.ensemble_
+    assert all(len(set(ensemble.feature[a:b]) - {-1}) == 1 for a, b in itertools.pairwise(ensemble.tree_start))
+    assert clf.score(X, y) > 0.8
+
+
+def test_few_rows_are_enough():
+    X, y = np.array([[0.0, 0.2], [0.1, 1.0], [1.0, 0.1], [0.9, 0.8]]), np.array([0, 0, 1, 1])
+    for n_epochs in (1, 2, "auto"):
+        clf = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, n_epochs=n_epochs, random_state=0).fit(X, y)
+        assert len(clf.train_loss_) == (601 if n_epochs == "auto" else n_epochs + 1)
+    assert clf.score(X, y) == 1.0
+
+
 def test_frozen_features_and_scale_count(cancer):
     X, y = cancer
     with warnings.catch_warnings():

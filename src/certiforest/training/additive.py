@@ -7,12 +7,14 @@ of every tree. At given prices the loss is convex.
 
 1. A linear model is fitted for the worst case (`linear_start`): functions of single columns begin as its steps.
 2. These follow the slopes of small batches; prices, one a row and rival, follow the attacker's spending.
-3. Columns whose products go with the slopes that are left share a tree from then on (`match_columns`), and each cell
-   of its grid has a value beside those of its steps.
+3. Columns whose products go with the slopes that are left share a tree (`match_columns`), and each cell of its grid
+   has a value beside those of its steps. A tenth of the rows is put aside and tells whether this is better; all rows
+   take part in the last passes of what is.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -29,8 +31,13 @@ from certiforest.training.grids import against, grow, lay_grids, match_columns, 
 from certiforest.training.linear_start import MEMORIES, batches, fit_linear
 from certiforest.training.training_set import TrainingSet, on_grid
 
-SHARES = 1.15, 1.3  # of eps to train for, where columns are alone and where they share trees
+SHARES = 1.15, 1.0, 1.3  # of eps to train for: at first, where columns stay alone, and where they share trees
+RATES = 0.5, 6.0, 1.0  # of the learning rate, then
+MANY_COLUMNS = 64  # alone, and more of them go slower: the sum of a row moves by all of them
 FEWEST_STEPS, FEWEST_EPOCHS = 400, 16
+PART_FIRST, PART_LAST = 4, 8  # one pass of so many is before columns share trees, and after it is known whether they do
+PART_ASIDE = 10  # one row of so many tells
+PACES_ASIDE = 8, 4, 2, 2, 1, 1, 1, 0  # of prices of rows that were put aside
 MOST_ROWS_TO_MATCH = 4000
 
 
@@ -46,17 +53,20 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     ----------
     max_cells : int, default=64
         Largest number of steps of a column that has a tree of its own, 2 to 255: half of them have equal widths, half
-        hold equal numbers of rows. Two columns of a tree have at most 24 each, four have 4.
+        hold equal numbers of different values. Two columns of a tree have at most 24 each, four have 4.
     max_columns : {1, 2, 4}, default=2
-        Largest number of columns of a tree. With 1 the model is a sum of functions of single columns.
+        Largest number of columns of a tree. With 1 the model is a sum of functions of single columns, and so it is
+        with more where that is better for a tenth of the rows, drawn at random and put aside until that is known.
     norm, eps, scale, frozen, direction, attacker, attacked
         Who attacks, see `RobustClassifier`.
     n_epochs : "auto" or int, default="auto"
-        Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least.
+        Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least;
+        half as many again where columns may share trees.
     batch_size : int, default=500
         Rows whose slopes are averaged before values move.
     learning_rate : float, default=0.006
-        How far a value moves at first, half of it where its column is alone; later moves are shorter.
+        How far a value moves at first, up to six times as far where its column is to
+        stay alone; later moves are shorter.
     l2_regularization : float, default=1e-4
         Weight of half the sum of squared values, beside the mean loss.
     class_weight, random_state, verbose, callback
@@ -77,7 +87,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> additive = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, random_state=0)
     >>> additive.fit(minmax_scale(X), y).ensemble_
-    TreeEnsemble(15 trees, ... nodes, 30 features, 2 classes, scores add up)
+    TreeEnsemble(30 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
     WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
@@ -167,7 +177,6 @@ class Descent:
         self.by_step, self.base = by_step, base
         n_cells = grids.first_cell[-1] if len(grids.feature) >= len(grids.first_cell) else 0
         self._by_cell = np.zeros((n_cells, len(base)))
-        self._by_class = np.argsort(rows.y_index, kind="stable")
 
     def value(self) -> NDArray[np.float64]:
         """Return what each cell adds, shape (n_cells, n_classes)."""
@@ -177,18 +186,18 @@ class Descent:
         return value
 
     def run(
-        self, n_epochs: int, batch_size: int, rates: tuple[float, float], l2: float, rng: np.random.Generator
-    ) -> Iterator[float]:
-        """Pass over all rows so many times, rates going from first to last; yield the mean loss of each pass."""
+        self, kept: NDArray[np.int64], n_epochs: int, batch_size: int, rates: tuple[float, float], l2: float,
+        rng: np.random.Generator,
+    ) -> Iterator[float]:  # fmt: skip
+        """Pass over some rows so many times, rates going from first to last; yield the mean loss of each pass."""
         parts = self.by_step, self._by_cell, self.base
         memory = [np.zeros((2, part.size)) for part in parts]
-        n_rows, n_seen, loss = len(self.rows.X), 0, 0.0
+        n_rows, n_seen, loss = len(kept), 0, 0.0
         for n, (chosen, way) in enumerate(batches(n_rows, batch_size, n_epochs, rng), start=1):
             slopes = [np.zeros_like(part) for part in parts]
             value = self.value()
             slope = np.zeros_like(value)
-            order = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")]
-            loss += self._sum_slopes(order, value, 1, slope, slopes[2])
+            loss += self._sum_slopes(self.grids, kept[chosen], value, 1, slope, slopes[2])
             kernels.share_steps(self.grids, slopes[0], slope, True)
             if len(self._by_cell):
                 slopes[1] = slope
@@ -202,17 +211,27 @@ class Descent:
                 yield loss / n_rows
                 n_seen, loss = 0, 0.0
 
+    def worst_loss(
+        self, rows: TrainingSet, chosen: NDArray[np.int64], value: NDArray[np.float64], paces: tuple[int, ...]
+    ) -> float:
+        """Return the mean loss of some rows against the attacker of all, after prices moved at these paces."""
+        grids = against(self.grids, rows, 1.0)
+        for pace in paces:
+            slopes = np.zeros_like(value), np.zeros_like(self.base)
+            loss = self._sum_slopes(grids, chosen, value, pace, *slopes)
+        return loss / max(len(chosen), 1)
+
     def end(self, rows: TrainingSet) -> tuple[NDArray[np.float64], float]:
         """Round what cells and base add; return that of cells, and the mean loss against the attacker of the rows."""
         value, self.grids = on_grid(self.value()), against(self.grids, rows, 1.0)
         self.base[:] = on_grid(self.base)
-        for pace in (1, 1, 0):
-            slopes = np.zeros_like(value), np.zeros_like(self.base)
-            loss = self._sum_slopes(self._by_class, value, pace, *slopes)
-        return value, loss / len(self.rows.X)
+        return value, self.worst_loss(rows, np.arange(len(rows.X)), value, (1, 1, 0))
 
-    def _sum_slopes(self, order: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray) -> float:
-        return kernels.sum_slopes(self.grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
+    def _sum_slopes(
+        self, grids: Grids, chosen: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray
+    ) -> float:
+        order = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")]
+        return kernels.sum_slopes(grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
 
 
 def fit_additive(
@@ -241,35 +260,48 @@ def fit_additive(
         own[:n] = ((ends[1:] + ends[:-1]) / 2 - mean[f])[:, None] * weight[f]
     if n_epochs == "auto":
         n_epochs = max(FEWEST_EPOCHS, -(-FEWEST_STEPS // -(-len(rows.X) // batch_size)))
-    n_epochs, train_loss = int(n_epochs), []
-    n_alone = n_epochs if max_columns == 1 else -(-n_epochs // 4)
-    descent = Descent(rows, grids, SHARES[0], by_step, base)
-    rates = learning_rate / 2, 0.0 if max_columns == 1 else learning_rate / 4
-    for loss in descent.run(n_alone, batch_size, rates, l2, rng):
-        train_loss.append(loss)
-        progress(len(train_loss), n_epochs)
-    if max_columns > 1:
-        descent = regrouped(rows, features, descent, mean, max_columns, max_cells, rng)
-        for loss in descent.run(n_epochs - n_alone, batch_size, (learning_rate, 0.0), l2, rng):
-            train_loss.append(loss)
-            progress(len(train_loss), n_epochs)
-    value, loss = descent.end(rows)
-    return AdditiveModel(descent.grids, value, descent.base, [*train_loss, loss])
+        n_epochs += n_epochs // 2 if max_columns > 1 else 0
+    n_epochs, everybody = int(n_epochs), np.arange(len(rows.X))
+    n_first, n_last = -(-n_epochs // PART_FIRST), n_epochs // PART_LAST
+    n_middle, n_rivals, n_done = n_epochs - n_first - n_last, 1 + (max_columns > 1), itertools.count(1)
+    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE if n_rivals > 1 else 0])
+
+    def go_on(descent: Descent, chosen: NDArray[np.int64], n: int, first: float, last: float) -> Iterator[float]:
+        for loss in descent.run(chosen, n, batch_size, (learning_rate * first, learning_rate * last), l2, rng):
+            yield loss
+            progress(next(n_done), n_epochs + (n_rivals - 1) * n_middle)
+
+    alone = Descent(rows, grids, SHARES[0], by_step, base)
+    train_loss = list(go_on(alone, kept, n_first, RATES[0], RATES[0] / 2))
+    rivals = [alone]
+    if n_rivals > 1:
+        rivals.append(regrouped(rows, features, alone, mean, max_columns, max_cells, rng.permutation(kept)))
+    alone.grids = against(alone.grids, rows, SHARES[1])
+    found = []
+    slower = min(1.0, (MANY_COLUMNS / max(len(features), 1)) ** 0.5)
+    for descent, rate in zip(rivals, (RATES[1] * slower, RATES[2]), strict=False):
+        losses = list(go_on(descent, kept, n_middle, rate, rate / PART_LAST))
+        loss = descent.worst_loss(rows, aside, descent.value(), PACES_ASIDE) if n_rivals > 1 else 0.0
+        found.append((loss, descent, rate, losses))
+    _, best, rate, losses = min(found, key=lambda one: one[0])
+    train_loss += [*losses, *go_on(best, everybody, n_last, rate / PART_LAST, 0.0)]
+    value, loss = best.end(rows)
+    return AdditiveModel(best.grids, value, best.base, [*train_loss, loss])
 
 
 def regrouped(
     rows: TrainingSet, features: NDArray[np.int64], alone: Descent, mean: NDArray[np.float64], max_columns: int,
-    max_cells: int, rng: np.random.Generator,
+    max_cells: int, kept: NDArray[np.int64],
 ) -> Descent:  # fmt: skip
-    """Return a descent that goes on with trees of several columns: those that tell most together."""
-    some = rng.permutation(len(rows.X))[:MOST_ROWS_TO_MATCH]
+    """Return a descent that goes on with trees of several columns, matched by the first of these rows."""
+    some = kept[:MOST_ROWS_TO_MATCH]
     Z = np.nan_to_num(rows.X[some][:, features] - mean[features])
     width = np.ptp(Z, axis=0)
     Z /= np.where(width > 0, width, 1.0)
     trees = match_columns(Z.astype(np.float32), alone.rows.push[some].astype(np.float32), max_columns)
     grids = lay_grids(rows, [features[tree].tolist() for tree in trees], max_cells)
     by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(alone.base)))
-    descent = Descent(rows, grids, SHARES[1], by_step, alone.base)
+    descent = Descent(rows, grids, SHARES[2], by_step, alone.base.copy())
     for j, k in enumerate(f for tree in trees for f in tree):  # a step begins with the mean of what its rows had
         step, finer = descent.rows.step[:, j], alone.rows.step[:, k]
         count = np.maximum(np.bincount(step), 1)

@@ -24,20 +24,18 @@ def cut(values: NDArray[np.float64], n_columns: int, max_cells: int) -> NDArray[
     """Cut a column, its values sorted, into steps: thresholds between two values that follow each other.
 
     A column that has a tree of its own is cut into ``max_cells`` at most, half of them of equal widths, half of equal
-    numbers of rows; columns that share a tree into fewer, of equal numbers of different values.
+    numbers of different values, however rare; columns that share a tree into fewer, all of the latter kind.
     """
     different = values[np.append(True, values[1:] > values[:-1])] if len(values) else values
     if len(different) < 2:
         return np.empty(0)
-    if n_columns > 1:
-        n = min(int(MOST_CELLS ** (1 / n_columns) + 1e-9), max_cells, len(different))
-        place = np.arange(1, n) * len(different) // n
-        return different[place - 1] + (different[place] - different[place - 1]) / 2
-    low, high, n_wide = values[0], values[-1], max_cells // 2
-    shares = np.arange(1, max_cells - n_wide) / (max_cells - n_wide)
-    wide = low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)
-    place = np.searchsorted(different, np.quantile(values, shares), side="right").clip(1, len(different) - 1)
-    cuts = np.unique(np.concatenate([wide, different[place - 1] + (different[place] - different[place - 1]) / 2]))
+    n = max_cells if n_columns == 1 else min(int(MOST_CELLS ** (1 / n_columns) + 1e-9), max_cells)
+    low, high, n_wide = different[0], different[-1], n // 2 if n_columns == 1 else 0
+    n = min(n - n_wide, len(different))
+    place = np.arange(1, n) * len(different) // n
+    cuts = different[place - 1] + (different[place] - different[place - 1]) / 2
+    if n_wide:
+        cuts = np.unique(np.append(cuts, low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)))
     return cuts[(low <= cuts) & (cuts < high)]
 
 
