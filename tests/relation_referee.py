@@ -244,7 +244,7 @@ def tamper(case, rng) -> tuple[str, str]:
     elif way == 1:  # more budget
         header["attacker"]["eps"] = eps = eps + 1
     elif way == 2:  # other numbers in proof or witness
-        numbers = list(re.finditer(r"-?[0-9]+(?:\.[0-9]+)?", text))
+        numbers = list(re.finditer(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?", text))
         match = rng.choice(numbers)
         value = rng.choice([0, 1, -1, 2, 7, 2**60, float(match[0]) + 1, -float(match[0])])
         line = json.loads(text[: match.start()] + json.dumps(value) + text[match.end() :])
