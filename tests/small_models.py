@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from certiforest import TreeEnsemble, audit
+from certiforest import ModelError, TreeEnsemble, as_ensemble, audit
 
 
 def stumps(*splits, **options):
@@ -26,6 +26,17 @@ def differs(ensemble, model, rows, dtype=np.float32, slack=2.0**-20):
         lead = np.abs(sums) if sums.ndim == 1 else np.diff(np.sort(sums, axis=1)[:, -2:]).ravel()
         other &= lead > ensemble.rounding_bound(dtype) + slack
     return other
+
+
+def refusal(content, tmp_path):
+    """Write a file, and return the sentence with which it is refused as a model."""
+    path = tmp_path / "model"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ModelError) as caught:
+        as_ensemble(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
 
 
 def audited(ensemble, c, tmp_path):

@@ -21,19 +21,9 @@ from certiforest import Attacker, ModelError, Nodes, TreeEnsemble, as_ensemble, 
 from certiforest.ensemble import model_file
 from certiforest.formats import doors
 from hostile.model_files import read_pairs, sources, to_ubjson
-from small_models import catboost, lgb, xgb
+from small_models import catboost, lgb, refusal, xgb
 
 TWO, MANY = load_breast_cancer(return_X_y=True), load_iris(return_X_y=True)
-
-
-def refusal(content, tmp_path):
-    path = tmp_path / "model"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ModelError) as caught:
-        as_ensemble(path)
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
-    return str(caught.value)
 
 
 def changed(kind, index, path, value):

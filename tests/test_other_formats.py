@@ -18,7 +18,7 @@ from sklearn.ensemble import (
 from certiforest import Attacker, ModelError, as_ensemble, certify
 from certiforest.formats.agreement import check_agreement
 from certiforest.formats.doors import open_model
-from small_models import lgb, xgb
+from small_models import lgb, refusal, xgb
 
 X, Y = load_breast_cancer(return_X_y=True)
 HOLED = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
@@ -103,15 +103,6 @@ def test_lightgbm_dumps_are_read_as_the_text_is(case, tmp_path):
     text, dump = open_model(tmp_path / "model.txt"), open_model(tmp_path / "model.json")
     assert dump.ensemble == text.ensemble
     assert dump.is_regressor == text.is_regressor
-
-
-def refusal(content, tmp_path):
-    path = tmp_path / "model"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ModelError) as caught:
-        as_ensemble(path)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_dumps_that_contradict_themselves(tmp_path):

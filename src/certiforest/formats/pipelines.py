@@ -37,17 +37,13 @@ RISING = (np.log, np.log2, np.log10, np.log1p, np.sqrt, np.cbrt, np.exp, np.exp2
 
 
 class PipelineSteps:
-    """What the steps of a fitted pipeline do to the columns of rows, ``names``, if they have any.
+    """The steps of a fitted pipeline; see `Steps`.
 
     ``absent`` is what the model behind the steps takes for the entries that a sparse matrix does not have, ``limit``
     the largest number that it takes.
 
     Attributes
     ----------
-    made : list of Column
-        The columns that the model behind them takes.
-    values : dict of int to tuple
-        By column of a row that is encoded, all values that encoders know: text, or floats.
     ask : callable
         Makes of rows, with codes for text, what the steps take.
     """
