@@ -18,7 +18,7 @@ from certiforest.ensemble import score_kernels
 from certiforest.problem.around_row import RowProblem
 from certiforest.problem.problem import Problem
 from certiforest.problem.verifier import Verifier
-from certiforest.proof import moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
+from certiforest.proof import cuts_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.rows.decider import Decider
 from small_models import stumps
@@ -254,9 +254,9 @@ def test_a_box_of_several_cells_can_always_be_cut():
     tables = tables_kernels.new_tables(row.cells, row.leaves)
     problem = Problem(row.cells, row.leaves, np.zeros(len(row.leaves.node), np.int64), 0, row.budget)
     tables.lambda_[:] = math.nan
-    assert search_kernels.find_split(problem, tables)[0] >= 0
+    assert cuts_kernels.find_split(problem, tables)[0] >= 0
     tables.high[:] = tables.low
-    assert search_kernels.find_split(problem, tables)[0] == -1
+    assert cuts_kernels.find_split(problem, tables)[0] == -1
 
 
 def gain_of(leaves, gain, choice):

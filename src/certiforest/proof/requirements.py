@@ -17,12 +17,13 @@ from certiforest.problem.masks_kernels import masks_of
 from certiforest.problem.problem import ENOUGH, JointProblem, Leaves, Problem
 from certiforest.proof.ascent_kernels import Several, wander
 from certiforest.proof.clock import Clock
-from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, find_split, weighted
+from certiforest.proof.cuts_kernels import look_ahead
+from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, weighted
 from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, new_tables, whole_bound
 
 LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
-FIRST_SWEEPS, MOST_SWEEPS = 100, 6
-FIRST_TRIES, MOST_TRIES = 200, 8
+FIRST_SWEEPS, MOST_SWEEPS = 100, 12
+FIRST_TRIES, MOST_TRIES = 200, 4
 BOXES_OF_WALK = 25  # after so many, tries begin at cells of the box at hand, wherever others have come
 OPEN_END, SINGLE = -2, -1  # of a proof, in place of the number of a bound: none, and none is needed
 # Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a problem stays open.
@@ -118,15 +119,15 @@ class Found(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A box of cells that waits: tables and weights to start from, and how much more than the need it may give."""
+    """A box of cells that waits: tables and weights, and how much more than the need it may give, as these show."""
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    start: NDArray[np.float64] | None
+    start: NDArray[np.float64]
     weight: NDArray[np.int64]
     bound: int
     node: int  # of the proof
-    proved: int  # which of its bounds shows the bound
+    is_new: bool = False  # whether to sweep from nothing
 
 
 def find_cells(
@@ -183,7 +184,19 @@ def _search(
         n_pushed += 1
         heapq.heappush(waiting, (0 if resolution is None else -box.bound, -n_pushed, box))
 
-    push(_Box(lowest, highest, None, equal, int(ENOUGH), 0, OPEN_END))
+    def enter(box: _Box, target: int) -> tuple[Several, Problem]:
+        """Let the tables be those of a box; return the requirements, and what is left there of their weighted sum."""
+        tables.low[:], tables.high[:], tables.table[:] = box.low, box.high, box.start
+        several = Several(leaves, gain, need + grows * target, grows, box.weight.copy(), first_word, mask, place)
+        return several, narrow(weighted(cells, leaves, several), tables)
+
+    def close(box: _Box, target: int) -> None:
+        """Note that tables of a box show that nothing in it gives as much as a target."""
+        if proof is not None:
+            several, problem = enter(box, target)
+            proof.close(box.node, proof.add(leaves, several, tables, coarsen(problem, tables)))
+
+    push(_Box(lowest, highest, tables.table.copy(), equal, int(ENOUGH), 0, True))
     dropped = -int(ENOUGH)  # the most that boxes which were left may give
     while waiting and (n_boxes == 0 or not (clock.is_up or len(waiting) > most_waiting)):
         box = heapq.heappop(waiting)[-1]
@@ -191,55 +204,47 @@ def _search(
         if resolution is not None:
             target = best + resolution if best is not None else LEAST
         if box.bound < target:
-            dropped = max(dropped, box.bound)
-            if proof is not None:
-                proof.close(box.node, box.proved)
+            dropped = max(dropped, box.bound if proof is None else target - 1)
+            close(box, target)
             continue
-        tables.low[:], tables.high[:] = box.low, box.high
-        tables.table[:] = 0.0 if box.start is None else box.start
-        weight = box.weight.copy()
-        sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.start is None else (MOST_SWEEPS, MOST_TRIES)
-        several = Several(leaves, gain, need + grows * target, grows, weight, first_word, mask, place)
-        inside = narrow(weighted(cells, leaves, several), tables).leaves
-        status = examine_box(weighted(cells, inside, several), several, tables, sweeps, int(ENOUGH), False)
-        is_found, candidate = status == FOUND, tables.choice
+        several, problem = enter(box, target)
+        if box.is_new:  # weights found before there was a target are of no use, either
+            tables.table[:], several.weight[:] = 0.0, equal
+            problem = weighted(cells, problem.leaves, several)
+        sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.is_new else (MOST_SWEEPS, MOST_TRIES)
+        status = examine_box(problem, several, tables, sweeps, int(ENOUGH), False)
+        problem = weighted(cells, problem.leaves, several)  # the weights may be others
+        is_found, candidate, bound = status == FOUND, tables.choice, target - 1
         if status == OPEN:
             if n_boxes % BOXES_OF_WALK == 0:
                 walk = candidate.copy() if n_boxes % (2 * BOXES_OF_WALK) == 0 else rng.integers(lowest, highest + 1)
             is_found, candidate = wander(several, lowest, highest, walk, tries, n_boxes) >= 0, walk
         n_boxes += 1
-        bound, proved = target - 1, box.proved
         if status in (OPEN, FOUND):
-            bound = min(box.bound, _bound(weighted(cells, inside, several), several, tables, target))
+            bound = _bound(problem, several, tables, target)
+            if bound > box.bound:  # the tables were better before
+                bound, tables.table[:], several.weight[:] = box.bound, box.start, box.weight
+                problem = weighted(cells, problem.leaves, several)
+        elif status == UNREACHABLE:
+            tables.table[:] = 0.0
+        box = box._replace(start=tables.table.copy(), weight=several.weight, bound=bound, is_new=False)
         if bound < target:
-            if proof is not None:
-                bound, shift = target - 1, 0
-                if status == UNREACHABLE:
-                    tables.table[:] = 0.0
-                else:
-                    shift = coarsen(weighted(cells, inside, several), tables)
-                proof.close(box.node, proof.add(leaves, several, tables, shift))
-            dropped = max(dropped, bound)
+            dropped = max(dropped, bound if proof is None else target - 1)
+            close(box, target)
             continue
-        if proof is not None and resolution is not None and bound < box.bound:
-            proved = proof.add(leaves, several, tables)
         value = exact(candidate) if is_found else None
         if value is not None and value >= target:
-            is_first, best, kept = best is None, value, candidate.copy()
+            push(box._replace(is_new=best is None))
+            best, kept = value, candidate.copy()
             if resolution is None:
                 return Found(kept, best, bound, n_boxes)
-            # Weights found before there was a target are of no use.
-            start = tables.table.copy()
-            push(box if is_first else box._replace(start=start, weight=weight, bound=bound, proved=proved))
             continue
-        start = tables.table.copy()
-        variable, cut = find_split(weighted(cells, inside, several), tables)
+        chosen = tables.choice.copy()
+        variable, cut, starts = look_ahead(problem, tables, proof is None)
         low, high = tables.low.copy(), tables.high.copy()
-        if proof is not None:  # what `find_split` takes from the ends would have to be shown
-            low, high = box.low.copy(), box.high.copy()
-            if variable < 0 and (low < high).any():
-                variable = int(np.argmax(high - low))
-                cut = int(min(tables.high[variable], high[variable] - 1))
+        if variable < 0 and (low < high).any():
+            variable = int(np.argmax(high - low))
+            cut, starts = int(high[variable]) - 1, [box.start, box.start]
         if variable < 0:  # a single cell of each variable
             value = exact(low)
             if value is not None and value >= target:
@@ -250,26 +255,32 @@ def _search(
             if proof is not None:
                 proof.close(box.node, SINGLE)
             continue
-        dropped = max(dropped, target - 1)  # what `find_split` has taken from the ends
+        dropped = max(dropped, target - 1)  # what `look_ahead` has taken from the ends
         last, first = high.copy(), low.copy()
         last[variable], first[variable] = cut, cut + 1
-        below = (0, 0) if proof is None else proof.cut(box.node, variable, cut)
-        halves = [
-            _Box(low, last, start, weight, bound, below[0], proved),
-            _Box(first, high, start, weight, bound, below[1], proved),
-        ]
-        for half in halves if tables.choice[variable] > cut else halves[::-1]:
+        nodes = (0, 0) if proof is None else proof.cut(box.node, variable, cut)
+        halves = []
+        for node, ends, start in zip(nodes, ((low, last), (first, high)), starts, strict=True):
+            half = box._replace(low=ends[0], high=ends[1], start=start.copy(), node=node)
+            several, problem = enter(half, target)
+            bound = _bound(problem, several, tables, target)
+            halves.append(half._replace(start=box.start) if bound > box.bound else half._replace(bound=bound))
+        for half in halves if chosen[variable] > cut else halves[::-1]:
             push(half)
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))
+    bound = max(open_bound, dropped, -int(ENOUGH) if best is None else best)
     for _, _, box in waiting:
-        if proof is not None:
-            proof.close(box.node, box.proved)
-    return Found(kept, best, max(open_bound, dropped, -int(ENOUGH) if best is None else best), n_boxes)
+        if box.bound < ENOUGH:
+            close(box, bound + 1)
+    return Found(kept, best, bound, n_boxes)
 
 
 def _bound(problem: Problem, several: Several, tables: Tables, target: int) -> int:
     """Return how much more than the need the cells of a box can give, as far as tables show."""
-    whole, grown = int(whole_bound(narrow(problem, tables), tables)), int(several.weight @ several.grows)
+    problem = narrow(problem, tables)
+    if (np.diff(problem.leaves.first) == 0).any():  # a tree has no leaf there
+        return -int(ENOUGH)
+    whole, grown = int(whole_bound(problem, tables)), int(several.weight @ several.grows)
     if whole >= problem.need and (whole == NO_BOUND or grown == 0):
         return int(ENOUGH)
     return target + (whole - int(problem.need)) // max(grown, 1)

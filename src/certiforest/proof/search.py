@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from certiforest.problem.problem import ENOUGH, Cells, Problem
 from certiforest.proof import search_kernels as kernels
 from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.cuts_kernels import find_split
 from certiforest.proof.tables_kernels import NO_BOUND, OUTSIDE, Tables, coarsen, narrow, new_tables, whole_bound
 
 # A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
@@ -190,7 +191,7 @@ class Search(Generic[Point]):
                     waiting += self._halves(box, _start_of(tables), *where)
                     continue
             start = _start_of(tables)
-            variable, cut = kernels.find_split(problem, tables)
+            variable, cut = find_split(problem, tables)
             if self._keep_proof:
                 box, sides = self._tightened(box, tables, start)
                 self._settled += sides

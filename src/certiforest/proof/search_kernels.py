@@ -1,4 +1,4 @@
-"""One box of cells: prove it, find cells that break it, or tell where to cut it in two.
+"""One box of cells: prove it, or find cells that break it; `cuts_kernels` tells where to cut it in two.
 
 Where there are several requirements, cells that meet them all also meet their weighted sum, whatever the weights, so
 that a bound on that sum proves a box empty. Weights are whole numbers, and change as
@@ -12,17 +12,12 @@ import numpy as np
 from certiforest.compiled import kernel
 from certiforest.problem.problem import Problem
 from certiforest.proof.ascent_kernels import ascend, copy
-from certiforest.proof.moves_kernels import MOST_ROUNDS, allows, best_move, climb, fits_one_move
+from certiforest.proof.moves_kernels import MOST_ROUNDS, best_move, climb, fits_one_move
 from certiforest.proof.sweep_kernels import new_sweep_scratch, overshoot, sweep
 from certiforest.proof.tables_kernels import (
-    NO_BOUND,
-    OUTSIDE,
     add_up,
     best_lambda,
     float_bound,
-    least_entries,
-    least_entry,
-    least_in_box,
     least_prices,
     narrow,
     set_lambda,
@@ -31,8 +26,6 @@ from certiforest.proof.tables_kernels import (
 
 # Those above FOUND say that nothing in the box reaches what is needed.
 PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 4, -2
-# Less than any leaf gains.
-NOTHING = np.int64(-(2**61))
 # Weights of requirements are up to this. Leaves of all trees are worth less than 2**40 to a requirement, and their
 # tables are not much larger than that, so that whole numbers have room for weighted sums of them all.
 WEIGHT = 1 << 10
@@ -228,144 +221,3 @@ def least_between(leaves, table, start, stop):
         if leaves.begin[g] <= leaves.end[g] and table[g] < least:
             least = table[g]
     return least
-
-
-@kernel
-def tighten(problem, tables):
-    """Take cells from the ends of the box, but one of each variable, in which the whole bound is below the need.
-
-    The problem comes from `narrow`, here and below.
-    """
-    bound = whole_bound(problem, tables)
-    if bound == NO_BOUND:
-        tables.loss[:] = 0
-        return
-    find_losses(problem, tables)
-    for v in range(tables.low.shape[0]):
-        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.low[v]] < problem.need:
-            tables.low[v] += 1
-        while tables.low[v] < tables.high[v] and bound - tables.loss[tables.high[v]] < problem.need:
-            tables.high[v] -= 1
-
-
-@kernel
-def find_losses(problem, tables):
-    """Write to ``loss``, for each cell of the box, how much the whole bound falls if its variable is held there.
-
-    That is what the sum of tables and each tree lose there against their best, as the tables stand.
-    """
-    leaves, gain = problem.leaves, problem.gain
-    here = np.empty(tables.whole.shape[0], np.int64)  # what the best leaf that allows a segment gains
-    for v in range(tables.low.shape[0]):
-        best = tables.sum[tables.low[v]]
-        for c in range(tables.low[v], tables.high[v] + 1):
-            best = max(best, tables.sum[c])
-        for c in range(tables.low[v], tables.high[v] + 1):
-            tables.loss[c] = best - tables.sum[c]
-    place, low, high = conditions = leaves.place, leaves.low, leaves.high
-    whole, n_scopes = tables.whole, leaves.scope.shape[0]
-    least, free = np.empty(n_scopes, np.int64), np.empty(n_scopes, np.int64)
-    for t in range(leaves.name.shape[0]):
-        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
-        total = least_in_box(leaves.first_segment, whole, scopes, least)
-        free[scopes.start : scopes.stop] = NOTHING  # what the best leaf without a condition there gains
-        here[leaves.first_segment[scopes.start] : leaves.first_segment[scopes.stop]] = NOTHING
-        most = NOTHING
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            i, end = leaves.first_condition[k], leaves.first_condition[k + 1]
-            value = gain[k] - least_entries(conditions, whole, (i, end), least, total)
-            if value > most:
-                most = value
-            for s in scopes:
-                if i == end or place[i] != s:
-                    if value > free[s]:
-                        free[s] = value
-                    continue
-                start = i
-                entry, i = least_entry(conditions, whole, i, end)
-                for j in range(start, i):
-                    for g in range(low[j], high[j] + 1):
-                        if value + entry > here[g]:
-                            here[g] = value + entry
-        for s in scopes:
-            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                if whole[g] == OUTSIDE:
-                    continue
-                lost = most - (max(here[g], free[s] + least[s]) - whole[g])
-                for c in range(leaves.begin[g], leaves.end[g] + 1):
-                    tables.loss[c] += lost
-
-
-@kernel
-def find_split(problem, tables):
-    """Tighten a box that was examined, and find where to cut it so that both sides lose most.
-
-    Return the variable and the cell after which to cut it; -1 if there is none left. The bound is above what the chosen
-    cells give because trees, and the sums of tables, would like to be in other ones: what each of them hopes for there
-    counts for the cuts between. Where prices count, a variable that is as good in a dear cell as in a cheap one is what
-    the bound buys in parts: the difference of prices, at lambda, is lost on either side.
-    """
-    tighten(narrow(problem, tables), tables)
-    cells, hope = problem.cells, find_hopes(narrow(problem, tables), tables)
-    chosen, most, cut = -1, -1.0, 0
-    for v in range(tables.low.shape[0]):
-        low, high = tables.low[v], tables.high[v]
-        for c in range(low, high):
-            left, right = low, c + 1
-            for i in range(low, c + 1):
-                if tables.loss[i] < tables.loss[left]:
-                    left = i
-            for i in range(c + 1, high + 1):
-                if tables.loss[i] < tables.loss[right]:
-                    right = i
-            smaller = min(tables.loss[left], tables.loss[right])
-            larger = max(tables.loss[left], tables.loss[right])
-            bought = tables.lambda_[0] * abs(cells.price[left] - cells.price[right])
-            score = hope[c] + smaller + max(bought - larger, 0.0) + 0.01 * larger
-            if chosen < 0 or score > most:  # any cut is better than none, even if a loss is not a number
-                chosen, most, cut = v, score, c
-    return chosen, cut
-
-
-@kernel
-def find_hopes(problem, tables):
-    """Return, for each cell (n_cells,), what is hoped for beyond a cut after it, seen from the chosen cells."""
-    leaves, gain = problem.leaves, problem.gain
-    whole, choice = tables.whole, tables.choice
-    hope, least = np.zeros(tables.sum.shape[0]), np.empty(leaves.scope.shape[0], np.int64)
-    for v in range(choice.shape[0]):
-        best = choice[v]
-        for c in range(tables.low[v], tables.high[v] + 1):
-            if tables.sum[c] > tables.sum[best]:
-                best = c
-        hope[min(choice[v], best) : max(choice[v], best)] += tables.sum[best] - tables.sum[choice[v]]
-    conditions = leaves.place, leaves.low, leaves.high
-    for t in range(leaves.name.shape[0]):
-        scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])
-        total = least_in_box(leaves.first_segment, whole, scopes, least)
-        best, most, here = -1, NOTHING, NOTHING
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            if here == NOTHING and allows(leaves, k, choice):
-                here = gain[k]
-            ends = leaves.first_condition[k], leaves.first_condition[k + 1]
-            value = gain[k] - least_entries(conditions, whole, ends, least, total)
-            if value > most:
-                best, most = k, value
-        for s in scopes:
-            g = leaves.first_segment[s]
-            while leaves.end[g] < choice[leaves.scope[s]]:
-                g += 1
-            here -= whole[g]
-        if best < 0 or here < NOTHING // 2 or most <= here:
-            continue
-        i, end = leaves.first_condition[best], leaves.first_condition[best + 1]
-        while i < end:
-            s = leaves.place[i]
-            c, nearest, distance = choice[leaves.scope[s]], 0, np.int64(2**61)
-            while i < end and leaves.place[i] == s:
-                target = min(max(c, leaves.begin[leaves.low[i]]), leaves.end[leaves.high[i]])
-                if abs(target - c) < distance:
-                    nearest, distance = target, abs(target - c)
-                i += 1
-            hope[min(c, nearest) : max(c, nearest)] += most - here
-    return hope
