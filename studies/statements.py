@@ -7,6 +7,8 @@ twentieth of the rows was replaced, everywhere and among plausible inputs, and w
 the same. "reasons": sufficient reasons of 200 decisions, and boxes around the rows, of one XGBoost model a table (100
 trees of depth 4), each proved again by `check`. "rows": what a regressor of 200 trees of depth 5 can be brought to say
 of 500 rows. "audit": bytes of certificates, and how long the auditor takes, beside how long it took to find them.
+"peers": XGBoost models of the columns of numbers, and the same questions put to CP-SAT, HiGHS and, for the range,
+Veritas: from .2 to .8 or more by one column, the most a sum falls along a column, the range of sums.
 
 python studies/statements.py --data-dir DIR --time-limit 60
 python studies/statements.py --data-dir DIR --only sensitive --tables credit --trees 100 --columns 5 --time-limit 20
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import other_solvers
 from certiforest import Attacker, Certifier, Domain, Insensitive, Monotone, Range, Same, check, explain, measure
 from certiforest.audit import audit
 from certiforest.formats.doors import open_model
@@ -291,10 +294,52 @@ def rows(asked: argparse.Namespace) -> None:
             )
 
 
+def peers(asked: argparse.Namespace) -> None:
+    import xgboost
+
+    known: dict[tuple[str, str], list[tuple[Any, Any, float]]] = {}  # what was found, what we found, CPU seconds
+    for name in asked.tables:
+        X, y = load(Path(asked.data_dir), name)
+        X = X.select_dtypes("number")
+        for depth in asked.depths:
+            model = xgboost.XGBClassifier(n_estimators=asked.trees, max_depth=depth, learning_rate=0.1, n_jobs=1)
+            model.fit(X, y)
+            low, high = (end.to_numpy(np.float32).astype(float) for end in (X.min(), X.max()))
+            domain, opened, level = Domain(low, high, columns=list(X)), open_model(model), float(np.log(4))
+            limits = {"outputs": "score", "time_limit": asked.time_limit}
+            for column in [None, *columns_of(asked, X)]:
+                for kind in ("range",) if column is None else ("fall", "sensitive"):
+                    if kind == "sensitive":
+                        (result,), seconds = timed(
+                            check, opened, Insensitive([column], -level, level), domain, **limits
+                        )
+                        ours = None if result.holds is None else -np.inf if result.holds else 0.0
+                    else:
+                        found, seconds = timed(measure, opened, kind, domain, column=column, **limits)
+                        ends = list(found.bounds) if kind == "range" else [found.bounds]
+                        reached = [end[1 if kind == "range" and i == 0 else 0] for i, end in enumerate(ends)]
+                        ours = np.array(reached) if max(map(width_of, ends)) <= other_solvers.EXACT else None
+                    known.setdefault((kind, "certiforest"), []).append((ours, ours, seconds))
+                    place = [] if column is None else [list(X).index(column)]
+                    question = (kind, *place, *([level] if kind == "sensitive" else []))
+                    solvers = other_solvers.answers(opened.ensemble, low, high, question, asked.time_limit)
+                    for solver, solve in solvers.items():
+                        theirs, seconds = timed(solve)
+                        known.setdefault((kind, solver), []).append((theirs, ours, seconds))
+            print(f"# {name} {asked.trees}x{depth}", flush=True)
+    for (kind, solver), cases in known.items():
+        both = [(theirs, ours) for theirs, ours, _ in cases if theirs is not None and ours is not None]
+        agreed = sum(bool(np.allclose(theirs, ours, rtol=1e-4, atol=1e-4)) for theirs, ours in both)
+        print(
+            f"peers, {kind}, {solver}: {sum(theirs is not None for theirs, *_ in cases)} of {len(cases)} solved;"
+            f" {agreed} of {len(both)} agree; {told([seconds for *_, seconds in cases])}"
+        )
+
+
 def main() -> None:
     """Run what was asked for."""
     kinds = {"sensitive": sensitive, "monotone": monotone, "same": same, "reasons": reasons, "rows": rows}
-    kinds["audit"] = audited
+    kinds |= {"audit": audited, "peers": peers}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--only", nargs="*", default=[*kinds, "gap", "fall", "range"])
