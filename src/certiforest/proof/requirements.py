@@ -193,8 +193,8 @@ def _search(
     def close(box: _Box, target: int) -> None:
         """Note that tables of a box show that nothing in it gives as much as a target."""
         if proof is not None:
-            several, problem = enter(box, target)
-            proof.close(box.node, proof.add(leaves, several, tables, coarsen(problem, tables)))
+            several, inside = enter(box, target)
+            proof.close(box.node, proof.add(leaves, several, tables, coarsen(inside, tables)))
 
     push(_Box(lowest, highest, tables.table.copy(), equal, int(ENOUGH), 0, True))
     dropped = -int(ENOUGH)  # the most that boxes which were left may give
@@ -207,13 +207,13 @@ def _search(
             dropped = max(dropped, box.bound if proof is None else target - 1)
             close(box, target)
             continue
-        several, problem = enter(box, target)
+        several, inside = enter(box, target)
         if box.is_new:  # weights found before there was a target are of no use, either
             tables.table[:], several.weight[:] = 0.0, equal
-            problem = weighted(cells, problem.leaves, several)
+            inside = weighted(cells, inside.leaves, several)
         sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.is_new else (MOST_SWEEPS, MOST_TRIES)
-        status = examine_box(problem, several, tables, sweeps, int(ENOUGH), False)
-        problem = weighted(cells, problem.leaves, several)  # the weights may be others
+        status = examine_box(inside, several, tables, sweeps, int(ENOUGH), False)
+        inside = weighted(cells, inside.leaves, several)  # the weights may be others
         is_found, candidate, bound = status == FOUND, tables.choice, target - 1
         if status == OPEN:
             if n_boxes % BOXES_OF_WALK == 0:
@@ -221,10 +221,10 @@ def _search(
             is_found, candidate = wander(several, lowest, highest, walk, tries, n_boxes) >= 0, walk
         n_boxes += 1
         if status in (OPEN, FOUND):
-            bound = _bound(problem, several, tables, target)
+            bound = _bound(inside, several, tables, target)
             if bound > box.bound:  # the tables were better before
                 bound, tables.table[:], several.weight[:] = box.bound, box.start, box.weight
-                problem = weighted(cells, problem.leaves, several)
+                inside = weighted(cells, inside.leaves, several)
         elif status == UNREACHABLE:
             tables.table[:] = 0.0
         box = box._replace(start=tables.table.copy(), weight=several.weight, bound=bound, is_new=False)
@@ -240,11 +240,11 @@ def _search(
                 return Found(kept, best, bound, n_boxes)
             continue
         chosen = tables.choice.copy()
-        variable, cut, starts = look_ahead(problem, tables, proof is None)
+        variable, cut, starts = look_ahead(inside, tables, proof is None)
         low, high = tables.low.copy(), tables.high.copy()
         if variable < 0 and (low < high).any():
-            variable = int(np.argmax(high - low))
-            cut, starts = int(high[variable]) - 1, [box.start, box.start]
+            variable = int(np.argmax(high - low))  # of cells that look lost, which would have to be shown
+            cut, starts = min(int(chosen[variable]), int(high[variable]) - 1), [box.start, box.start]
         if variable < 0:  # a single cell of each variable
             value = exact(low)
             if value is not None and value >= target:
@@ -262,8 +262,8 @@ def _search(
         halves = []
         for node, ends, start in zip(nodes, ((low, last), (first, high)), starts, strict=True):
             half = box._replace(low=ends[0], high=ends[1], start=start.copy(), node=node)
-            several, problem = enter(half, target)
-            bound = _bound(problem, several, tables, target)
+            several, inside = enter(half, target)
+            bound = _bound(inside, several, tables, target)
             halves.append(half._replace(start=box.start) if bound > box.bound else half._replace(bound=bound))
         for half in halves if chosen[variable] > cut else halves[::-1]:
             push(half)
