@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -263,7 +265,28 @@ def test_arrays_that_cannot_be_written_to_share_the_code_of_those_that_can():
     values = np.arange(3.0)
     assert sum_of(values) == sum_of(frozen(values)) == sum_of(frozen(values)) == 3
     assert total((values, values)) == total((values, frozen(values))) == total((frozen(values), frozen(values))) == 6
-    assert [len(k.entries) for k in (sum_of, total)] == [1, 1]
+    assert [len({*map(id, k.entries.values())}) for k in (sum_of, total)] == [1, 1]
+
+
+@kernel
+def doubled(values):
+    """Return twice the sum of an array."""
+    return 2 * values.sum()
+
+
+def test_threads_that_call_a_kernel_first_at_once_leave_one_way_in(monkeypatch):
+    told, meet, insert = [], threading.Barrier(4), type(doubled)._insert
+    monkeypatch.setattr(type(doubled), "_insert", lambda *given: (told.append(given), insert(*given)))
+
+    def call():
+        meet.wait()
+        return doubled(np.arange(3.0))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [task.result() for task in [pool.submit(call) for _ in range(4)]] == [6.0] * 4
+    assert len(told) == 1  # of two that are the same, numba would take none, and ask anew at every call
+    monkeypatch.setattr(type(doubled), "_compile_for_args", None)
+    assert doubled(np.arange(3.0)) == 6.0
 
 
 def test_other_packages_still_see_that_an_array_cannot_be_written_to():

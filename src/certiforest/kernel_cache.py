@@ -92,24 +92,28 @@ class Kernel(CPUDispatcher):
     def _compile_for_args(self, *args: Any, **keywords: Any) -> Any:
         """Return the code for arguments of types that this kernel has not been called with yet."""
         began = time.monotonic()
-        given = [numba.typeof(value) for value in args]
+        given = tuple(numba.typeof(value) for value in args)
         try:
-            code = self._code_for(tuple(map(_writable, given)))
+            with self._as_ours():
+                # Another thread may have been here meanwhile. What is told to numba twice is in doubt, and every call
+                # would come here.
+                if given not in self.entries:
+                    signature = tuple(map(_writable, given))
+                    code = self.entries[signature] if signature in self.entries else self._code_for(signature)
+                    for called_with in {given, signature} - {*self.entries}:
+                        self.entries[called_with] = code
+                        self._insert([argument._code for argument in called_with], code.entry_point)
         finally:
             Kernel.seconds += time.monotonic() - began
-        self._insert([argument._code for argument in given], code)  # the next such call is as quick as any
-        return code
+        return self.entries[given].entry_point
 
-    def _code_for(self, signature: Signature) -> Any:
+    def _code_for(self, signature: Signature) -> CompileResult:
         """Return what Python calls: code that was kept, or that is made now."""
-        with self._as_ours():
-            if signature not in self.entries:
-                found = self.kept.load(signature, self.targetctx)
-                if found is None:
-                    found = self._with_a_way_in(signature)
-                    self.kept.save(signature, found)
-                self.entries[signature] = found
-        return self.entries[signature].entry_point
+        found = self.kept.load(signature, self.targetctx)
+        if found is None:
+            found = self._with_a_way_in(signature)
+            self.kept.save(signature, found)
+        return found
 
     def _with_a_way_in(self, signature: Signature) -> CompileResult:
         """Return the code for a signature with what Python needs to call it: optimised, and as machine code."""

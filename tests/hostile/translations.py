@@ -5,7 +5,7 @@
 Every model is compared on 4,096 rows, an eighth of them random and the others on a threshold or one float32 or float64
 step beside, some values missing (`formats/agreement.py`). The table says, by format and kind, how many models were the
 same, how many were refused, and by which sentence, and how many a converter did not make. ``--models`` is for each
-format; its kinds take turns.
+kind; the kinds of a format take turns.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def trial(formats, n_models, seed, print_row=print):
         make, kinds = FORMATS[name]
         counts = {kind: Counter() for kind in kinds}
         with tempfile.TemporaryDirectory() as folder:
-            for number in range(n_models):
+            for number in range(n_models * len(kinds)):
                 kind = kinds[number % len(kinds)]
                 rng = random.Random(f"{seed} {name} {number}")
                 try:
