@@ -48,9 +48,9 @@ def worst_margins(ensemble, X, y, eps):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("is_exponential", [False, True])
+@pytest.mark.parametrize("kind", [False, True])
 @pytest.mark.parametrize("n_refits", [0, 2])
-def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refits):
+def test_the_worst_case_is_that_of_brute_force(n_classes, kind, n_refits):
     rng = np.random.default_rng(n_classes)
     X = rng.random((40, 3))
     y = (X[:, 0] * n_classes).astype(int)
@@ -58,12 +58,12 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
     rows = training_set(X, y, Attacker(np.inf, eps))
     boosted = boost_trees(
         rows, n_estimators=6, max_depth=3, learning_rate=0.5,
-        is_exponential=is_exponential, max_features=1.0, min_samples_leaf=1, l2=0.5, thrift=0.5, min_gain=0.0,
+        kind=kind, max_features=1.0, min_samples_leaf=1, l2=0.5, thrift=0.5, min_gain=0.0,
         n_steps=5, n_refits=n_refits, random_state=0,
     )  # fmt: skip
     assert len(boosted.trees) > 1
     worst_case = WorstCase(X, y, n_classes, Attacker(np.inf, eps), boosted.base)
-    loss = WorstLoss(worst_case, np.ones(40), is_exponential)
+    loss = WorstLoss(worst_case, np.ones(40), kind)
     for tree, value in zip(boosted.trees, boosted.values, strict=True):
         worst_case.add(worst_case.reached(tree.nodes), value)
     ensemble = boosted.ensemble(rows)
@@ -71,7 +71,7 @@ def test_the_worst_case_is_that_of_brute_force(n_classes, is_exponential, n_refi
     assert loss.mean() == pytest.approx(boosted.train_loss[-1], rel=1e-12)
     margins = worst_case.margin()[np.arange(n_classes) != y[:, None]].reshape(40, -1)
     losses = np.exp(-margins).sum(axis=1)
-    assert loss.mean() == pytest.approx(np.mean(losses if is_exponential else np.log1p(losses)))
+    assert loss.mean() == pytest.approx(np.mean(losses if kind else np.log1p(losses)))
 
 
 def test_certify_agrees_with_brute_force(iris):
@@ -88,7 +88,7 @@ def test_certify_agrees_with_brute_force(iris):
 def test_fitted_values_are_the_best_of_their_neighbourhood(cancer):
     X, y = cancer
     rows = training_set(X, y, Attacker(np.inf, 0.05))
-    options = dict(max_depth=2, learning_rate=1.0, is_exponential=False, max_features=1.0, min_samples_leaf=5)
+    options = dict(max_depth=2, learning_rate=1.0, kind=False, max_features=1.0, min_samples_leaf=5)
     boosted = boost_trees(
         rows, n_estimators=1, l2=1.0, thrift=0.0, min_gain=0.0, n_steps=60, n_refits=0,
         random_state=0, **options,

@@ -21,6 +21,7 @@ from certiforest import (
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
     RobustBoostingClassifier,
+    RobustBoostingRegressor,
     TreeEnsemble,
 )
 from trainers import small_trainers
@@ -63,6 +64,8 @@ def expected_failures(estimator):
         boosting(5),
         boosting(5, norm=0, eps=1),
         robust(5, 4, 0.3, min_samples_leaf=1),
+        RobustBoostingRegressor(20, 4, 0.3, min_samples_leaf=1, eps=1e-3),
+        RobustBoostingRegressor(20, 4, 0.3, min_samples_leaf=1, eps=1e-3, loss="absolute_error"),
         few_cells(learning_rate=0.1),
         few_cells(norm=np.inf),
     ],

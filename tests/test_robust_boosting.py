@@ -79,8 +79,8 @@ def test_early_stopping_drops_whole_rounds():
     assert clf.n_estimators_ == 3 * np.argmin(clf.validation_loss_) < 3 * 60
 
 
-@pytest.mark.parametrize("is_exponential", [False, True])
-def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
+@pytest.mark.parametrize("kind", [False, True])
+def test_one_class_against_the_rest_has_the_loss_of_all_classes(kind):
     rng = np.random.default_rng(0)
     X, y = rng.random((40, 2)), rng.integers(4, size=40).astype(np.uint8)
     base, weight = rng.normal(size=4), rng.random(40)
@@ -90,7 +90,7 @@ def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
         changes = []
         for scale in (0.0, 1.0):
             case = WorstCase(X, y, 4, attacker, base)
-            loss = WorstLoss(case, weight, is_exponential)
+            loss = WorstLoss(case, weight, kind)
             two = loss.against_rest(one)
             value = scale * np.array([[0.0], [-0.7], [0.4]])
             case.add(case.reached(tree), value * (np.arange(4) == one))
@@ -101,15 +101,15 @@ def test_one_class_against_the_rest_has_the_loss_of_all_classes(is_exponential):
         assert (after - before)[0] == pytest.approx((after - before)[1])
 
 
-@pytest.mark.parametrize("is_exponential", [False, True])
-def test_what_is_lowered_lies_above_the_forgiving_loss_and_touches_it(is_exponential):
+@pytest.mark.parametrize("kind", [False, True])
+def test_what_is_lowered_lies_above_the_forgiving_loss_and_touches_it(kind):
     rng = np.random.default_rng(0)
     X, y, weight = rng.random((40, 2)), rng.integers(3, size=40).astype(np.uint8), rng.random(40)
     case = WorstCase(X, y, 3, Attacker(np.inf, 0.1), np.array([0.5, 0.0, -0.5]))
-    forgiving = WorstLoss(case, weight, is_exponential, 1.0)
+    forgiving = WorstLoss(case, weight, kind, 1.0)
     above = forgiving.forgiving()
     before, before_above = forgiving.mean(), above.mean() * above._weight.sum() / weight.sum()
-    assert before < min(1.0, WorstLoss(case, weight, is_exponential).mean())
+    assert before < min(1.0, WorstLoss(case, weight, kind).mean())
     tree = stump(0, 0.5)
     value, changes = rng.normal(size=(3, 3)), []
     for step in (1e-3, 1.0, 3.0):
@@ -138,7 +138,7 @@ def test_bags_are_models_of_their_own_and_are_averaged():
     rows = training_set(X, y, Attacker(np.inf, 0.02))
     alone = [
         boost_trees(
-            rows, has_spread=False, n_estimators=4, max_depth=5, learning_rate=0.3, is_exponential=False,
+            rows, has_spread=False, n_estimators=4, max_depth=5, learning_rate=0.3, kind=False,
             max_features="auto", min_samples_leaf=5, keeps_both=True, l2="auto", random_state=drawn,
         )
         for _ in range(3)

@@ -65,8 +65,9 @@ if TYPE_CHECKING:
     from certiforest.statements.domain import Domain, DomainError
     from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, StatementError
     from certiforest.training.additive import LargeSpreadAdditiveClassifier
-    from certiforest.training.boosting import LargeSpreadBoostingClassifier, RobustBoostingClassifier
+    from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
+    from certiforest.training.robust_boosting import RobustBoostingClassifier, RobustBoostingRegressor
     from certiforest.verdicts import Verdict
 
 __all__ = [
@@ -91,6 +92,7 @@ __all__ = [
     "Range",
     "Robust",
     "RobustBoostingClassifier",
+    "RobustBoostingRegressor",
     "RowError",
     "RuleAttacker",
     "Same",
@@ -146,8 +148,9 @@ _HOME = {
     "certiforest.gate": ("assert_robust",),
     "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),
     "certiforest.training.additive": ("LargeSpreadAdditiveClassifier",),
-    "certiforest.training.boosting": ("LargeSpreadBoostingClassifier", "RobustBoostingClassifier"),
+    "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
+    "certiforest.training.robust_boosting": ("RobustBoostingClassifier", "RobustBoostingRegressor"),
     "certiforest.rows.asking": ("SpreadError",),
     "certiforest.rows.certificate_file": ("CertificateError",),
     "certiforest.verdicts": ("Verdict",),

@@ -32,8 +32,9 @@ from certiforest.statements.checking import check, measure
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement
 from certiforest.training.additive import LargeSpreadAdditiveClassifier
-from certiforest.training.boosting import LargeSpreadBoostingClassifier, RobustBoostingClassifier
+from certiforest.training.boosting import LargeSpreadBoostingClassifier
 from certiforest.training.forest import LargeSpreadForestClassifier
+from certiforest.training.robust_boosting import RobustBoostingClassifier, RobustBoostingRegressor
 
 EPS, REACH = 0.02, 0.1  # of trainers, and of attackers who come so far that proofs need tables
 RULES = {0: [{"pre": "(-np.inf, np.inf)", "post": 0.2, "cost": 1, "is_numerical": True}]}
@@ -163,6 +164,7 @@ STEPS: list[tuple[Any, ...]] = [
     (_ask, False),
     (_bound, partial(RandomForestRegressor, 5, max_depth=3)),
     (_bound, partial(HistGradientBoostingRegressor, max_iter=7, min_samples_leaf=5)),
+    (_bound, partial(RobustBoostingRegressor, 5, 3, eps=EPS)),
     *((_certify, make) for make in MODELS.values()),
     *((_train, make) for make in TRAINERS.values()),
 ]

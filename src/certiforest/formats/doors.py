@@ -141,7 +141,7 @@ def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsem
     if isinstance(model, TreeEnsemble) and threshold is None:
         return model
     own = _own_ensemble(model)
-    if threshold is None and own is not None:
+    if threshold is None and own is not None and hasattr(model, "classes_"):  # which regressors have not
         return own
     content = _content_of(model)
     if content is None or not hasattr(type(model), "__weakref__"):  # no memory of what may be another by now
@@ -210,7 +210,16 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
 
 
 def _open_own(model: Any) -> Opened:
-    """Return an estimator of this library with its probabilities, for a threshold on them."""
+    """Return an estimator of this library with its probabilities, for a threshold on them; or what it predicts."""
+    if not hasattr(model, "classes_"):
+        return Opened(
+            model.ensemble_,
+            type(model).__name__,
+            score=model.predict,
+            predict=model.predict,
+            sum_at=float,
+            is_regressor=True,
+        )
     unit = getattr(model, "log_odds_per_unit", None)  # where trees vote there is none
     return Opened(
         model.ensemble_,

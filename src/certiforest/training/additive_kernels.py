@@ -7,7 +7,7 @@ import numpy as np
 
 from certiforest.attack.reach_kernels import power
 from certiforest.compiled import kernel
-from certiforest.training.worst_case_kernels import weigh_rivals
+from certiforest.training.worst_case_kernels import LOG_LOSS, weigh_rivals
 
 
 class Grids(NamedTuple):
@@ -242,7 +242,7 @@ def sum_slopes(grids, rows, prices, order, model, pace, slopes):
     for n in range(order.shape[0]):
         i = order[n]
         own, w = rows.class_index[i], rows.weight[i]
-        loss += w * weigh_rivals(margin[n], own, False, slope)
+        loss += w * weigh_rivals(margin[n], own, LOG_LOSS, slope)
         rows.push[i, own] = 0.0
         for c in range(n_classes):
             if c == own:

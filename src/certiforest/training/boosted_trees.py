@@ -30,6 +30,7 @@ from certiforest.training.grower import Discount, Frontier, GrownTree, GrowthDat
 from certiforest.training.ledger_kernels import mark_open_features
 from certiforest.training.training_set import TrainingSet, on_grid
 from certiforest.training.worst_case import WEIGHT_GRID, WorstCase, WorstLoss, as_box
+from certiforest.training.worst_case_kernels import EXPONENTIAL
 
 SCARCE = 0.5  # a threshold that closes more of a feature than this leaves one tree to a feature: few, deep trees
 RATES = (0.1, 0.4)  # else: smallest and largest automatic learning rate
@@ -97,7 +98,7 @@ def boost_trees(
     n_estimators: int,
     max_depth: int | str | None,
     learning_rate: float | str,
-    is_exponential: bool,
+    kind: int,
     forgiveness: float = 0.0,
     max_features: float | str | None,
     min_samples_leaf: int,
@@ -128,8 +129,8 @@ def boost_trees(
     has_spread : bool
         Whether trees keep large spread; else they share thresholds freely, thrift has no meaning, and with more than
         two classes each has trees of its own.
-    is_exponential : bool
-        Whether the loss is exponential instead of logistic.
+    kind : int
+        Which of `LOSSES`.
     keeps_both : bool
         Whether near rows belong to both children of a split, see `GiniRule`.
     l2 : float or "auto"
@@ -140,21 +141,23 @@ def boost_trees(
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     rows = rows._replace(X=np.asfortranarray(rows.X))  # bins and worst cases read it by column: turned once for both
     attacker, is_held, n_classes, n_features = rows.attacker, rows.is_held, len(rows.classes), rows.X.shape[1]
-    has_class_trees = not has_spread and n_classes > 2
+    has_class_trees = not has_spread and n_classes > 2 and rows.target is None
     data = GrowthData.of(rows.X, attacker, has_spread, CELLS_PER_REACH if has_class_trees else None)
     n_sides = 2 if has_class_trees else n_classes  # that a tree parts
-    questions = [(rows.y_index, is_held)]
+    questions: list[tuple[NDArray, NDArray]] = [(rows.y_index, is_held)]
     if has_class_trees:
         # Of all others together, near rows stay only if none of these classes is attacked.
         questions = [(rows.y_index == c, np.array([np.delete(is_held, c).all(), is_held[c]])) for c in range(n_classes)]
-    base = rows.class_offsets(is_exponential)
+    base = rows.class_offsets(kind == EXPONENTIAL)
     adds_up = has_spread and attacker.norm < np.inf  # costs of attacks on different trees do
     seen, charges = (attacker, CHARGES) if adds_up else (as_box(attacker), None)
     losses = []
     for part in (rows,) if validation is None else (rows, validation):
         class_index = part.y_index.astype(np.min_scalar_type(n_classes - 1))
         case = WorstCase(part.X, class_index, n_classes, seen, base, charges, is_held)
-        losses.append(WorstLoss(case, part.weight, is_exponential, forgiveness))
+        if part.target is not None:
+            case = case.with_margin(class_index, np.outer(part.target, [0.0, 1.0, -1.0]))
+        losses.append(WorstLoss(case, part.weight, kind, forgiveness))
     train = losses[0]
     closed = _closed_shares(data)
     varies = data.rows.bins.n_bins > 1
@@ -185,6 +188,8 @@ def boost_trees(
             loss, tree = train.forgiving(), len(boosted.trees)
             if has_class_trees:
                 loss = loss.against_rest(one)
+            if rows.target is not None:
+                asked, stays = loss.sides(), np.zeros(2, bool)
             weight, drawn = loss.row_weights(), data
             row, row_weight = _draw_rows(weight, max_samples, rng)
             if max_samples is not None:

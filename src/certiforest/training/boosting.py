@@ -1,4 +1,4 @@
-"""Boosted trees trained for the worst case: with large spread, or sharing features and thresholds freely.
+"""Boosting: boosted trees trained for the worst case, and those with large spread.
 
 ``fit`` lets `boosted_trees` make trees whose sum has the least worst-case loss that it can find.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,17 @@ from sklearn.model_selection import train_test_split
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.boosted_trees import BoostedTrees, average_bags, boost_trees
 from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
-from certiforest.training.estimator import SummingClassifier
+from certiforest.training.estimator import RobustEstimator, SummingClassifier
 from certiforest.training.training_set import TrainingSet
-
-LOSSES = ("log_loss", "exponential")
+from certiforest.training.worst_case import LOSSES
 
 
 @dataclass(eq=False, repr=False)
-class BoostingClassifier(SummingClassifier):
+class Boosting(RobustEstimator):
     """Base of the trainers that boost; other parameters as documented there.
 
     Parameters
     ----------
-    loss : {"log_loss", "exponential"}, default="log_loss"
-        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
-        class. The exponential loss fits hard rows harder.
     l2_regularization : "auto" or float, default="auto"
         Weight of half the sum of squared leaf values of a tree, in units of row weights. ``"auto"``: the root of the
         sum of all weights, over 20 and over the number of rival classes.
@@ -52,13 +48,13 @@ class BoostingClassifier(SummingClassifier):
         Share of each feature in the worst-case gains of all splits.
     """
 
-    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
+    LOSSES: ClassVar[tuple[str, ...]]  # to choose from, the default first
 
     n_estimators: int = 100
     max_depth: int | str | None = "auto"
     learning_rate: float | str = "auto"
     _: KW_ONLY
-    loss: str = "log_loss"
+    loss: str
     max_features: float | str | None = "auto"
     min_samples_leaf: float = 1
     l2_regularization: float | str = "auto"
@@ -68,6 +64,8 @@ class BoostingClassifier(SummingClassifier):
     n_jobs: int | None = None
 
     n_bags = 1  # how many models are averaged; a parameter of one trainer only
+    forgiveness = 0.0
+    _loss_unit = 1.0  # in which training has the loss
 
     def _options(self, n_rows: int) -> dict[str, Any]:
         """Return what `boost_trees` is told of parameters that the other trainer does not have."""
@@ -77,11 +75,11 @@ class BoostingClassifier(SummingClassifier):
         """Boost one bag after the other and average them."""
         rows = rows.that_weigh()
         boosted = average_bags([self._boost(rows, random_state, bag) for bag in range(self.n_bags)])
-        ensemble = boosted.ensemble(rows)
+        ensemble = self._ensemble(boosted, rows)
         self.n_estimators_ = ensemble.n_trees
         self.learning_rate_ = boosted.learning_rate
-        self.train_loss_ = np.array(boosted.train_loss)
-        self.validation_loss_ = np.array(boosted.validation_loss)
+        self.train_loss_ = self._loss_unit * np.array(boosted.train_loss)
+        self.validation_loss_ = self._loss_unit * np.array(boosted.validation_loss)
         self.feature_importances_ = boosted.importances(rows.X.shape[1])
         return ensemble
 
@@ -98,17 +96,79 @@ class BoostingClassifier(SummingClassifier):
             n_estimators=self.n_estimators,
             max_depth=self.max_depth,
             learning_rate=self.learning_rate,
-            is_exponential=self.loss == "exponential",
+            kind=LOSSES.index(self.loss),
             max_features=self.max_features,
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
             l2=self.l2_regularization,
             n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
+            tol=self.tol / self._loss_unit,
             random_state=random_state,
             n_jobs=self.n_jobs,
             progress=lambda n_rounds, _: self._report_progress(n_before + n_rounds, self.n_bags * self.n_estimators),
             **self._options(len(rows.X)),
         )
+
+    def _ensemble(self, boosted: BoostedTrees, rows: TrainingSet) -> TreeEnsemble:
+        return boosted.ensemble(rows)
+
+    def _put_aside(
+        self, y_index: NDArray, random_state: np.random.RandomState
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows to train on and those to validate on, with equal shares of classes where possible."""
+        n_aside, n_of_class = count_share(self.validation_fraction, len(y_index)), np.bincount(y_index)
+        n_of_class = n_of_class[n_of_class > 0]
+        has_shares = n_of_class.min() > 1 and len(n_of_class) <= min(n_aside, len(y_index) - n_aside)
+        train, aside = train_test_split(
+            np.arange(len(y_index)),
+            test_size=n_aside,
+            random_state=random_state,
+            stratify=y_index if has_shares else None,
+        )
+        return np.sort(train), np.sort(aside)
+
+    def _check_params(self) -> None:
+        check_integer("n_estimators", self.n_estimators)
+        if self.max_depth is not None and self.max_depth != "auto":
+            check_integer("max_depth", self.max_depth, alternative="'auto' or None")
+        if self.learning_rate != "auto":
+            check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
+        check_choice("loss", self.loss, self.LOSSES)
+        check_share("min_samples_leaf", self.min_samples_leaf)
+        check_share("validation_fraction", self.validation_fraction)
+        if self.max_features is not None and self.max_features != "auto":
+            check_share("max_features", self.max_features)
+        if self.l2_regularization != "auto":
+            check_number(
+                "l2_regularization", self.l2_regularization, ">= 0 or 'auto'", lambda weight: 0 <= weight < np.inf
+            )
+        if self.n_iter_no_change is not None:
+            check_integer("n_iter_no_change", self.n_iter_no_change, alternative="None")
+        check_number("tol", self.tol, ">= 0", lambda tol: 0 <= tol < np.inf)
+
+
+@dataclass(eq=False, repr=False)
+class BoostingClassifier(Boosting, SummingClassifier):
+    """Base of the classifiers that boost.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "exponential"}, default="log_loss"
+        ``log(1 + sum_c exp(-margin[c]))`` or ``sum_c exp(-margin[c])`` over the worst-case margins against each rival
+        class. The exponential loss fits hard rows harder.
+    l2_regularization, validation_fraction, n_iter_no_change, tol, n_jobs
+        See `Boosting`.
+
+    Attributes
+    ----------
+    learning_rate_, feature_importances_
+        See `Boosting`.
+    """
+
+    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
+    LOSSES = LOSSES[:2]
+
+    _: KW_ONLY
+    loss: str = "log_loss"
 
     @property
     def log_odds_per_unit(self) -> float:
@@ -141,40 +201,6 @@ class BoostingClassifier(SummingClassifier):
         """Yield the predicted labels after one, two, ... trees, each of shape (n,)."""
         for sums in self.staged_decision_function(X):
             yield self.classes_[sums.argmax(axis=1) if sums.ndim == 2 else (sums > 0).astype(np.intp)]
-
-    def _put_aside(
-        self, y_index: NDArray, random_state: np.random.RandomState
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows to train on and those to validate on, with equal shares of classes where possible."""
-        n_aside, n_of_class = count_share(self.validation_fraction, len(y_index)), np.bincount(y_index)
-        n_of_class = n_of_class[n_of_class > 0]
-        has_shares = n_of_class.min() > 1 and len(n_of_class) <= min(n_aside, len(y_index) - n_aside)
-        train, aside = train_test_split(
-            np.arange(len(y_index)),
-            test_size=n_aside,
-            random_state=random_state,
-            stratify=y_index if has_shares else None,
-        )
-        return np.sort(train), np.sort(aside)
-
-    def _check_params(self) -> None:
-        check_integer("n_estimators", self.n_estimators)
-        if self.max_depth is not None and self.max_depth != "auto":
-            check_integer("max_depth", self.max_depth, alternative="'auto' or None")
-        if self.learning_rate != "auto":
-            check_number("learning_rate", self.learning_rate, "in (0, 1] or 'auto'", lambda rate: 0 < rate <= 1)
-        check_choice("loss", self.loss, LOSSES)
-        check_share("min_samples_leaf", self.min_samples_leaf)
-        check_share("validation_fraction", self.validation_fraction)
-        if self.max_features is not None and self.max_features != "auto":
-            check_share("max_features", self.max_features)
-        if self.l2_regularization != "auto":
-            check_number(
-                "l2_regularization", self.l2_regularization, ">= 0 or 'auto'", lambda weight: 0 <= weight < np.inf
-            )
-        if self.n_iter_no_change is not None:
-            check_integer("n_iter_no_change", self.n_iter_no_change, alternative="None")
-        check_number("tol", self.tol, ">= 0", lambda tol: 0 <= tol < np.inf)
 
 
 @dataclass(eq=False, repr=False)
@@ -255,100 +281,3 @@ class LargeSpreadBoostingClassifier(BoostingClassifier):
         check_number("thrift", self.thrift, "in [0, 1)", lambda share: 0 <= share < 1)
         check_number("min_gain", self.min_gain, "in [0, 1)", lambda share: 0 <= share < 1)
         check_integer("n_refits", self.n_refits, least=0)
-
-
-@dataclass(eq=False, repr=False)
-class RobustBoostingClassifier(BoostingClassifier):
-    """Boosted trees trained for the worst case, without large spread.
-
-    Training minimises the loss when every tree does its own worst within reach: a bound, because trees that share
-    features cannot all do so at once. `certify` decides each row exactly all the same; where trees meet at a row that
-    is NP-hard in general and takes milliseconds in practice. The trainer for tables and small ``eps`` of norm inf: no
-    threshold is closed to any tree, so accuracy comes near to that of plain boosting. For other
-    norms `LargeSpreadAdditiveClassifier` is the one. With more than two classes every class gets a tree of its own in
-    each round.
-
-    Parameters
-    ----------
-    n_estimators : int, default=200
-        Largest number of trees; of trees for each class, if there are more than two.
-    max_depth : int or None, default=12
-        Largest number of splits on a path; None for no limit. Between 6 (noisy labels) and 20 (clear ones): choose by
-        folds of the training rows.
-    learning_rate : float, default=0.05
-        Share of each tree's fitted leaf values that is kept, in (0, 1].
-    norm, eps, scale, frozen, direction, attacker, attacked
-        Who attacks, see `RobustClassifier`.
-    forgiveness : float, default=0.0
-        If q > 0, a row's loss l counts as ``(1 - exp(-q * l)) / q``: rows that are lost anyway pull less at the trees.
-    max_features : "auto", int, float or None, default="auto"
-        Number, or share, of the features on which each tree grows; None for all. ``"auto"``: a fifth, but 32 features
-        at least. With more than two classes each split draws anew.
-    min_samples_leaf : int or float, default=5
-        Number, or share, of the rows that each side of a split must have.
-    min_samples_split : int, default=2
-        Number of rows, of those the tree grows on, that a node must have to be split.
-    max_samples : int, float or None, default=None
-        Number, or share, of the rows on which each tree grows, drawn in proportion to what the loss makes of them; None
-        for all. Values of leaves are fitted to all rows. With many rows, a tenth saves most of the time.
-    n_bags : int, default=1
-        Number of models that are boosted on their own and averaged. One model levels off when it has won or given up
-        every row; the mean of a few goes on, because chance decides which rows each gives up. Trees of bags fit closer:
-        a row near a threshold grows both sides of it.
-    loss, l2_regularization, validation_fraction, n_iter_no_change, tol, n_jobs
-        See `BoostingClassifier`.
-    class_weight, random_state, verbose, callback
-        See `RobustClassifier`.
-
-    Attributes
-    ----------
-    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
-        See `RobustClassifier`.
-    learning_rate_, feature_importances_
-        See `BoostingClassifier`.
-    n_estimators_ : int
-        Number of trees of all classes and bags.
-    train_loss_, validation_loss_ : ndarray of float64, shape (n_stages,)
-        Mean worst-case loss without trees and after each round, one bag after the other; ``validation_loss_`` is empty
-        without early stopping. For norms other than inf, of an attacker who spends an eighth of the budget on each
-        feature, as training thinks of it: no bound of the worst case.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import minmax_scale
-    >>> from certiforest import RobustBoostingClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> boosting = RobustBoostingClassifier(n_estimators=10, eps=0.05, random_state=0)
-    >>> boosting.fit(minmax_scale(X), y).ensemble_
-    TreeEnsemble(10 trees, ... nodes, 30 features, 2 classes, scores add up)
-    """
-
-    PROMISES_SPREAD = False
-
-    n_estimators: int = 200
-    max_depth: int | str | None = 12
-    learning_rate: float | str = 0.05
-    _: KW_ONLY
-    forgiveness: float = 0.0
-    min_samples_leaf: float = 5
-    min_samples_split: int = 2
-    max_samples: float | None = None
-    n_bags: int = 1
-
-    def _options(self, n_rows: int) -> dict[str, Any]:
-        return {
-            "has_spread": False,
-            "forgiveness": self.forgiveness,
-            "min_samples_split": self.min_samples_split,
-            "max_samples": None if self.max_samples is None else count_share(self.max_samples, n_rows),
-            "keeps_both": self.n_bags > 1,
-        }
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_number("forgiveness", self.forgiveness, ">= 0", lambda weight: 0 <= weight < np.inf)
-        check_integer("min_samples_split", self.min_samples_split, least=2)
-        check_integer("n_bags", self.n_bags)
-        if self.max_samples is not None:
-            check_share("max_samples", self.max_samples)

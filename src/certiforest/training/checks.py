@@ -98,13 +98,17 @@ def check_finite(X: NDArray[np.float64], takes_missing: bool) -> None:
     raise ValueError(f"Expected finite numbers in X, got {found} in row {row}, feature {column}; {advice}.")
 
 
-def check_learnable(X: NDArray[np.float64], classes: NDArray, attacker: Attacker, without: str) -> None:
-    """Refuse rows from which nothing can be learned, and attackers that can change nothing."""
+def check_classes(classes: NDArray) -> None:
+    """Refuse labels of one class only."""
     if len(classes) < 2:
         raise ValueError(
             f"Expected labels of at least two classes, got one class only ({classes.tolist()[0]!r}); add rows of"
             " another class."
         )
+
+
+def check_learnable(X: NDArray[np.float64], attacker: Attacker, without: str) -> None:
+    """Refuse rows from which nothing can be learned, and attackers that can change nothing."""
     n_features = X.shape[1]
     low, high, is_missing = np.fmin.reduce(X), np.fmax.reduce(X), np.isnan(X)
     if not ((low < high) | (is_missing.any(axis=0) & ~is_missing.all(axis=0))).any():

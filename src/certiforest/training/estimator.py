@@ -1,7 +1,7 @@
-"""RobustClassifier: what all trainers share as scikit-learn classifiers.
+"""RobustEstimator, RobustClassifier: what all trainers share as estimators of scikit-learn.
 
 A trainer checks its parameters and makes an ensemble; everything else is here, once: checks of rows and labels, the
-attacker, weights, the proof of large spread, the warning that only one class is ever said, predictions, progress.
+attacker, weights, the proof of large spread, the warning that one thing only is ever said, predictions, progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from certiforest.attack.attacker import Attacker
 from certiforest.attack.parameters import check_attacked
 from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training.checks import check_attacker, check_finite, check_learnable, combine_weights
+from certiforest.training.checks import check_attacker, check_classes, check_finite, check_learnable, combine_weights
 from certiforest.training.rule_reach import RuleReach
 from certiforest.training.training_set import TrainingSet
 
@@ -36,12 +36,12 @@ SHARED_ENTRY = re.compile(r"^(\w[\w, ]*)\n    .*[Ss]ee `(\w+)`\.\n", re.MULTILIN
 
 
 class ConstantWarning(UserWarning):
-    """A model says always the same class, because the attacker leaves no more."""
+    """A model says always the same, because the attacker leaves no more."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RobustClassifier(ClassifierMixin, BaseEstimator):
-    """What all trainers share. One has these parameters and more, and implements `_check_params` and `_train`.
+class RobustEstimator(BaseEstimator):
+    """What all trainers share. One has these parameters and more, and implements the methods that are open here.
 
     Parameters
     ----------
@@ -60,10 +60,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
         defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
         their reach within the budget, as if every column could go all the way at once.
-    attacked : list of labels, optional
-        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
-    class_weight : "balanced", dict or None, default=None
-        As in `sklearn.ensemble.RandomForestClassifier`.
     random_state : int, RandomState or None, default=None
         Source of all randomness; an int makes ``fit`` repeatable.
     verbose : int, default=0
@@ -77,10 +73,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         The trees. Scores, if trees add up, are whole multiples of 2**-32, so that their sums are exact.
     attacker_ : Attacker
         The attacker it was trained for. Trainers of large spread promise it for this one, if it has a norm.
-    attacked_ : ndarray or None
-        Labels of the classes that are attacked, if not all are.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     n_features_in_ : int
         Number of features seen during ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -89,6 +81,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
 
     WITHOUT_ATTACKER: ClassVar[str]  # what to use when there is none
     PROMISES_SPREAD: ClassVar[bool] = True
+    SAYS: ClassVar[str] = "the class"
 
     norm: float | str = np.inf
     eps: float = 0.01
@@ -96,8 +89,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     frozen: Iterable[int] | None = None
     direction: str | Mapping[int | str, str] | None = None
     attacker: Attacker | None = None
-    attacked: Iterable[Any] | None = None
-    class_weight: str | dict | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
     callback: Callable[[int, int], None] | None = None
@@ -105,13 +96,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
     # What `fit` learns: who compares estimators by their fields must not take two for one.
     ensemble_: TreeEnsemble = field(init=False)
     attacker_: Attacker = field(init=False)
-    attacked_: NDArray | None = field(init=False)
-    classes_: NDArray = field(init=False)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Say in the docstring of a trainer what it says by reference to this class: help() shows one class only."""
         super().__init_subclass__(**options)
-        said = {base.__name__: _entries(base) for base in cls.__mro__[1:] if issubclass(base, RobustClassifier)}
+        said = {base.__name__: _entries(base) for base in cls.__mro__[1:] if issubclass(base, RobustEstimator)}
 
         def tell(reference: re.Match[str]) -> str:
             entries, names = said.get(reference[2], {}), reference[1].split(", ")
@@ -129,47 +118,39 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
             one, or that of more weight if no row there misses the feature. Nobody blanks or fills values. If none is
             missing in any row, the model has no place for NaN, and refuses it later.
         y : array-like of shape (n,)
-            Labels of at least two classes.
+            Labels of at least two classes, or a regressor's finite numbers.
         sample_weight : array-like of shape (n,), optional
             Weight of each row, >= 0.
 
         Returns
         -------
-        RobustClassifier
+        RobustEstimator
             The fitted estimator itself.
 
         Warns
         -----
         ConstantWarning
-            If every training row gets the same class.
+            If the model says the same of every training row.
         """
         self._check_params()
         described = {name: getattr(self, name) for name in DESCRIPTION}
         defaults = {name: getattr(type(self), name) for name in DESCRIPTION}
         attacker = check_attacker(self.attacker, described, defaults, self.WITHOUT_ATTACKER)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
+        is_numeric = self.SAYS == "the number"
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, order="C", ensure_all_finite=False, y_numeric=is_numeric,
+            ensure_min_samples=1 + is_numeric,
+        )  # fmt: skip
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         self.attacker_ = attacker = attacker.resolve(X.shape[1], names)
         check_finite(X, takes_missing=True)
-        check_classification_targets(y)
-        self.classes_, y_index = np.unique(y, return_inverse=True)
         reach = None if attacker.has_norm else RuleReach.of(X, attacker)
         if reach is not None:
             seen, known = reach.stretch(X), reach.attacker
         else:  # one who is given may be held back by more
             seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
-        check_learnable(seen, self.classes_, known, self.WITHOUT_ATTACKER)
-        self.attacked_ = check_attacked(self.attacked, self.classes_)
-        is_held = np.zeros(len(self.classes_), bool)
-        if self.attacked_ is not None:
-            is_held = ~np.isin(self.classes_, self.attacked_)
-        if is_held.all():
-            raise ValueError(
-                "Expected attacked to name at least one class, got none; without an attacker,"
-                f" {self.WITHOUT_ATTACKER} is the better choice."
-            )
-        weight = combine_weights(X, y, sample_weight, self._class_weight())
-        rows = TrainingSet(seen, y_index.astype(np.int64), weight, self.classes_, known, is_held, names)
+        rows = self._training_set(seen, y, sample_weight, known)._replace(feature_names=names)
+        check_learnable(seen, known, self.WITHOUT_ATTACKER)
         ensemble = self._train(rows, check_random_state(self.random_state))
         if not np.isnan(X).any():
             ensemble = ensemble.of_numbers
@@ -177,13 +158,12 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         if self.PROMISES_SPREAD and not has_large_spread(ensemble, known):
             raise AssertionError("Training broke its promise of large spread; please report this.")
         self.ensemble_ = ensemble if reach is None else reach.restore(ensemble)
-        self._warn_if_constant(X, y_index)
+        self._warn_if_constant(X, y)
         return self
 
     def predict(self, X: Any) -> NDArray:
-        """Return the class of each row, shape (n,); the first of several that are equally strong."""
-        X = self._check_rows(X)
-        return self.ensemble_.predict(X)
+        """Return what is said of each row, shape (n,): a number, or the first of the strongest classes."""
+        return self._predict(self._check_rows(X))
 
     @property
     def _budget(self) -> str:
@@ -194,9 +174,14 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         """Check parameters that need no data, except those that describe the attacker."""
         raise NotImplementedError
 
-    def _class_weight(self) -> str | dict | None:
-        """Return the weights of classes that hold for all trees alike."""
-        return self.class_weight
+    def _training_set(
+        self, X: NDArray[np.float64], y: NDArray, sample_weight: ArrayLike | None, attacker: Attacker
+    ) -> TrainingSet:
+        """Check what is to be learned, and return it with the rows."""
+        raise NotImplementedError
+
+    def _predict(self, X: NDArray[np.float64]) -> NDArray:
+        return self.ensemble_.predict(X)
 
     def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
         """Return an ensemble, all splits of which have a side for missing values."""
@@ -213,17 +198,17 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _warn_if_constant(self, X: NDArray[np.float64], y_index: NDArray) -> None:
-        said = self.ensemble_.class_index(X)
-        if said.min() < said.max():
+    def _warn_if_constant(self, X: NDArray[np.float64], y: NDArray) -> None:
+        said = self._predict(X)
+        if (said != said[0]).any():
             return
         has_norm = self.attacker_.has_norm
         advice = "lower eps, or freeze features that cannot be attacked" if has_norm else "lower the budget"
         if self.attacker_.norm < np.inf and has_norm:
             advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
         warnings.warn(
-            f"Nothing but the class {self.classes_[said[0]].item()!r} was learned: it is right for"
-            f" {(y_index == said[0]).mean():.3f} of the training rows, as saying it without any model is. With"
+            f"Nothing but {self.SAYS} {said[0].item()!r} was learned: it is right for"
+            f" {(y == said).mean():.3f} of the training rows, as saying it without any model is. With"
             f" {self._budget} nothing that was found withstands the attacker better; {advice}.",
             ConstantWarning,
             stacklevel=3,
@@ -240,6 +225,60 @@ def _entries(of: type) -> dict[str, str]:
     """Return what a docstring says of each name."""
     entries = ENTRY.finditer(f"{inspect.getdoc(of)}\n")
     return {name: entry[0] for entry in entries for name in entry[1].split(", ")}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RobustClassifier(ClassifierMixin, RobustEstimator):
+    """What all trainers of classifiers share.
+
+    Parameters
+    ----------
+    norm, eps, scale, frozen, direction, attacker
+        See `RobustEstimator`.
+    attacked : list of labels, optional
+        The classes whose rows are attacked; all if not given. Rows of other classes count as they are.
+    class_weight : "balanced", dict or None, default=None
+        As in `sklearn.ensemble.RandomForestClassifier`.
+    random_state, verbose, callback
+        See `RobustEstimator`.
+
+    Attributes
+    ----------
+    ensemble_, attacker_, n_features_in_, feature_names_in_
+        See `RobustEstimator`.
+    attacked_ : ndarray or None
+        Labels of the classes that are attacked, if not all are.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    """
+
+    attacked: Iterable[Any] | None = None
+    class_weight: str | dict | None = None
+
+    attacked_: NDArray | None = field(init=False)
+    classes_: NDArray = field(init=False)
+
+    def _class_weight(self) -> str | dict | None:
+        """Return the weights of classes that hold for all trees alike."""
+        return self.class_weight
+
+    def _training_set(
+        self, X: NDArray[np.float64], y: NDArray, sample_weight: ArrayLike | None, attacker: Attacker
+    ) -> TrainingSet:
+        check_classification_targets(y)
+        self.classes_, y_index = np.unique(y, return_inverse=True)
+        check_classes(self.classes_)
+        self.attacked_ = check_attacked(self.attacked, self.classes_)
+        is_held = np.zeros(len(self.classes_), bool)
+        if self.attacked_ is not None:
+            is_held = ~np.isin(self.classes_, self.attacked_)
+        if is_held.all():
+            raise ValueError(
+                "Expected attacked to name at least one class, got none; without an attacker,"
+                f" {self.WITHOUT_ATTACKER} is the better choice."
+            )
+        weight = combine_weights(X, y, sample_weight, self._class_weight())
+        return TrainingSet(X, y_index.astype(np.int64), weight, self.classes_, attacker, is_held)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

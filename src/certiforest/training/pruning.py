@@ -187,7 +187,7 @@ def train_pruned_forest(
     the ensemble, with fewer trees than ``n_estimators`` if forests were used up before, and the most rounds that a kept
     tree took.
     """
-    X, y_index, row_weight, classes, attacker, is_held, _ = rows
+    X, y_index, row_weight, classes, attacker, is_held, *_ = rows
     is_frozen = attacker.is_frozen(X.shape[1])
     shared, movable = np.flatnonzero(is_frozen), np.flatnonzero(~is_frozen)
     if attacker.norm == 0:

@@ -33,6 +33,10 @@ class TrainingSet(NamedTuple):
     is_held : ndarray of bool, shape (n_classes,)
         The classes whose rows are not attacked.
     feature_names : list of str, optional
+    target : ndarray of float64, shape (n_rows,), optional
+        Numbers that sums are to be, instead of classes. Training then takes the sum of a row for that of three classes
+        ``[0, sum - target, target - sum]``, all rows being of the first: the others lead it by how far the sum is too
+        high, or too low.
     """
 
     X: NDArray[np.float64]
@@ -42,17 +46,21 @@ class TrainingSet(NamedTuple):
     attacker: Attacker
     is_held: NDArray[np.bool_]
     feature_names: list[str] | None = None
+    target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.int64]) -> TrainingSet:
         """Return some of the rows."""
-        return self._replace(X=self.X[rows], y_index=self.y_index[rows], weight=self.weight[rows])
+        target = None if self.target is None else self.target[rows]
+        return self._replace(X=self.X[rows], y_index=self.y_index[rows], weight=self.weight[rows], target=target)
 
     def that_weigh(self) -> TrainingSet:
         """Return the rows whose weight is above 0."""
         return self if self.weight.all() else self.take(np.flatnonzero(self.weight))
 
     def class_offsets(self, is_exponential: bool) -> NDArray[np.float64]:
-        """Return the sums that fit best without trees, shape (n_classes,)."""
+        """Return the sums that fit best without trees, shape (n_classes,); zeros where there is a target."""
+        if self.target is not None:
+            return np.zeros(len(self.classes))
         share = np.bincount(self.y_index, weights=self.weight, minlength=len(self.classes)) / self.weight.sum()
         return on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
 

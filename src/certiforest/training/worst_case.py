@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from certiforest.attack.attacker import Attacker
 from certiforest.ensemble import Nodes
 from certiforest.training import worst_case_kernels as kernels
-from certiforest.training.worst_case_kernels import Reach, Reached, TreeSplits
+from certiforest.training.worst_case_kernels import EXPONENTIAL, SQUARED, Reach, Reached, TreeSplits
 
 SHARE_OF_BUDGET = 0.125  # that the attacker is thought to spend on one feature where costs add up
 LARGEST_VALUE = 4.0  # of a leaf, before shrinkage: exp(4) is 55 to 1
@@ -32,6 +32,8 @@ WEIGHT_GRID = 2.0**-20  # weights are whole multiples: no split depends on the o
 LARGEST_WEIGHT = 2.0**20
 DISCOUNT_GRID = 2.0**-10
 SMALLEST_ODDS = 1e-300  # that have a logarithm
+LOSSES = ("log_loss", "exponential", "squared_error", "absolute_error")  # as kernels number them
+TIED = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, -1.0], [0.0, -1.0, 1.0]])  # outputs that are a number and its negative
 
 
 class WorstCase:
@@ -153,18 +155,16 @@ class WorstLoss:
     case : WorstCase
         The rows with the margins of the trees so far.
     weight : ndarray of float64, shape (n_rows,)
-    is_exponential : bool
-        Whether the loss is ``sum_c exp(-margin[c])`` instead of ``log(1 + sum_c exp(-margin[c]))``.
+    kind : int
+        Which of `LOSSES`, see `worst_case_kernels.weigh_rivals`.
     forgiveness : float
         If q > 0, a row with this loss l counts as ``(1 - exp(-q * l)) / q``: no row can cost more than 1 / q.
     """
 
-    def __init__(
-        self, case: WorstCase, weight: NDArray[np.float64], is_exponential: bool, forgiveness: float = 0.0
-    ) -> None:
+    def __init__(self, case: WorstCase, weight: NDArray[np.float64], kind: int, forgiveness: float = 0.0) -> None:
         self.case = case
         self._weight = weight
-        self._is_exponential = is_exponential
+        self._kind = kind
         self._forgiveness = forgiveness
 
     def forgiving(self) -> WorstLoss:
@@ -176,7 +176,7 @@ class WorstLoss:
         if self._forgiveness == 0.0:
             return self
         discount = np.ceil(np.exp(-self._forgiveness * self._rows()[0]) / DISCOUNT_GRID) * DISCOUNT_GRID
-        return WorstLoss(self.case, self._weight * discount, self._is_exponential)
+        return WorstLoss(self.case, self._weight * discount, self._kind)
 
     def against_rest(self, one: int) -> WorstLoss:
         """Return the loss as that of two classes, all others (0) and one (1), while nothing but sums of the one change.
@@ -199,9 +199,14 @@ class WorstLoss:
         two = np.zeros((len(margin), 2))
         two[is_one, 0] = -np.log(np.maximum(total[is_one], SMALLEST_ODDS))
         two[~is_one, 1] = margin[~is_one, one]
-        if not self._is_exponential:
+        if self._kind != EXPONENTIAL:
             two[~is_one, 1] += np.log1p(np.maximum(total - odds[:, one], 0.0)[~is_one])
-        return WorstLoss(self.case.with_margin(is_one.astype(np.uint8), two), self._weight, self._is_exponential)
+        return WorstLoss(self.case.with_margin(is_one.astype(np.uint8), two), self._weight, self._kind)
+
+    def sides(self) -> NDArray[np.uint8]:
+        """Return which sums of those that are to be numbers should rise (1) or fall (0), shape (n_rows,)."""
+        margin = self.case.margin()
+        return (margin[:, 1] >= margin[:, 2]).astype(np.uint8)
 
     def mean(self) -> float:
         """Return the mean loss."""
@@ -217,7 +222,7 @@ class WorstLoss:
         """Return the loss of each row and its slope, not forgiven, shape (2, n_rows)."""
         margin = self.case.margin()
         out = np.empty((2, len(margin)))
-        kernels.sum_rivals(margin, self.case.class_index, self._is_exponential, out)
+        kernels.sum_rivals(margin, self.case.class_index, self._kind, out)
         return out
 
     def fit_values(self, reached: Reached, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
@@ -238,17 +243,20 @@ class WorstLoss:
         """
         margin, price = self.case.margin_and_price()
         n_classes = value.shape[1]
-        step = (n_classes - 1) / n_classes  # classes move together: one degree of freedom less
+        is_tied, largest = self._kind >= SQUARED, LARGEST_VALUE if self._kind < SQUARED else np.inf
+        step = 1.0 if is_tied else (n_classes - 1) / n_classes  # classes move together: one degree of freedom less
         best, best_loss, direction = value, np.inf, np.zeros_like(value)
         for _ in range(n_steps + 1):
             out = np.stack([l2 * value, np.full_like(value, l2)])
             loss = 0.5 * l2 * (value**2).sum() + kernels.sum_slopes(
-                reached, value, margin, price, self.case.class_index, self._weight, self._is_exponential, out
+                reached, value, margin, price, self.case.class_index, self._weight, self._kind, out
             )
+            if is_tied:
+                out = np.stack([out[0] @ TIED, out[1] @ np.abs(TIED)])
             if loss < best_loss:
                 best, best_loss = value, loss
                 direction = np.divide(-out[0], out[1], out=np.zeros_like(value), where=out[1] > 0)
             else:
                 step /= 2
-            value = np.clip(best + step * direction, -LARGEST_VALUE, LARGEST_VALUE)
+            value = np.clip(best + step * direction, -largest, largest)
         return best

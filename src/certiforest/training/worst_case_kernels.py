@@ -18,6 +18,8 @@ from certiforest.attack.reach_kernels import crossing_cost, other_side_is_near, 
 from certiforest.compiled import kernel
 
 LARGEST_EXPONENT = 30.0
+LOG_LOSS, EXPONENTIAL, SQUARED, ABSOLUTE = range(4)
+LEAST_ERROR = 2.0**-6  # in slopes the absolute error is a parabola up to here: its kink at zero tells no way to go
 
 
 class TreeSplits(NamedTuple):
@@ -174,16 +176,23 @@ def sum_leaf_weights(reached, class_index, weight, out):
 
 
 @kernel
-def weigh_rivals(margin, own, is_exponential, out):
+def weigh_rivals(margin, own, kind, out):
     """Write how fast a row's loss falls with its margin against each rival; return the loss.
 
-    The loss is ``log(1 + sum_c exp(-margin[c]))``, or without the logarithm ``sum_c exp(-margin[c])``.
+    The loss is ``log(1 + sum_c exp(-margin[c]))``, without the logarithm ``sum_c exp(-margin[c])``, or for sums that
+    are to be numbers the square, or the size, of the error ``max_c -margin[c]`` (see `TrainingSet.target`).
     """
+    if kind >= SQUARED:
+        out[:] = 0.0
+        worst = 1 if margin[1] < margin[2] else 2
+        error = -margin[worst]
+        out[worst] = 2.0 * error if kind == SQUARED else min(1.0, error / LEAST_ERROR)
+        return error * error if kind == SQUARED else error
     total = 0.0
     for c in range(margin.shape[0]):
         out[c] = 0.0 if c == own else np.exp(min(LARGEST_EXPONENT, -margin[c]))
         total += out[c]
-    if is_exponential:
+    if kind == EXPONENTIAL:
         return total
     for c in range(margin.shape[0]):
         out[c] /= 1.0 + total
@@ -191,7 +200,17 @@ def weigh_rivals(margin, own, is_exponential, out):
 
 
 @kernel
-def sum_slopes(reached, value, margin, price, class_index, weight, is_exponential, out):
+def curvature_of(kind, slope, margin):
+    """Return how fast the slope of a row's loss against one rival falls with the margin."""
+    if slope == 0.0 or kind == EXPONENTIAL:
+        return slope
+    if kind == LOG_LOSS:
+        return slope * (1.0 - slope)
+    return 2.0 if kind == SQUARED else 1.0 / max(-margin, LEAST_ERROR)
+
+
+@kernel
+def sum_slopes(reached, value, margin, price, class_index, weight, kind, out):
     """Add up slope and curvature of the loss at each leaf and class for a tree's values; return the loss.
 
     ``margin`` is that of the other trees, ``price`` that of a unit of cost, (n_rows, n_classes) each; ``out`` is
@@ -210,10 +229,10 @@ def sum_slopes(reached, value, margin, price, class_index, weight, is_exponentia
             if c != own:
                 worst[c], lead = worst_leaf(reached, i, own, c, value, price[i, c])
                 moved[c] = margin[i, c] + lead
-        loss += weight[i] * weigh_rivals(moved, own, is_exponential, slope)
+        loss += weight[i] * weigh_rivals(moved, own, kind, slope)
         for c in range(n_classes):
             if c != own:
-                curvature = slope[c] if is_exponential else slope[c] * (1.0 - slope[c])
+                curvature = curvature_of(kind, slope[c], moved[c])
                 out_slope[worst[c], own] -= weight[i] * slope[c]
                 out_slope[worst[c], c] += weight[i] * slope[c]
                 out_curvature[worst[c], own] += weight[i] * curvature
@@ -222,9 +241,9 @@ def sum_slopes(reached, value, margin, price, class_index, weight, is_exponentia
 
 
 @kernel
-def sum_rivals(margin, class_index, is_exponential, out):
+def sum_rivals(margin, class_index, kind, out):
     """Write each row's loss and how fast it falls when the margins against all rivals rise together; (2, n_rows)."""
     slope = np.empty(margin.shape[1])
     for i in range(margin.shape[0]):
-        out[0, i] = weigh_rivals(margin[i], class_index[i], is_exponential, slope)
+        out[0, i] = weigh_rivals(margin[i], class_index[i], kind, slope)
         out[1, i] = slope.sum()
