@@ -124,7 +124,7 @@ def test_a_regressor_is_no_classifier(diabetes, tmp_path):
         as_ensemble(model)
     ensemble = as_ensemble(model, threshold=150)
     np.testing.assert_array_equal(ensemble.predict(X), model.predict(X) >= 150)
-    with pytest.raises(ModelError, match="tolerance=...\\) for what it says itself"):
+    with pytest.raises(ModelError, match=r"tolerance=\.\.\.\) for what it says itself"):
         certify(model, X, y, Attacker(eps=0.02))
     save_onnx(model, tmp_path / "model.onnx")
     same = certify(tmp_path / "model.onnx", X[:20], y[:20], Attacker(eps=0.02), tolerance=40)
