@@ -1,14 +1,15 @@
 """Statements about gradient-boosted models of four tables: how many are decided, how fast, and how wide bounds stay.
 
 "sensitive": can a change of one column flip the decision, or take the probability from 1 - p or less to p or more?
-"gap", "fall" and "range": the numbers, over the box of the training rows, of sums. "monotone": half of the models are
-trained with constraints, which must be proved. "same": how far models of 100 trees of depth 4 are apart where a
-twentieth of the rows was replaced, everywhere and among plausible inputs, and whether files of a model are proved to be
-the same. "reasons": sufficient reasons of 200 decisions, and boxes around the rows, of one XGBoost model a table (100
-trees of depth 4), each proved again by `check`. "rows": what a regressor of 200 trees of depth 5 can be brought to say
-of 500 rows. "audit": bytes of certificates, and how long the auditor takes, beside how long it took to find them.
-"peers": XGBoost models of the columns of numbers, and the same questions put to CP-SAT, HiGHS and, for the range,
-Veritas: from .2 to .8 or more by one column, the most a sum falls along a column, the range of sums.
+"gap", "fall" and "range": the numbers, over the box of the training rows, of sums, and how far apart bounds stay
+beyond what rounding of sums makes. "monotone": half of the models are trained with constraints, which must be proved.
+"same": how far models of 100 trees of depth 4 are apart where a twentieth of the rows was replaced, everywhere and
+among plausible inputs, and whether files of a model are proved to be the same. "reasons": sufficient reasons of 200
+decisions, and boxes around the rows, of one XGBoost model a table (100 trees of depth 4), each proved again by
+`check`. "rows": what a regressor of 200 trees of depth 5 can be brought to say of 500 rows. "audit": bytes of
+certificates, and how long the auditor takes, beside how long it took to find them. "peers": XGBoost models of the
+columns of numbers, and the same questions put to CP-SAT, HiGHS and, for the range, Veritas: from .2 to .8 or more by
+one column, the most a sum falls along a column, the range of sums.
 
 python studies/statements.py --data-dir DIR --time-limit 60
 python studies/statements.py --data-dir DIR --only sensitive --tables credit --trees 100 --columns 5 --time-limit 20
@@ -155,21 +156,24 @@ def most(asked: argparse.Namespace, quantity: str) -> None:
     for name, model, X, _ in models(asked):
         domain, opened = Domain.from_data(X), open_model(model)
         columns = [None] if quantity == "range" else columns_of(asked, X, ordered=quantity == "fall")
+        n_known = len(widths)
         for column in columns:
             tell = {"gap": {"columns": [column]}, "fall": {"column": column}, "range": {}}[quantity]
             found, spent = timed(
                 measure, opened, quantity, domain, outputs="score", time_limit=asked.time_limit, **tell
             )
             seconds.append(spent)
-            ends = [found.bounds] if quantity != "range" else list(found.bounds)
-            widths += [width_of(end) for end in ends]
-        print(f"# {name}: {width_text(widths[-len(columns) :])}", flush=True)
+            widths += widths_of(found, opened)
+        print(f"# {name}: {width_text(widths[n_known:])}", flush=True)
     print(f"{quantity}: {width_text(widths)}; {told(seconds)}")
 
 
-def width_of(bounds: tuple[float, float]) -> float:
-    """Return how far apart bounds are, as a share of what they bound."""
-    return abs(bounds[0] - bounds[1]) / max(1.0, abs(bounds[0]))
+def widths_of(found: Any, *models: Any) -> list[float]:
+    """Return how far apart bounds are, beyond what rounding makes of sums, as a share of what they bound."""
+    ends = [found.bounds] if found.quantity != "range" else list(found.bounds)
+    inputs = 3 - len(models) if found.quantity != "range" else 1
+    rounding = inputs * sum(model.ensemble.rounding_bound(model.dtype) for model in models)
+    return [max(abs(a - b) - rounding, 0.0) / max(1.0, abs(a)) for a, b in ends]
 
 
 def width_text(widths: list[float]) -> str:
@@ -195,7 +199,8 @@ def same(asked: argparse.Namespace) -> None:
                 measure, one, "difference", domain, other=other, outputs="score", time_limit=asked.time_limit
             )
             kind = "everywhere" if plausible is None else "plausible"
-            text = f"{width_text([width_of(found.bounds)])}, {found.bounds[0]:.4f} to {found.bounds[1]:.4f}"
+            widths = widths_of(found, open_model(one), open_model(other))
+            text = f"{width_text(widths)}, {found.bounds[0]:.4f} to {found.bounds[1]:.4f}"
             print(f"same, {name}, {kind}: {text}; {seconds:.1f} CPU s", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / "model.json", Path(folder) / "own.json"]
@@ -318,7 +323,7 @@ def peers(asked: argparse.Namespace) -> None:
                         found, seconds = timed(measure, opened, kind, domain, column=column, **limits)
                         ends = list(found.bounds) if kind == "range" else [found.bounds]
                         reached = [end[1 if kind == "range" and i == 0 else 0] for i, end in enumerate(ends)]
-                        ours = np.array(reached) if max(map(width_of, ends)) <= other_solvers.EXACT else None
+                        ours = np.array(reached) if max(widths_of(found, opened)) <= other_solvers.EXACT else None
                     known.setdefault((kind, "certiforest"), []).append((ours, ours, seconds))
                     place = [] if column is None else [list(X).index(column)]
                     question = (kind, *place, *([level] if kind == "sensitive" else []))

@@ -23,8 +23,8 @@ from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, 
 
 LEAST = -int(ENOUGH >> 12)  # less than any cells give to requirements that grow
 FIRST_SWEEPS, MOST_SWEEPS = 100, 12
-FIRST_TRIES, MOST_TRIES = 200, 4
-BOXES_OF_WALK = 25  # after so many, tries begin at cells of the box at hand, wherever others have come
+FIRST_TRIES, FEWEST_TRIES = 200, 4  # to find cells in a box: ever fewer, as the first boxes
+BOXES_OF_WALK = 3  # after so many, tries begin at cells of the box at hand, wherever others have come
 OPEN_END, SINGLE = -2, -1  # of a proof, in place of the number of a bound: none, and none is needed
 # Boxes that wait hold no more numbers than so many, 8 bytes each; beyond it, a problem stays open.
 MOST_NUMBERS = 2**27
@@ -211,7 +211,7 @@ def _search(
         if box.is_new:  # weights found before there was a target are of no use, either
             tables.table[:], several.weight[:] = 0.0, equal
             inside = weighted(cells, inside.leaves, several)
-        sweeps, tries = (FIRST_SWEEPS, FIRST_TRIES) if box.is_new else (MOST_SWEEPS, MOST_TRIES)
+        sweeps, tries = FIRST_SWEEPS if box.is_new else MOST_SWEEPS, max(FEWEST_TRIES, FIRST_TRIES // (n_boxes + 1))
         status = examine_box(inside, several, tables, sweeps, int(ENOUGH), False)
         inside = weighted(cells, inside.leaves, several)  # the weights may be others
         is_found, candidate, bound = status == FOUND, tables.choice, target - 1
