@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import gc
 import hashlib
 import logging
 import os
@@ -79,8 +80,11 @@ class Kernel(CPUDispatcher):
 
     @contextlib.contextmanager
     def _as_ours(self) -> Iterator[None]:
-        """Let numba make machine code our way meanwhile, type each call once, and make nothing for calls from C."""
-        with global_compiler_lock:
+        """Let numba make machine code our way meanwhile, type each call once, and make nothing for calls from C.
+
+        Python looks for garbage as objects become more, and compiling makes millions: a fifth of its time, for little.
+        """
+        with global_compiler_lock, _no_garbage_collection():
             self.targetctx.refresh()  # which makes what counts references, for all
             ours = {"_internal_codegen": _codegen(), "create_cfunc_wrapper": lambda *_: None}
             with (
@@ -181,6 +185,17 @@ class _Codegen(JITCPUCodegen):
 @functools.cache
 def _codegen() -> JITCPUCodegen:
     return _Codegen("certiforest")
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -82,7 +82,8 @@ def add_scores(trees, X, value, out):
     """Add the base and each tree's score, in the order of the trees, to ``out`` (n_rows, n_outputs), zero at first."""
     base = value.shape[0] - 1
     for i in range(X.shape[0]):
-        out[i] += value[base]
+        for c in range(value.shape[1]):
+            out[i, c] += value[base, c]
         for tree in range(trees.tree_start.shape[0] - 1):
             row = trees.leaf[find_leaf(trees, tree, X[i])]
             for c in range(value.shape[1]):

@@ -10,6 +10,7 @@ from certiforest.compiled import kernel
 from certiforest.problem.cells_kernels import list_cells
 from certiforest.problem.masks_kernels import next_bit, set_bit
 from certiforest.problem.problem import Leaves
+from certiforest.problem.sorting_kernels import sort_by
 
 
 class Scratch(NamedTuple):
@@ -104,7 +105,11 @@ def list_local_leaves(trees, x, allowance, scratch):
     leaf, turn_start = scratch.leaf[:n_leaves], np.zeros(n_leaves + 1, np.int64)
     for k in range(n_leaves):
         turn_start[k + 1] = scratch.turn_end[k]
-    first_leaf = np.searchsorted(leaf, trees.tree_start)
+    first_leaf, k = np.empty(trees.tree_start.shape[0], np.int64), 0
+    for t in range(first_leaf.shape[0]):
+        while k < n_leaves and leaf[k] < trees.tree_start[t]:
+            k += 1
+        first_leaf[t] = k
     return LocalLeaves(leaf, turn_start, scratch.turn[:n_turns], first_leaf), scratch
 
 
@@ -232,7 +237,7 @@ def list_conditions(local, ranks, cells, scratch):
                 if turn[j] & 1:
                     has_holes |= forbid(bottom, end, v, cells, lowest, highest, hole_of, source)
             is_possible = True
-            sort(places, n_places)
+            sort_by(places, places, 0, n_places)
             for s in places[:n_places]:
                 v, before, begin = scope[s], n_conditions, lowest[scope[s]]
                 for c in range(lowest[v] if has_holes else highest[v] + 1, highest[v] + 1):
@@ -311,7 +316,8 @@ def in_segments(cells, name, node, allowed):
             s, after = place[i], high[i] + 1
             low[i] = number[low[i]]
             high[i] = (number[after] if after < cells.first[scope[s] + 1] else first_segment[s + 1]) - 1
-    first_tester = np.cumsum(first_tester)
+    for v in range(1, first_tester.shape[0]):
+        first_tester[v] += first_tester[v - 1]
     filled, tester = first_tester[:-1].copy(), np.empty(scope.shape[0], np.int64)
     for t in range(first.shape[0] - 1):
         for s in range(first_scope[t], first_scope[t + 1]):
@@ -321,17 +327,3 @@ def in_segments(cells, name, node, allowed):
         name, first, node, first_condition, place.astype(np.int32), low.astype(np.int32), high.astype(np.int32),
         first_scope, scope, first_segment, begin[:n], end[:n], tester, first_tester,
     )  # fmt: skip
-
-
-@kernel
-def sort(numbers, n):
-    """Sort the first ``n`` numbers: by insertion where they are few, as most often."""
-    if n > 32:
-        numbers[:n].sort()
-        return
-    for i in range(1, n):
-        number, k = numbers[i], i
-        while k > 0 and numbers[k - 1] > number:
-            numbers[k] = numbers[k - 1]
-            k -= 1
-        numbers[k] = number

@@ -203,7 +203,8 @@ def find_hopes(problem, tables):
         for c in range(tables.low[v], tables.high[v] + 1):
             if tables.sum[c] > tables.sum[best]:
                 best = c
-        hope[min(choice[v], best) : max(choice[v], best)] += tables.sum[best] - tables.sum[choice[v]]
+        for c in range(min(choice[v], best), max(choice[v], best)):
+            hope[c] += tables.sum[best] - tables.sum[choice[v]]
     conditions = leaves.place, leaves.low, leaves.high
     for t in range(leaves.name.shape[0]):
         scopes = range(leaves.first_scope[t], leaves.first_scope[t + 1])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from certiforest.compiled import kernel
+from certiforest.problem.sorting_kernels import sort_by
 
 # Rounds in which the chosen cells are improved.
 MOST_ROUNDS = 6
@@ -150,6 +151,7 @@ def climb(problem, tables, most_rounds):
     choice, n_variables = tables.choice, tables.choice.shape[0]
     change = np.empty(cells.top.shape[0], np.int64)
     target, value = np.empty(n_variables, np.int64), np.empty(n_variables)
+    order, key = np.empty(n_variables, np.int64), np.empty(n_variables)
     is_touched, last = np.empty(leaves.name.shape[0], np.bool_), np.int64(-(2**62))
     for n_rounds in range(most_rounds):
         total = weigh_moves(problem, tables, change)
@@ -161,7 +163,9 @@ def climb(problem, tables, most_rounds):
                 target[v] = min(max(cells.home[v], tables.low[v]), tables.high[v])
                 saved = cells.price[choice[v]] - cells.price[target[v]]
                 value[v] = -change[target[v]] / saved if saved > 0 else math.inf
-            for v in np.argsort(value):
+                key[v], order[v] = value[v], v
+            sort_by(key, order, 0, n_variables)
+            for v in order:
                 if spent_so_far <= budget or value[v] == math.inf:
                     break
                 spent_so_far -= cells.price[choice[v]] - cells.price[target[v]]
@@ -173,6 +177,7 @@ def climb(problem, tables, most_rounds):
         for v in range(n_variables):
             target[v], value[v] = best_target(cells, budget, tables, v, change, spent_so_far)
             promised += change[target[v]] if value[v] > 0.0 else 0
+            key[v], order[v] = -value[v], v
         if last > -(2**62):
             promised = min(promised, float(total - last))
         if total >= need or promised * (most_rounds - n_rounds) < need - total:
@@ -180,7 +185,8 @@ def climb(problem, tables, most_rounds):
         last = total
         is_touched[:] = False
         is_done = True
-        for v in np.argsort(-value):
+        sort_by(key, order, 0, n_variables)
+        for v in order:
             if value[v] == 0.0 or total >= need:
                 break
             testers = leaves.tester[leaves.first_tester[v] : leaves.first_tester[v + 1]]

@@ -65,7 +65,8 @@ def new_tables(cells, leaves):
 @kernel
 def add_up(cells, leaves, tables):
     """Write the sums of tables, less what lambda takes, to ``theta``."""
-    tables.theta[:] = -tables.lambda_[0] * cells.price
+    for c in range(cells.price.shape[0]):
+        tables.theta[c] = -tables.lambda_[0] * cells.price[c]
     for g in range(leaves.begin.shape[0]):
         if tables.table[g] != 0.0:  # none is, to begin with
             for c in range(leaves.begin[g], leaves.end[g] + 1):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy import ndarray
 
 from certiforest.compiled import kernel
+from certiforest.problem.sorting_kernels import sort_by
 
 NO, YES, OPEN = 0, 1, -1
 
@@ -54,22 +55,6 @@ class HullSteps(NamedTuple):
     gain: ndarray
     place: ndarray
     tree: ndarray
-
-
-@kernel
-def sort_by(key, number, first, last):
-    """Sort the entries from ``first`` to ``last`` of two arrays by the first one, then by the second."""
-    gap = 1
-    while 3 * gap < last - first:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(first + gap, last):
-            a, n, k = key[i], number[i], i
-            while k >= first + gap and (key[k - gap] > a or (key[k - gap] == a and number[k - gap] > n)):
-                key[k], number[k] = key[k - gap], number[k - gap]
-                k -= gap
-            key[k], number[k] = a, n
-        gap //= 3
 
 
 @kernel

@@ -32,12 +32,13 @@ def find_lean(trees, value, out):
         start, end = trees.tree_start[tree], trees.tree_start[tree + 1]
         for node in range(end - 1, start - 1, -1):
             left, right = node + 1 - start, np.int64(trees.right[node]) - start
-            if right == node - start:
-                mean[node - start] = value[trees.leaf[node]]
-                continue
-            mean[node - start] = 0.5 * (mean[left] + mean[right])
-            if not math.isnan(trees.threshold[node]):
-                out[:, trees.feature[node]] += mean[right] - mean[left]
+            for c in range(n_classes):
+                if right == node - start:
+                    mean[node - start, c] = value[trees.leaf[node], c]
+                    continue
+                mean[node - start, c] = 0.5 * (mean[left, c] + mean[right, c])
+                if not math.isnan(trees.threshold[node]):
+                    out[c, trees.feature[node]] += mean[right, c] - mean[left, c]
 
 
 @kernel
@@ -160,7 +161,8 @@ def agree_on_push(trees, x, local, gain, need, toward):
 @kernel
 def write_push(trees, x, local, chosen, out_row):
     """Write a row that goes no further than it takes to be in the chosen leaf of each tree (n_trees,)."""
-    out_row[:] = x
+    for f in range(x.shape[0]):
+        out_row[f] = x[f]
     for t in range(chosen.shape[0]):
         for i in range(local.turn_start[chosen[t]], local.turn_start[chosen[t] + 1]):
             split = local.turn[i] >> 1
