@@ -14,7 +14,7 @@ from certiforest.problem.problem import Cells, JointProblem, Leaves, Problem
 from certiforest.proof import requirements, search
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.moves_kernels import allows, weigh_moves, weigh_variable
-from certiforest.proof.requirements import find_cells, find_most
+from certiforest.proof.requirements import find
 from certiforest.proof.search import QuickLook, Search, cuts_of, parts_of
 from certiforest.proof.tables_kernels import new_tables
 
@@ -230,7 +230,7 @@ def test_several_requirements_are_met_where_they_can_be(monkeypatch, n_requireme
 
         values = [value for choice in choices_of(problem) if (value := exact(np.array(choice))) is not None]
         best = max(values, default=-math.inf)
-        found, most = find_cells(asked, exact, Clock(math.inf)), find_most(asked, exact, Clock(math.inf), 1)
+        found, most = (find(asked, exact, Clock(math.inf), resolution=resolution) for resolution in (None, 1))
         for one in (found, most):
             assert one.bound >= best or one.bound < 0 > best
             assert one.reached is None or best >= one.reached == exact(one.choice)

@@ -130,8 +130,13 @@ class _Box(NamedTuple):
     is_new: bool = False  # whether to sweep from nothing
 
 
-def find_cells(
-    problem: JointProblem, exact: Callable[[NDArray[np.int64]], int | None], clock: Clock, proof: Proof | None = None
+def find(
+    problem: JointProblem,
+    exact: Callable[[NDArray[np.int64]], int | None],
+    clock: Clock,
+    *,
+    resolution: int | None = None,
+    proof: Proof | None = None,
 ) -> Found:
     """Find cells that meet the requirements; where ``bound`` is below 0 there are provably none.
 
@@ -143,31 +148,11 @@ def find_cells(
         do not meet the others; both exactly.
     clock : Clock
         When it is up, what is known so far is returned, but not before one box is examined.
+    resolution : int, optional
+        To find the cells that give most to the requirements that grow, to within so much; any will do without it.
     proof : Proof, optional
         A new one, in which is noted why ``bound`` holds.
     """
-    return _search(problem, exact, clock, None, proof)
-
-
-def find_most(
-    problem: JointProblem,
-    exact: Callable[[NDArray[np.int64]], int | None],
-    clock: Clock,
-    resolution: int,
-    proof: Proof | None = None,
-) -> Found:
-    """Find the cells that give most to the requirements that grow, to within ``resolution``; see `find_cells`."""
-    return _search(problem, exact, clock, resolution, proof)
-
-
-def _search(
-    problem: JointProblem,
-    exact: Callable[[NDArray[np.int64]], int | None],
-    clock: Clock,
-    resolution: int | None,
-    proof: Proof | None,
-) -> Found:
-    """Return what `find_most` does; any cells that meet the requirements will do without a resolution."""
     cells, leaves, gain, need, grows, lowest, highest = problem
     tables, n_boxes, n_pushed = new_tables(cells, leaves), 0, 0
     best: int | None = None

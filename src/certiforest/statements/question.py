@@ -16,7 +16,7 @@ from certiforest.problem.leaves_kernels import Alternatives
 from certiforest.problem.pairs_kernels import Order, Pairs, leaves_of, pair_leaves
 from certiforest.problem.problem import FORBIDDEN, Cells, JointProblem
 from certiforest.proof.clock import Clock
-from certiforest.proof.requirements import Found, Proof, find_cells, find_most
+from certiforest.proof.requirements import Found, Proof, find
 from certiforest.statements.proofs import case_of
 from certiforest.statements.space import Rule, Space, with_ends_of_twins, with_twins
 
@@ -163,17 +163,17 @@ class InputQuestion:
         return JointProblem(cells, leaves_of(cells, pairs), gain, need, grows, low, high)
 
     def find(self, clock: Clock, is_counted: Callable[[Rows], bool], proof: Proof | None = None) -> Found:
-        """Look for inputs that meet the requirements and are counted; see `requirements.find_cells`."""
+        """Look for inputs that meet the requirements and are counted; see `requirements.find`."""
 
         def exact(choice: NDArray[np.int64]) -> int | None:
             value = self._exact(choice)
             return value if value is None or value < 0 or is_counted(self.rows(choice)) else None
 
-        return find_cells(self._problem, exact, clock, proof)
+        return find(self._problem, exact, clock, proof=proof)
 
     def find_most(self, clock: Clock, proof: Proof | None = None) -> Found:
-        """Look for the inputs for which sums that grow are largest; see `requirements.find_most`."""
-        found = find_most(self._problem, self._exact, clock, RESOLUTION, proof)
+        """Look for the inputs for which sums that grow are largest; see `requirements.find`."""
+        found = find(self._problem, self._exact, clock, resolution=RESOLUTION, proof=proof)
         if found.choice is None or self._shift >= 0:
             return found
         return found._replace(bound=found.bound + 1)  # what cells give was rounded down
@@ -220,7 +220,7 @@ class InputQuestion:
         return self._scores[[*score_rows, -1]].sum(axis=0)
 
     def _exact(self, choice: NDArray[np.int64]) -> int | None:
-        """Return how much more than their need the sums that grow are; see `requirements.find_cells`."""
+        """Return how much more than their need the sums that grow are; see `requirements.find`."""
         places = choice - self._cells.first[:-1]
         if not all(rule.is_allowed[tuple(places[list(rule.variables)])] for rule in self._rules):
             return None
