@@ -32,7 +32,7 @@ def test_it_withstands_the_attacker_it_was_trained_for(cancer, norm, eps):
 def fitted(rows, max_columns, n_epochs=5):
     return fit_additive(
         rows, max_cells=8, max_columns=max_columns, n_epochs=n_epochs, batch_size=100, learning_rate=0.01, l2=1e-4,
-        random_state=np.random.RandomState(0), progress=lambda *_: None,
+        attacked_share=1.0, random_state=np.random.RandomState(0), progress=lambda *_: None,
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_slopes_are_those_of_the_loss(cancer, max_columns):
 
     def loss(values):
         slopes = np.zeros_like(values), np.zeros(2)
-        return sum_slopes(grids, placed, prices, order, (values, base), 0, slopes), *slopes
+        return sum_slopes(grids, placed, prices, order, np.ones(2), (values, base), 0, slopes), *slopes
 
     _, slope, base_slope = loss(value)
     assert slope.sum() == pytest.approx(0, abs=1e-9)
@@ -170,7 +170,7 @@ def test_few_rows_are_enough():
     X, y = np.array([[0.0, 0.2], [0.1, 1.0], [1.0, 0.1], [0.9, 0.8]]), np.array([0, 0, 1, 1])
     for n_epochs in (1, 2, "auto"):
         clf = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, n_epochs=n_epochs, random_state=0).fit(X, y)
-        assert len(clf.train_loss_) == (601 if n_epochs == "auto" else n_epochs + 1)
+        assert len(clf.train_loss_) == (601 if n_epochs == "auto" else n_epochs + 1)  # no row is put aside
     assert clf.score(X, y) == 1.0
 
 
@@ -193,3 +193,36 @@ def test_many_classes_and_the_same_seed():
     assert clf.predict_proba(X).shape == (150, 3)
     again = small(norm=2, eps=0.1, n_epochs=60, batch_size=16).fit(X, y.astype(str))
     assert again.ensemble_ == clf.ensemble_
+
+
+@pytest.mark.filterwarnings("ignore::certiforest.training.estimator.ConstantWarning")
+@pytest.mark.parametrize("attacked_share", [1.0, 0.4])
+@pytest.mark.parametrize(("norm", "eps"), [(0, 1), (1, 0.5), (2, 0.5), (np.inf, 0.5)])
+def test_whole_columns_move_by_whole_steps_within_the_domain(norm, eps, attacked_share):
+    """What training reported is no less than the worst of all rows that the attacker can make, and close to it."""
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 4, (80, 3)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(0, 1, 80) > 4.5).astype(int)
+    units = np.array([1.0, 2.0, 4.0])  # of the first one, none is in reach
+    attacker = Attacker(norm, eps, scale=units, integer=[0, 1, 2], domain=(0, 3))
+    clf = small(attacker=attacker, attacked_share=attacked_share).fit(X, y)
+    every = np.array(list(itertools.product(range(4), repeat=3)), float)
+    losses = np.log1p(np.exp(np.where(y, -1, 1)[:, None] * clf.decision_function(every)))
+    moved = np.abs(every - X[:, None]) / units
+    size = (moved > 0).sum(axis=2) if norm == 0 else np.linalg.norm(moved, norm, axis=2)
+    worst = np.where(size <= eps + 1e-9, losses, -np.inf).max(axis=1).mean()
+    own = np.log1p(np.exp(np.where(y, -1, 1) * clf.decision_function(X))).mean()
+    true, said = attacked_share * worst + (1 - attacked_share) * own, clf.train_loss_[-1]
+    assert true - 1e-9 <= said < true + (1e-9 if norm == np.inf else 0.1)
+
+
+def test_less_weight_of_the_worst_case_leaves_more_accuracy(cancer):
+    X, y = cancer
+    own, worst = [], []
+    for attacked_share in (1.0, 0.05):
+        clf = small(norm=2, eps=0.3, attacked_share=attacked_share).fit(X, y)
+        found = certify(clf, X, y, clf.attacker_)
+        own.append(found.accuracy)
+        worst.append(found.robust_accuracy)
+    assert own[1] > own[0] + 0.01
+    assert worst[1] < worst[0] - 0.01

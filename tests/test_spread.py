@@ -108,3 +108,10 @@ def test_what_cannot_be_attacked_does_not_count(options):
 
 def test_scale_is_the_unit():
     assert spread(two_stumps(0.25, 0.5), scale=0.5) == 0.5
+
+
+def test_trees_on_a_whole_column_meet_only_if_a_whole_step_is_in_reach():
+    e, options = two_stumps(0.25, 0.5), {"scale": 0.25, "integer": [0]}
+    assert has_large_spread(e, Attacker("linf", math.nextafter(4, 0), **options))
+    assert not has_large_spread(e, Attacker("linf", 4, **options))
+    assert not has_large_spread(e, Attacker("linf", math.nextafter(4, 0), scale=0.25))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certiforest import Attacker, has_large_spread
+from certiforest import Attacker, certify, has_large_spread
 from certiforest.training import boosted_trees, growing, pruning
 from certiforest.training.additive import fit_additive
 from certiforest.training.worst_case import WorstCase
@@ -229,3 +229,14 @@ def test_of_all_pruned_forests_the_one_that_keeps_most_rows_is_handed_over(seed,
     case = cases[0]()
     add_trees(case, ensemble)
     assert (ensemble.n_trees, case.is_won().sum()) == max(merits)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "boosting, one budget"])
+def test_whole_columns_without_a_step_in_reach_count_as_frozen(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 300), rng.integers(0, 2, 300), rng.random((300, 2))]).astype(float)
+    y = (X[:, 0] + X[:, 1] > 0.5).astype(int)
+    attacker = Attacker(1, 0.6, integer=[0, 1])
+    model = KINDS[kind](attacker=attacker, random_state=0).fit(X, y)
+    assert certify(model, X, y, attacker, require_exact=model.PROMISES_SPREAD).robust_accuracy > 0.95
+    assert has_large_spread(model.ensemble_, attacker) or not model.PROMISES_SPREAD

@@ -344,6 +344,11 @@ class Attacker(Immutable):
             mask[list(group)] = True
         return mask
 
+    def is_stuck(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which whole features the budget moves by less than 1, so that they stay, shape (n_features,)."""
+        step = self.scales(n_features).max(axis=0) * self.eps  # if it is 1 or more, it is so when rounded
+        return self._mask("integer", n_features) & (step < 1.0) & (self.norm != 0)
+
     def may_move(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features can be moved down, and which up, shape (2, n_features)."""
         may_move, direction = np.tile(~self.is_frozen(n_features), (2, 1)), self.direction

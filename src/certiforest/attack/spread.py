@@ -95,8 +95,8 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
 
     The budget of the attacker plays no role. Distances are in shares of what a budget of 1/2 allows a feature down and
     up together: large spread means more than ``2 * eps``. Two trees that test one group, one column of categories, or
-    one column whose values can go missing are at most twice as far apart as a budget has to be for such a change.
-    Features that are whole are measured as if they were not.
+    one column whose values can go missing are at most twice as far apart as a budget has to be for such a change, and
+    two on a whole feature at least as far as one has to be for a step of 1.
     """
     moves = moves_on(ensemble, attacker)
     by_jump = _jump_spread(ensemble, moves)
@@ -113,16 +113,22 @@ def exact_spread(ensemble: TreeEnsemble, attacker: Attacker) -> Fraction | None:
     kernels.list_differences(value[near + 1], value[near], distance, error)
     with np.errstate(over="ignore"):
         gap = distance / (down * half + up * half) * (2 * half)
+        step = np.where(moves.numbers.is_whole[feature[near]], 2.0 / np.maximum(down, up), 0.0)
+        gap = np.maximum(gap, step)
         # Rounding moves a gap by less than a millionth of a millionth, or is tiny: only these can be the smallest.
         is_small = gap <= max(gap.min() * (1 + 1e-12), TINY)
-    near, distance, error, down, up = (column[is_small] for column in (near, distance, error, down, up))
+    near, distance, error, down, up, step = (column[is_small] for column in (near, distance, error, down, up, step))
     # With one scale, the smallest exact distance is the smallest gap. Those that overflow are left to rationals.
-    order = np.lexsort((error, distance, up, down))
-    is_first = np.append(True, (down[order[1:]] != down[order[:-1]]) | (up[order[1:]] != up[order[:-1]]))
+    order = np.lexsort((error, distance, step, up, down))
+    scales = np.stack([down, up, step])[:, order]
+    is_first = np.append(True, (scales[:, 1:] != scales[:, :-1]).any(axis=0))
     chosen = order[is_first | np.isinf(distance[order])]
     gaps = [
-        2 * (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / (Fraction(d) + Fraction(u))
-        for i, d, u in zip(near[chosen].tolist(), down[chosen].tolist(), up[chosen].tolist(), strict=True)
+        max(
+            2 * (Fraction(float(value[i + 1])) - Fraction(float(value[i]))) / (Fraction(d) + Fraction(u)),
+            2 / Fraction(max(d, u)) if s else Fraction(0),
+        )
+        for i, d, u, s in zip(*(column[chosen].tolist() for column in (near, down, up, step)), strict=True)
     ]
     return min([*gaps, *([] if by_jump is None else [by_jump])])
 
@@ -216,10 +222,10 @@ class Distances(NamedTuple):
 def closing_distances(attacker: Attacker, n_features: int) -> Distances:
     """Return per feature the exact distance, ``2 * eps``, up to which thresholds of two trees are too close.
 
-    That is what the budget allows down and up, added up. Frozen features have -1: no two thresholds are too close
+    That is what the budget allows down and up, added up. Features that stay have -1: no two thresholds are too close
     there.
     """
-    may_move = attacker.may_move(n_features)
+    may_move = attacker.may_move(n_features) & ~attacker.is_stuck(n_features)
     is_held = ~may_move.any(axis=0)
     if attacker.norm == 0:
         # Two thresholds are 0 or 1 apart, however far: within 2 * eps from eps = 0.5 on.

@@ -8,8 +8,8 @@ of every tree. At given prices the loss is convex.
 1. A linear model is fitted for the worst case (`linear_start`): functions of single columns begin as its steps.
 2. These follow the slopes of small batches; prices, one a row and rival, follow the attacker's spending.
 3. Columns whose products go with the slopes that are left share a tree (`match_columns`), and each cell of its grid
-   has a value beside those of its steps. A tenth of the rows is put aside and tells whether this is better; all rows
-   take part in the last passes of what is.
+   has a value beside those of its steps. A tenth of the rows is put aside and tells whether this is better, and when:
+   no model is worse there than the one it began as. All rows take part in the last passes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from certiforest.training.linear_start import MEMORIES, batches, fit_linear
 from certiforest.training.training_set import TrainingSet, on_grid
 
 SHARES = 1.15, 1.0, 1.3  # of eps to train for: at first, where columns stay alone, and where they share trees
-RATES = 0.5, 6.0, 1.0  # of the learning rate, then
-MANY_COLUMNS = 64  # alone, and more of them go slower: the sum of a row moves by all of them
+RATES = 0.5, 6.0, 0.5  # of the learning rate, then
+MANY_COLUMNS, SLOWER = 64, 4 / 3  # alone, and more of them go slower: the sum of a row moves by all of them
 FEWEST_STEPS, FEWEST_EPOCHS = 400, 16
 PART_FIRST, PART_LAST = 4, 8  # one pass of so many is before columns share trees, and after it is known whether they do
-PART_ASIDE = 10  # one row of so many tells
-PACES_ASIDE = 8, 4, 2, 2, 1, 1, 1, 0  # of prices of rows that were put aside
+PART_ASIDE, N_LOOKS = 10, 8  # one row of so many tells, and how often it does
+PACES_FIRST, PACES_AGAIN = (32, 16, 8, 4, 4, 2, 2, 1, 1, 1, 0), (4, 2, 1, 0)  # of prices of rows that were put aside
+LARGEST_PACE = 4  # of the others
 MOST_ROWS_TO_MATCH = 4000
 
 
@@ -56,12 +57,13 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         hold equal numbers of different values. Two columns of a tree have at most 24 each, four have 4.
     max_columns : {1, 2, 4}, default=2
         Largest number of columns of a tree. With 1 the model is a sum of functions of single columns, and so it is
-        with more where that is better for a tenth of the rows, drawn at random and put aside until that is known.
+        with more where that is better for the rows put aside.
     norm, eps, scale, frozen, direction, attacker, attacked
         Who attacks, see `RobustClassifier`.
     n_epochs : "auto" or int, default="auto"
         Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least;
-        half as many again where columns may share trees.
+        half as many again where columns may share trees. A tenth of the rows, drawn at random, takes part in the
+        last passes only: until then it tells which passes gain.
     batch_size : int, default=500
         Rows whose slopes are averaged before values move.
     learning_rate : float, default=0.006
@@ -69,6 +71,9 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         stay alone; later moves are shorter.
     l2_regularization : float, default=1e-4
         Weight of half the sum of squared values, beside the mean loss.
+    attacked_share : float, default=1.0
+        Weight of the worst case in the loss of a row that is attacked, above 0; the rest is for the row as it is. Less
+        gives up rows that the attacker wins anyway for more accuracy.
     class_weight, random_state, verbose, callback
         See `RobustClassifier`.
 
@@ -76,8 +81,8 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     ----------
     ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
         See `RobustClassifier`.
-    train_loss_ : ndarray of float64, shape (n_epochs + 1,)
-        Mean worst-case loss in each pass, while values move, and at last a bound of that of the ensemble.
+    train_loss_ : ndarray of float64, shape (n_passes + 1,)
+        Mean loss in each pass that led to the model, while values move, and at last a bound of that of the ensemble.
 
     Examples
     --------
@@ -101,6 +106,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     batch_size: int = 500
     learning_rate: float = 0.006
     l2_regularization: float = 1e-4
+    attacked_share: float = 1.0
 
     def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
         rows = rows.that_weigh()
@@ -112,6 +118,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
             batch_size=self.batch_size,
             learning_rate=float(self.learning_rate),
             l2=float(self.l2_regularization),
+            attacked_share=float(self.attacked_share),
             random_state=random_state,
             progress=self._report_progress,
         )
@@ -129,6 +136,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
             check_integer("n_epochs", self.n_epochs, alternative="'auto'")
         check_integer("batch_size", self.batch_size)
         check_number("learning_rate", self.learning_rate, "in (0, 1]", lambda rate: 0 < rate <= 1)
+        check_number("attacked_share", self.attacked_share, "in (0, 1]", lambda share: 0 < share <= 1)
         check_number("l2_regularization", self.l2_regularization, ">= 0", lambda weight: 0 <= weight < np.inf)
 
 
@@ -143,7 +151,7 @@ class AdditiveModel(NamedTuple):
     base : ndarray of float64, shape (n_classes,)
         Where the sums begin.
     train_loss : list of float
-        Mean worst-case loss in each epoch, and of the values that the last one left.
+        Mean loss in each epoch, and of the values that the last one left.
     """
 
     grids: Grids
@@ -170,18 +178,19 @@ class Descent:
     """
 
     def __init__(
-        self, rows: TrainingSet, grids: Grids, share: float, by_step: NDArray[np.float64], base: NDArray[np.float64]
-    ) -> None:
+        self, rows: TrainingSet, grids: Grids, share: float, by_step: NDArray[np.float64], base: NDArray[np.float64],
+        attacked_share: float,
+    ) -> None:  # fmt: skip
         self.grids = against(grids, rows, share)
         self.rows, self._prices = place_rows(rows, self.grids)
-        self.by_step, self.base = by_step, base
+        self.by_step, self.base, self.attacked_share = by_step, base, attacked_share
         n_cells = grids.first_cell[-1] if len(grids.feature) >= len(grids.first_cell) else 0
-        self._by_cell = np.zeros((n_cells, len(base)))
+        self.by_cell = np.zeros((n_cells, len(base)))
 
     def value(self) -> NDArray[np.float64]:
         """Return what each cell adds, shape (n_cells, n_classes)."""
         value = np.zeros((self.grids.first_cell[-1], len(self.base)))
-        value[: len(self._by_cell)] = self._by_cell
+        value[: len(self.by_cell)] = self.by_cell
         kernels.share_steps(self.grids, self.by_step, value, False)
         return value
 
@@ -190,16 +199,16 @@ class Descent:
         rng: np.random.Generator,
     ) -> Iterator[float]:  # fmt: skip
         """Pass over some rows so many times, rates going from first to last; yield the mean loss of each pass."""
-        parts = self.by_step, self._by_cell, self.base
+        parts = self.by_step, self.by_cell, self.base
         memory = [np.zeros((2, part.size)) for part in parts]
         n_rows, n_seen, loss = len(kept), 0, 0.0
         for n, (chosen, way) in enumerate(batches(n_rows, batch_size, n_epochs, rng), start=1):
             slopes = [np.zeros_like(part) for part in parts]
-            value = self.value()
+            value, pace = self.value(), max(1, round(LARGEST_PACE * (1.0 - way)))
             slope = np.zeros_like(value)
-            loss += self._sum_slopes(self.grids, kept[chosen], value, 1, slope, slopes[2])
+            loss += self._sum_slopes(self.grids, kept[chosen], value, pace, slope, slopes[2])
             kernels.share_steps(self.grids, slopes[0], slope, True)
-            if len(self._by_cell):
+            if len(self.by_cell):
                 slopes[1] = slope
             rate = rates[0] + (rates[1] - rates[0]) * way
             for part, down, room in zip(parts, slopes, memory, strict=True):
@@ -210,6 +219,10 @@ class Descent:
             if n_seen == n_rows:
                 yield loss / n_rows
                 n_seen, loss = 0, 0.0
+
+    def parts(self) -> list[NDArray[np.float64]]:
+        """Return copies of what moves: values of steps and cells, and base."""
+        return [part.copy() for part in (self.by_step, self.by_cell, self.base)]
 
     def worst_loss(
         self, rows: TrainingSet, chosen: NDArray[np.int64], value: NDArray[np.float64], paces: tuple[int, ...]
@@ -230,8 +243,13 @@ class Descent:
     def _sum_slopes(
         self, grids: Grids, chosen: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray
     ) -> float:
-        order = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")]
-        return kernels.sum_slopes(grids, self.rows, self._prices, order, (value, self.base), pace, slopes)
+        order, loss = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")], 0.0
+        held, as_they_are = grids.is_held, 1.0 - self.attacked_share
+        for is_held, share in (np.ones_like(held), as_they_are * ~held), (held, 1.0 - as_they_are * ~held):
+            some = order[share[self.rows.class_index[order]] > 0]
+            known = grids._replace(is_held=is_held), self.rows, self._prices
+            loss += kernels.sum_slopes(*known, some, share, (value, self.base), pace, slopes) if len(some) else 0.0
+        return loss
 
 
 def fit_additive(
@@ -243,6 +261,7 @@ def fit_additive(
     batch_size: int,
     learning_rate: float,
     l2: float,
+    attacked_share: float,
     random_state: np.random.RandomState,
     progress: Callable[[int, int], None],
 ) -> AdditiveModel:
@@ -263,30 +282,42 @@ def fit_additive(
         n_epochs += n_epochs // 2 if max_columns > 1 else 0
     n_epochs, everybody = int(n_epochs), np.arange(len(rows.X))
     n_first, n_last = -(-n_epochs // PART_FIRST), n_epochs // PART_LAST
-    n_middle, n_rivals, n_done = n_epochs - n_first - n_last, 1 + (max_columns > 1), itertools.count(1)
-    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE if n_rivals > 1 else 0])
+    n_middle, n_done, n_rivals = n_epochs - n_first - n_last, itertools.count(1), 1 + (max_columns > 1)
+    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE])
 
     def go_on(descent: Descent, chosen: NDArray[np.int64], n: int, first: float, last: float) -> Iterator[float]:
         for loss in descent.run(chosen, n, batch_size, (learning_rate * first, learning_rate * last), l2, rng):
-            yield loss
             progress(next(n_done), n_epochs + (n_rivals - 1) * n_middle)
+            yield loss
 
-    alone = Descent(rows, grids, SHARES[0], by_step, base)
-    train_loss = list(go_on(alone, kept, n_first, RATES[0], RATES[0] / 2))
-    rivals = [alone]
+    found: list[tuple[float, Descent, list[NDArray[np.float64]], float, list[float]]] = []
+
+    def follow(descent: Descent, n: int, first: float, last: float, losses: list[float]) -> None:
+        """Go on, and keep what rows put aside fare best with; without such rows, what comes last."""
+        passes, look = go_on(descent, kept, n, first, last), max(1, n // N_LOOKS)
+        for k in range(n + 1):
+            losses += [next(passes)] if k else []
+            if k % look == 0 or k == n:
+                loss = descent.worst_loss(rows, aside, descent.value(), PACES_AGAIN if found else PACES_FIRST)
+                if not found or loss <= found[0][0]:
+                    found[:] = [(loss, descent, descent.parts(), last, losses.copy())]
+
+    alone = Descent(rows, grids, SHARES[0], by_step, base, attacked_share)
+    losses: list[float] = []
+    follow(alone, n_first, RATES[0], RATES[0] / 2, losses)
+    slower = min(1.0, MANY_COLUMNS / max(len(features), 1)) ** SLOWER
+    rivals = [(alone, RATES[1] * slower)]
     if n_rivals > 1:
-        rivals.append(regrouped(rows, features, alone, mean, max_columns, max_cells, rng.permutation(kept)))
+        several = regrouped(rows, features, alone, mean, max_columns, max_cells, rng.permutation(kept))
+        rivals.append((several, RATES[2]))
     alone.grids = against(alone.grids, rows, SHARES[1])
-    found = []
-    slower = min(1.0, (MANY_COLUMNS / max(len(features), 1)) ** 0.5)
-    for descent, rate in zip(rivals, (RATES[1] * slower, RATES[2]), strict=False):
-        losses = list(go_on(descent, kept, n_middle, rate, rate / PART_LAST))
-        loss = descent.worst_loss(rows, aside, descent.value(), PACES_ASIDE) if n_rivals > 1 else 0.0
-        found.append((loss, descent, rate, losses))
-    _, best, rate, losses = min(found, key=lambda one: one[0])
-    train_loss += [*losses, *go_on(best, everybody, n_last, rate / PART_LAST, 0.0)]
+    for descent, rate in rivals:
+        follow(descent, n_middle, rate, rate / PART_LAST, losses.copy())
+    _, best, parts, rate, losses = found[0]
+    best.by_step, best.by_cell, best.base = parts
+    losses += go_on(best, everybody, n_last, rate, 0.0)
     value, loss = best.end(rows)
-    return AdditiveModel(best.grids, value, best.base, [*train_loss, loss])
+    return AdditiveModel(best.grids, value, best.base, [*losses, loss])
 
 
 def regrouped(
@@ -301,7 +332,7 @@ def regrouped(
     trees = match_columns(Z.astype(np.float32), alone.rows.push[some].astype(np.float32), max_columns)
     grids = lay_grids(rows, [features[tree].tolist() for tree in trees], max_cells)
     by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(alone.base)))
-    descent = Descent(rows, grids, SHARES[2], by_step, alone.base.copy())
+    descent = Descent(rows, grids, SHARES[2], by_step, alone.base.copy(), alone.attacked_share)
     for j, k in enumerate(f for tree in trees for f in tree):  # a step begins with the mean of what its rows had
         step, finer = descent.rows.step[:, j], alone.rows.step[:, k]
         count = np.maximum(np.bincount(step), 1)

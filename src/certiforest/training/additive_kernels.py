@@ -28,6 +28,7 @@ class Grids(NamedTuple):
     threshold: np.ndarray  # (n_columns, most steps - 1) float64
     n_steps: np.ndarray  # (n_columns,) int64
     stride: np.ndarray  # (n_columns,) int64
+    edge: np.ndarray  # (2, n_columns, most steps - 1) float64: where a threshold is passed, down and up; inf: nowhere
     reach: np.ndarray  # (2, n_columns) float64: of a column alone, down and up, below 0 if it cannot move so
     unit: np.ndarray  # (2, n_columns) float64
     norm: int  # -1 for L-inf, whose moves cost nothing
@@ -100,7 +101,7 @@ def move_row(grids, trees, x, step, lead, least_lead, price, choices, out_cell, 
     ``trees`` has the k-th place of what is written.
     """
     # Arrays have names of their own: those of a tuple are counted anew where they are used.
-    first_column, first_cell, threshold, n_steps = grids.first_column, grids.first_cell, grids.threshold, grids.n_steps
+    first_column, first_cell, edge_of, n_steps = grids.first_column, grids.first_cell, grids.edge, grids.n_steps
     stride_of, reach_of, unit_of, norm = grids.stride, grids.reach, grids.unit, grids.norm
     jump_of, cost_of_jump, n_jumps, place_of, cell_of, spent_of = choices
     for k in range(trees.shape[0]):
@@ -118,9 +119,8 @@ def move_row(grids, trees, x, step, lead, least_lead, price, choices, out_cell, 
                 reach, unit = reach_of[side, j], unit_of[side, j]
                 n_ahead = n_steps[j] - 1 - own_step if side == 1 else own_step
                 for ahead in range(1, n_ahead + 1):
-                    distance = threshold[j, own_step + ahead - 1] - value
-                    if side == 0:
-                        distance = value - threshold[j, own_step - ahead]
+                    at = own_step + ahead - 1 if side == 1 else own_step - ahead
+                    distance = abs(edge_of[side, j, at] - value)
                     cost = cost_of(distance, unit, norm)
                     if distance > reach or floor + price * cost >= least:
                         break
@@ -173,11 +173,12 @@ def write_leads(grids, value, own, rival, out_lead, out_least):
 
 
 @kernel
-def sum_slopes(grids, rows, prices, order, model, pace, slopes):
+def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
     """Add the slopes of the worst-case log-loss to arrays shaped as those of the model, and return the loss.
 
     The model is what cells add, (n_cells, n_classes), and where sums begin, (n_classes,). ``order`` (n,) are the rows
-    that count, by class. Levels of prices move by ``pace`` towards the one at which the attacker spends the budget.
+    that count, by class, and ``share`` (n_classes,) how much. Levels of prices move by ``pace`` towards the one at
+    which the attacker spends the budget.
     """
     value, base = model
     out, out_base = slopes
@@ -241,7 +242,8 @@ def sum_slopes(grids, rows, prices, order, model, pace, slopes):
     loss = 0.0
     for n in range(order.shape[0]):
         i = order[n]
-        own, w = rows.class_index[i], rows.weight[i]
+        own = rows.class_index[i]
+        w = rows.weight[i] * share[own]
         loss += w * weigh_rivals(margin[n], own, LOG_LOSS, slope)
         rows.push[i, own] = 0.0
         for c in range(n_classes):

@@ -148,7 +148,9 @@ class RobustEstimator(BaseEstimator):
         if reach is not None:
             seen, known = reach.stretch(X), reach.attacker
         else:  # one who is given may be held back by more
-            seen, known = X, Attacker(**{name: getattr(attacker, name) for name in DESCRIPTION})
+            told = {name: getattr(attacker, name) for name in (*DESCRIPTION, "integer", "domain")}
+            held = attacker.is_frozen(X.shape[1]) | attacker.is_stuck(X.shape[1])
+            seen, known = X, Attacker(**told | {"frozen": held})
         rows = self._training_set(seen, y, sample_weight, known)._replace(feature_names=names)
         check_learnable(seen, known, self.WITHOUT_ATTACKER)
         ensemble = self._train(rows, check_random_state(self.random_state))

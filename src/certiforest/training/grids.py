@@ -16,11 +16,12 @@ from certiforest.training.worst_case import total_budget
 
 MOST_CELLS = 576  # of a tree of several columns: two have 24 steps each, four have 4
 RARE = 1e-3  # of the rows: columns that vary in fewer together are no match
-CHARGES = 0.01 * 1.15 ** np.arange(64.0)  # what the whole budget may cost
-FIRST_LEVEL = 40
+CHARGES = 0.01 * 1.05 ** np.arange(184.0)  # what the whole budget may cost
+FIRST_LEVEL = 115
+LARGEST = np.finfo(np.float64).max  # distance: what is at infinity is out of reach
 
 
-def cut(values: NDArray[np.float64], n_columns: int, max_cells: int) -> NDArray[np.float64]:
+def cut(values: NDArray[np.float64], n_columns: int, max_cells: int, is_whole: bool) -> NDArray[np.float64]:
     """Cut a column, its values sorted, into steps: thresholds between two values that follow each other.
 
     A column that has a tree of its own is cut into ``max_cells`` at most, half of them of equal widths, half of equal
@@ -36,6 +37,8 @@ def cut(values: NDArray[np.float64], n_columns: int, max_cells: int) -> NDArray[
     cuts = different[place - 1] + (different[place] - different[place - 1]) / 2
     if n_wide:
         cuts = np.unique(np.append(cuts, low + (high - low) * ((np.arange(n_wide) + 0.5) / n_wide)))
+    if is_whole:
+        cuts = np.unique(np.floor(cuts) + 0.5)
     return cuts[(low <= cuts) & (cuts < high)]
 
 
@@ -45,7 +48,10 @@ def lay_grids(rows: TrainingSet, trees: Sequence[Sequence[int]], max_cells: int)
     size = [len(tree) for tree in trees for _ in tree]
     columns = rows.X.T[feature]
     has_missing = bool(np.isnan(rows.X).any())
-    cuts = [cut(np.sort(x[~np.isnan(x)]), n, max_cells) for x, n in zip(columns, size, strict=True)]
+    is_whole = rows.attacker.is_integer(rows.X.shape[1])[feature]
+    cuts = [
+        cut(np.sort(x[~np.isnan(x)]), n, max_cells, whole) for x, n, whole in zip(columns, size, is_whole, strict=True)
+    ]
     n_steps = np.array([len(own) + 1 for own in cuts], np.int64)
     threshold = np.full((len(feature), int(n_steps.max(initial=1)) - 1), np.inf)
     for own, line in zip(cuts, threshold, strict=True):
@@ -57,8 +63,12 @@ def lay_grids(rows: TrainingSet, trees: Sequence[Sequence[int]], max_cells: int)
         stride[first : last - 1] = room[:0:-1].cumprod()[::-1]
         n_cells.append(room.prod())
     first_cell = np.cumsum([0, *n_cells])
-    none = np.empty((2, 0))
-    grids = Grids(first_column, first_cell, feature, threshold, n_steps, stride, none, none, 0, 0.0, rows.is_held)
+    edge, none = np.stack([threshold, threshold]), np.empty((2, 0))
+    (low, high), is_there = rows.attacker.bounds(rows.X.shape[1]), np.isfinite(threshold)
+    edge[:, is_whole] = np.floor(threshold[is_whole]), np.floor(threshold[is_whole]) + 1.0
+    edge[0, is_there & (edge[0] < low[feature][:, None])] = -np.inf
+    edge[1, is_there & ((edge[1] > high[feature][:, None]) | (threshold >= high[feature][:, None]))] = np.inf
+    grids = Grids(first_column, first_cell, feature, threshold, n_steps, stride, edge, none, none, 0, 0.0, rows.is_held)
     return against(grids, rows, 1.0)
 
 
@@ -66,7 +76,8 @@ def against(grids: Grids, rows: TrainingSet, share: float) -> Grids:
     """Return the grids with how far an attacker with so much of eps moves their columns."""
     attacker, n_features = rows.attacker, rows.X.shape[1]
     unit, norm = attacker.scales(n_features), attacker.norm
-    reach = np.full((2, n_features), np.inf) if norm == 0 else np.nextafter(attacker.eps * share * unit, np.inf)
+    share_of = np.where(attacker.is_integer(n_features), min(share, 1.0), share)  # a whole step more is none
+    reach = np.nextafter(attacker.eps * share_of * unit, np.inf) if norm else np.full((2, n_features), LARGEST)
     reach[~attacker.may_move(n_features)] = -1.0
     is_box = norm == math.inf
     return grids._replace(
