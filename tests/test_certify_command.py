@@ -164,8 +164,12 @@ def test_the_action_for_jobs_on_github(mail, tmp_path):
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from certiforest.cli import main; exit(main())' \"$@\"\n")
     program.chmod(0o755)
     question = " ".join(f'"{word}"' for word in mail.question)
-    for share, code in (("0.5", 0), ("0.51", 123)):
-        added = {"ARGUMENTS": f"{question}\n--require {share}", "GITHUB_STEP_SUMMARY": str(page)}
+    for share, code in (("0.5", 0), ("0.51", 1)):
+        added = {
+            "ARGUMENTS": f"{question}\n--require {share}",
+            "GITHUB_STEP_SUMMARY": str(page),
+            "RUNNER_TEMP": str(tmp_path),
+        }
         path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
         run = subprocess.run(["bash", "-e", "-c", steps[-1]["run"]], env={**os.environ, **added, "PATH": path})
         assert run.returncode == code

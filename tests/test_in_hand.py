@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 from certiforest import (
     Attacker,
@@ -225,6 +226,14 @@ def test_a_gate_lets_good_models_pass_and_shows_the_worst_rows(rows):
     first = fragile[worst.radius[fragile].argmin()]
     assert re.search(rf"most easily:\n  row {first}: \w+ becomes \w+ from eps .* by l", message)
     assert message.count("\n  row ") == min(5, len(fragile))
+
+
+def test_a_gate_for_a_regressor():
+    X = np.linspace(0, 1, 40)[:, None]
+    regressor = GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0).fit(X, 9 * X[:, 0])
+    assert_robust(regressor, X, 9 * X[:, 0], Attacker("linf", 0.1), at_least=0.9, tolerance=4.0)
+    with pytest.raises(AssertionError, match=r"most easily:\n  row \d+: [-.\d]+ becomes [-.\d]+ from eps 0.*feature_0"):
+        assert_robust(regressor, X, 9 * X[:, 0], Attacker("linf", 0.1), at_least=0.9, tolerance=0.5)
 
 
 def test_a_gate_for_each_class(rows):

@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import (
     GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
@@ -119,6 +120,13 @@ def test_dumps_that_contradict_themselves(tmp_path):
         assert re.search(message, refusal(change, tmp_path))
 
 
+def test_infinite_thresholds_that_treelite_does_not_write_are_asked_for():
+    X = np.array([[1.0], [2.0], [np.nan], [np.nan]] * 10)
+    model = treelite_of(HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=4).fit(X, np.isnan(X[:, 0])))
+    assert '"threshold": ,' in model.dump_as_json()
+    assert as_ensemble(model).predict([[-1e300], [np.nan]]).tolist() == [0, 1]
+
+
 def test_what_lacks_something_says_so(tmp_path):
     booster = xgb(n_estimators=2).fit(X, Y).get_booster()
     for format_ in ("json", "text"):
@@ -133,6 +141,7 @@ def test_what_lacks_something_says_so(tmp_path):
         ('"postprocessor": "sigmoid"', '"postprocessor": "signed_square"', "Expected a classifier with the postpro"),
         ('"left_child": 1,', '"left_child": 0,', "splits as treelite writes them"),
         ('"num_target": 1', '"num_target": 2', "several targets"),
+        ('"threshold": ', '"threshold": , "was": ', "leaves out infinite ones"),
         ('"comparison_op": "<"', '"comparison_op": "=="', "compare with a threshold"),
     ):
         assert old in text

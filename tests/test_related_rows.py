@@ -96,7 +96,7 @@ def test_relations_that_a_row_breaks_do_not_bind_it():
     assert found.witness[0, 2] <= 7
     assert found.broken_relations.tolist() == [1, 0] == found.to_frame()["broken_relations"].tolist()
     assert "1 row with 1 relation that do not bind them" in repr(found)
-    with pytest.raises(RowError, match=r"row 0, which breaks \[0\] <= \[1\]"):
+    with pytest.raises(RowError, match="row 0, which breaks a <= b"):
         certify(A_WITHOUT_B, [[4, 3, 6]], attacker=attacker.replace(strict=True))
 
 

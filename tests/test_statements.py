@@ -44,6 +44,7 @@ from certiforest import (
     measure,
 )
 from certiforest.ensemble.model_file import pieces
+from certiforest.ensemble.rows import RowError
 from certiforest.ensemble.scaling import Scaling
 from certiforest.statements.kinds import read_statement
 from small_models import catboost, lgb, xgb
@@ -404,6 +405,10 @@ def test_a_gate_on_rows_stands_beside_statements_about_all_inputs(cancer):
     assert "Does not hold" in str(results)
     with pytest.raises(StatementError, match="with labels"):
         check(model, statements[0], Domain.from_data(X))
+    begun: list = []
+    with pytest.raises(RowError, match="Expected labels among"):  # before any work is done
+        check(model, [Range(0, 1), statements[0]], Domain.from_data(X), rows=(X, y + 7), progress=begun.append)
+    assert not begun
 
 
 def test_a_domain_is_narrowed_by_name(table):

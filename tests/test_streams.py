@@ -505,7 +505,7 @@ def test_a_killed_run_gives_the_same_bytes(run, model, frame, tmp_path):
 def test_a_line_a_minute_without_a_terminal(run, model, frame, tmp_path, monkeypatch, small_blocks):
     monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0)
     _, _, err = run(*words(model, write(frame, tmp_path / "rows.parquet")))
-    assert "certiforest: Rows: 8 of 50, " in err
+    assert "certiforest: Rows: 16 of 50, " in err
 
 
 def test_the_time_left_is_that_of_recent_rows(monkeypatch):

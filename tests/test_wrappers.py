@@ -267,6 +267,13 @@ def test_numbers_that_functions_do_not_take():
     assert (refused.predict(c.witness) != c.prediction).all()
 
 
+def test_models_that_refuse_rows_on_their_thresholds_are_refused():
+    far = np.linspace(0, 88, 40)[:, None]
+    model = make_pipeline(FunctionTransformer(np.exp), tree()).fit(far, far[:, 0] > 87)
+    with pytest.raises(ModelError, match=r"Expected .* to predict rows on its thresholds .* too large for dtype"):
+        as_ensemble(model)
+
+
 def test_rounding_that_turns_the_order_is_refused(monkeypatch):
     """A step whose result wavers around a threshold has none that acts the same."""
     model = make_pipeline(FunctionTransformer(np.log1p), tree(1)).fit(X, Y)

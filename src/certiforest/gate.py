@@ -91,9 +91,8 @@ def _explain(model: Any, X: Any, found: Certificates, mine: np.ndarray) -> str:
     if fragile.size:
         rows = X.iloc[fragile] if hasattr(X, "iloc") else (X if hasattr(X, "dtype") else np.asarray(X))[fragile]
         has_radius = "norm" in found.attacker.to_document()  # rules have none
-        closer = certify(
-            model, rows, None, found.attacker, radius=has_radius, witness=True, total_time_limit=SECONDS_TO_EXPLAIN
-        )
+        asked: dict[str, Any] = {"radius": has_radius, "witness": True, "tolerance": found.tolerance}
+        closer = certify(model, rows, None, found.attacker, **asked, total_time_limit=SECONDS_TO_EXPLAIN)
         lines.append(f"{_are(len(fragile))} predicted right and can be changed; most easily:")
         rows = closer.findings(row_numbers=fragile)["fragile_rows"][:N_ROWS_SHOWN]
         lines += [f"  {fragile_line(row)}" for row in rows]

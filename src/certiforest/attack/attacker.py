@@ -251,9 +251,11 @@ class Attacker(Immutable):
             column = next((column for column in relation.columns if column in (self.categories or {})), None)
             if column is not None:
                 which = called(names, column)
-                raise AttackerError(f"Expected relations of numbers, got column {which} of categories in {relation}.")
+                told = relation.worded(names)
+                raise AttackerError(f"Expected relations of numbers, got column {which} of categories in {told}.")
             if relation.is_kept_between(*ends) is False:
-                raise AttackerError(f"Expected relations that rows of the domain can keep, got {relation}.")
+                told = relation.worded(names)
+                raise AttackerError(f"Expected relations that rows of the domain can keep, got {told}.")
 
     def to_document(self) -> dict[str, Any]:
         """Return the attacker as it is written to files: plain lists, numbers and text, infinities as text."""

@@ -58,6 +58,10 @@ class Relation(NamedTuple):
             return True
         return False if all(when) and False in then else None
 
+    def worded(self, names: Sequence[str] | None) -> str:
+        """Return the relation in words, its columns, which are indices, by name if they have one."""
+        return str(self if names is None else self.by(lambda column: names[column]))
+
     def by(self, place: Callable[[Any], Any]) -> Relation:
         """Return the same about columns of other names."""
         when, then = (tuple(part.by(place) for part in side) for side in (self.when, self.then))

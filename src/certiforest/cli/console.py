@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -197,15 +198,16 @@ class Steps:
     def __init__(self, bar: Progress, title: str, total: int | None, is_seen: bool) -> None:
         self._bar, self._title, self._is_seen = bar, title, is_seen
         self._task = bar.add_task(title, total=total)
-        self._last, self._done = time.monotonic(), 0.0  # when a line was written, and what was done then
+        self._last, self._done = math.inf, 0.0  # when a line was written, and what was done then
 
     def __call__(self, n_steps: int) -> None:
         """Count more steps as done."""
         self._bar.advance(self._task, n_steps)
-        now = time.monotonic()
+        now, task = time.monotonic(), self._bar.tasks[self._task]
+        if not self._done:  # how long the first step took says nothing of the others
+            self._last, self._done = now, task.completed
         if self._is_seen or now - self._last < SECONDS_BETWEEN_LINES:
             return
-        task = self._bar.tasks[self._task]
         done, total, more = int(task.completed), task.total, task.completed - self._done
         # What was kept from before took no time, and rows differ: the last minute tells how long the rest takes.
         left = f", {_duration((now - self._last) / more * (total - done))} left" if total and more else ""

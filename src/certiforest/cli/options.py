@@ -69,7 +69,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 ModelPath = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM or CatBoost (JSON), or .silva."),
+    typer.Argument(
+        metavar="MODEL", help="Model file of certiforest, XGBoost, LightGBM, CatBoost (JSON), ONNX or treelite."
+    ),
 ]
 ADDED_TO = "--summary"  # the option whose file may be there without --force
 Part = Annotated[

@@ -319,8 +319,6 @@ class StreamRun:
         findings["data"] |= {"n_rows": self.n_rows, "n_broken": self.n_broken, "remarks": self.remarks}
         if not self.sample.is_all:
             findings["data"]["rows_sha256"] = None  # that of some rows says nothing
-        if not self.sample.is_all:
-            findings["data"]["rows_sha256"] = None
         return findings
 
 

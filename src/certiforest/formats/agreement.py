@@ -137,8 +137,15 @@ def check_agreement(
     rows = threshold_rows(ensemble, min(n_rows, size), seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that these rows are without the names of their columns
-        ours, theirs = ensemble.predict(rows), np.asarray(predict(rows))
-        their_sums = None if raw is None else np.asarray(raw(rows), np.float64)
+        try:
+            with np.errstate(over="ignore"):  # of rows that a step takes beyond float32
+                ours, theirs = ensemble.predict(rows), np.asarray(predict(rows))
+                their_sums = None if raw is None else np.asarray(raw(rows), np.float64)
+        except ValueError as error:
+            raise ModelError(
+                f"Expected {name} to predict rows on its thresholds and around them, with which its translation is"
+                f" compared, got: {error}"
+            ) from None
     if theirs.shape != ours.shape:
         raise ModelError(f"Expected {name} to predict one label per row, got shape {theirs.shape}.")
     differs = ours != theirs

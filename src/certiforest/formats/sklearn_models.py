@@ -238,7 +238,7 @@ def _columns(model: Any) -> dict[str, Any]:
 
 def takes_missing(predict: Callable[[NDArray], Any], row: NDArray[np.float64]) -> bool:
     """Tell whether a model predicts a row of NaN; that may depend on its version, its options, what is around it."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(over="ignore"):  # where it is rounded to float32
         warnings.simplefilter("ignore", UserWarning)  # that the row is without the names of its columns
         try:
             predict(row[None])

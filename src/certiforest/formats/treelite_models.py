@@ -26,6 +26,7 @@ from certiforest.words import shown
 TREELITE_KEY = re.compile(rb'"leaf_vector_shape"\s*:')
 # Files that treelite writes begin with a version, and two types that are 2 or 3.
 TREELITE_BINARY = re.compile(rb"[\x02-\x09]\0\0\0.\0\0\0.\0\0\0[\x02\x03][\x02\x03]", re.DOTALL)
+NO_THRESHOLD = re.compile(rb'"threshold"\s*:\s*,')  # which is infinite: of that, dump_as_json writes nothing
 FLOATS: dict[str, type] = {"float32": np.float32, "float64": np.float64}
 SINGLE_SLACK = 2.0**-21  # of probabilities in float32
 
@@ -34,7 +35,12 @@ def content_of_treelite(model: Any) -> str:
     """Return all that decides what a ``treelite.Model`` predicts, as JSON."""
     if type(model).__name__ != "Model":
         raise ModelError(f"Expected a treelite.Model, got {type(model).__name__}.")
-    return model.dump_as_json(pretty_print=False)
+    text = model.dump_as_json(pretty_print=False)
+    if NO_THRESHOLD.search(text.encode()):
+        trees = (model.get_tree_accessor(i).get_field("threshold") for i in range(model.num_tree))
+        sides = iter(["-1e999" if v < 0 else "1e999" for tree in trees for v in tree[np.isinf(tree)]])
+        text = re.sub(NO_THRESHOLD.pattern.decode(), lambda _: f'"threshold":{next(sides)},', text)
+    return text
 
 
 def open_treelite(model: Any, content: str) -> Opened:
@@ -60,6 +66,11 @@ def open_treelite(model: Any, content: str) -> Opened:
 def parse_treelite(content: bytes, *, source: str = "the text") -> Opened:
     """Read what ``dump_as_json`` writes; ``source`` names it in errors. Classes are numbered from 0."""
     with sound(source, "treelite model"):
+        if NO_THRESHOLD.search(content):
+            raise ModelError(
+                "Expected a threshold at each split, got none, as dump_as_json leaves out infinite ones: give the"
+                " treelite.Model itself, or what it was made from."
+            )
         document = read_json(content)
         types = [string(document, name) for name in ("threshold_type", "leaf_output_type")]
         if not FLOATS.keys() >= {*types}:

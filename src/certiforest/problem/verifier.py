@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from certiforest.attack.attacker import Attacker
 from certiforest.attack.moves import Moves
+from certiforest.attack.parameters import called
 from certiforest.attack.prices import Budgets
 from certiforest.attack.reach_kernels import Allowance, find_fraction
 from certiforest.attack.relations import find_broken
@@ -191,14 +192,14 @@ class Verifier:
 
         ``first`` is the number of the first row.
         """
-        _, _, low, high, is_whole = self.moves.numbers
+        (_, _, low, high, is_whole), names = self.moves.numbers, self.ensemble.feature_names
         if low.max() > -math.inf or high.min() < math.inf:
             is_outside = (low > X) | (high < X)
             if is_outside.any():
                 row, f = np.argwhere(is_outside)[0]
                 raise RowError(
-                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature {f},"
-                    f" where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
+                    f"Expected rows inside the attacker's domain, got {X[row, f]} in row {first + row}, feature"
+                    f" {called(names, f)}, where the domain is [{low[f]}, {high[f]}]. Widen the domain or clip the row."
                 )
         for g, group in enumerate(self.moves.groups):
             part = X[:, list(group)]
@@ -213,14 +214,14 @@ class Verifier:
         if broken.any():
             row, r = np.argwhere(broken)[0]
             raise RowError(
-                f"Expected rows that keep all relations, got row {first + row}, which breaks {self.moves.relations[r]}."
-                " Mend the row, or leave strict out."
+                f"Expected rows that keep all relations, got row {first + row}, which breaks"
+                f" {self.moves.relations[r].worded(names)}. Mend the row, or leave strict out."
             )
         row, f = find_fraction(X, is_whole) if is_whole.any() else (-1, -1)
         if row >= 0:
             raise RowError(
-                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature {f}."
-                " Round the row or take the column from integer."
+                f"Expected whole numbers in integer columns, got {X[row, f]} in row {first + row}, feature"
+                f" {called(names, f)}. Round the row or take the column from integer."
             )
 
     def predict(self, z: NDArray[np.float64]) -> int:

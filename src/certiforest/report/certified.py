@@ -143,7 +143,7 @@ def curve_plot(findings: dict[str, Any]) -> Plot | None:
         [budget_of(findings["attacker"])],
         has_labels=findings["verdicts"] is not None,
         level=findings["accuracy"],
-        source=", read off the radii of all rows",
+        source=", read off the radii",
     )
 
 

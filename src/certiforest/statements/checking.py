@@ -14,6 +14,7 @@ from certiforest.attack.parameters import Column
 from certiforest.attack.rules import RuleAttacker
 from certiforest.certification import certify
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.rows import labels_of
 from certiforest.formats.scored import ScoredModel
 from certiforest.proof.clock import Clock
 from certiforest.rows.asking import check_n_jobs, check_time_limit
@@ -193,6 +194,8 @@ class Checker:
         if outputs not in OUTPUTS:
             raise StatementError(f"Expected {setting('outputs')} to be {' or '.join(OUTPUTS)}, got {shown(outputs)}.")
         self._scored, self._domain, self._outputs, self._rows = ScoredModel(model, outputs), domain, outputs, rows
+        if rows is not None and len(rows) == 2 and rows[1] is not None and not self._scored.is_regressor:
+            labels_of(rows[1], len(rows[0]), self._scored.ensemble.classes)  # before any work is done
         self._space = Space([self._scored.ensemble], domain)
         self._compared: list[tuple[Any, Compared]] = []
         self._is_proof_wanted = proof
