@@ -517,7 +517,7 @@ def test_the_time_left_is_that_of_recent_rows(monkeypatch):
         for seconds, n_rows in ((1, 490), (60, 10), (120, 10), (180, 20)):
             now[0] = seconds
             advance(n_rows)
-    assert lines[1:] == ["Verdicts: 510 of 1,000, 49 min left", "Verdicts: 530 of 1,000, 24 min left"]
+    assert lines == ["Verdicts: 510 of 1,000, 49 min left", "Verdicts: 530 of 1,000, 24 min left"]
 
 
 def test_a_stream_reads_one_block_at_a_time(learned, frame, tmp_path, small_blocks):

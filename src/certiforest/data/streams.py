@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -176,26 +176,40 @@ class StreamRun:
     def _certify_blocks(self, submit: Submit, n_at_once: int, advance: Advance) -> int:
         """Certify the blocks whose parts are not there, count the rows of all in their order; return how many."""
         under_way: deque[tuple[int, InputRows, Any]] = deque()
-        number, start, start_of_file, path = -1, 0, 0, ""
+        number, blocks, ahead = -1, self._blocks(), None
+        has_threads = self.certifier.n_jobs > 1 or n_at_once > 1
+        with ThreadPoolExecutor(1) as reader:
+            while (found := next(blocks, None) if ahead is None else ahead.result()) is not None:
+                number, kept, rows, read = found
+                # The next one is read while this one is certified, but not before what is kept of one is counted.
+                ahead = reader.submit(next, blocks, None) if has_threads and rows is not None else None
+                if rows is not None:
+                    arguments = self.certifier, rows.X, rows.y, self.seconds_left
+                    under_way.append((number, rows, submit(_certify, advance, *arguments)))
+                while under_way and (kept is not None or len(under_way) >= n_at_once):
+                    self._finish(*under_way.popleft())
+                if kept is not None:
+                    advance(len(kept["row"]))
+                    self._count(self._certificates(kept), kept["row"], read)
+            while under_way:
+                self._finish(*under_way.popleft())
+        return number + 1
+
+    def _blocks(self) -> Iterator[tuple[int, PartColumns | None, InputRows | None, Callable[[], InputRows]]]:
+        """Yield the number of each block, what is kept of it or its rows, and what reads them."""
+        start, start_of_file, path = 0, 0, ""
         for number, block in enumerate(self.stream.blocks):
             if block.path != path:
                 start_of_file, path = start, block.path
             read = partial(block.read, start, start - start_of_file)
             kept = None if self.parts is None or self.certifier.proof else self.parts.read(number)
+            rows = None
             if kept is None:
                 rows = read()
                 start += len(rows)
-                arguments = self.certifier, rows.X, rows.y, self.seconds_left
-                under_way.append((number, rows, submit(_certify, advance, *arguments)))
-            while under_way and (kept is not None or len(under_way) >= n_at_once):
-                self._finish(*under_way.popleft())
-            if kept is not None:
+            else:
                 start += len(kept["row"])
-                advance(len(kept["row"]))
-                self._count(self._certificates(kept), kept["row"], read)
-        while under_way:
-            self._finish(*under_way.popleft())
-        return number + 1
+            yield number, kept, rows, read
 
     def _finish(self, number: int, rows: InputRows, future: Any) -> None:
         """Wait for what is found about a block, keep it, and count its rows."""
