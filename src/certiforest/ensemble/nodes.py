@@ -139,28 +139,18 @@ def preorder(index: int, tree: Nodes) -> tuple[NDArray | None, ...]:
             f"Expected every node of tree {index} to have a left, right, feature, threshold and leaf entry,"
             f" got columns of the shapes {shapes}."
         )
-    order: list[int] = []
-    met = np.zeros(size, bool)
-    waiting = [0]
-    while waiting:
-        node = waiting.pop()
-        if met[node]:
-            raise ModelError(f"Expected tree {index} to be a tree, got node {node} as a child twice.")
-        met[node] = True
-        order.append(node)
-        if left[node] == -1 and right[node] == -1:
-            continue
+    order, met = np.empty(size, np.int64), np.zeros(size, bool)
+    n_met, node = kernels.walk(left, right, order, met)
+    if node >= 0:
         children = int(left[node]), int(right[node])
-        if not all(0 <= child < size for child in children):
-            raise ModelError(
-                f"Expected children of node {node} of tree {index} between 0 and {size - 1}, or both -1 at"
-                f" a leaf, got {children[0]} and {children[1]}."
-            )
-        waiting += [children[1], children[0]]
-    if len(order) != size:
+        if children == (-1, -1) or all(0 <= child < size for child in children):
+            raise ModelError(f"Expected tree {index} to be a tree, got node {node} as a child twice.")
         raise ModelError(
-            f"Expected every node of tree {index} to hang below its root, got {size - len(order)} that do not."
+            f"Expected children of node {node} of tree {index} between 0 and {size - 1}, or both -1 at"
+            f" a leaf, got {children[0]} and {children[1]}."
         )
+    if n_met != size:
+        raise ModelError(f"Expected every node of tree {index} to hang below its root, got {size - n_met} that do not.")
     is_split = left[order] != -1
     if (feature[order][is_split] < 0).any():
         raise ModelError(f"Expected splits of tree {index} to test a feature >= 0, got a negative index.")

@@ -80,6 +80,31 @@ class Box(NamedTuple):
 
 
 @kernel
+def walk(left, right, out_order, out_met):
+    """Write the nodes of a tree in preorder; return how many, and a node met twice or with a child that is none, or -1.
+
+    Both children of a leaf are -1.
+    """
+    size, n, depth = left.shape[0], 0, 1
+    waiting = np.zeros(size + 1, np.int64)
+    while depth:
+        depth -= 1
+        node = waiting[depth]
+        if out_met[node]:
+            return n, node
+        out_met[node], out_order[n] = True, node
+        n += 1
+        if left[node] == -1 and right[node] == -1:
+            continue
+        for child in (right[node], left[node]):
+            if not 0 <= child < size:
+                return n, node
+            waiting[depth] = child
+            depth += 1
+    return n, -1
+
+
+@kernel
 def link_preorder(feature, right, tree_start, stack):
     """Fill ``right`` and ``tree_start`` from which nodes are leaves; return the number of trees, or -1.
 

@@ -297,6 +297,43 @@ def list_uncommon(X, common, first_column, out_start, out_tree):
 
 
 @kernel
+def grow_grid(grids, t, has_missing, out_left, out_right, out_feature, out_threshold, out_leaf):
+    """Write the nodes of a grid's tree in preorder: columns in halves, from step ``first`` to ``last``.
+
+    Step -1 stands for missing values, which part first. What is still to be grown waits on a stack.
+    """
+    begin, end = grids.first_column[t], grids.first_column[t + 1]
+    least = -1 if has_missing else 0
+    stack = np.empty(
+        (out_left.shape[0] + 1, 5), np.int64
+    )  # column, cell, first, last, and the node that it is right of
+    stack[0] = begin, 0, least, grids.n_steps[begin] - 1, -1
+    depth, n = 1, 0
+    while depth:
+        depth -= 1
+        j, cell, first, last, parent = stack[depth]
+        while j < end and first == last:
+            cell += first * grids.stride[j]
+            j += 1
+            first, last = least, grids.n_steps[j] - 1 if j < end else 0
+        if parent >= 0:
+            out_right[parent] = n
+        out_leaf[n] = cell
+        if j < end:
+            middle = (first + last) // 2 if first >= 0 else -1
+            out_left[n], out_feature[n] = n + 1, grids.feature[j]
+            out_threshold[n] = grids.threshold[j, middle] if first >= 0 else math.nan
+            stack[depth] = j, cell, middle + 1, last, n
+            if first >= 0:
+                stack[depth + 1] = j, cell, first, middle, -1
+            else:  # past the last step, and on to the next column
+                ahead = grids.n_steps[j + 1] - 1 if j + 1 < end else 0
+                stack[depth + 1] = j + 1, cell + (last + 1) * grids.stride[j], least, ahead, -1
+            depth += 2
+        n += 1
+
+
+@kernel
 def share_steps(grids, by_step, by_cell, is_gathered):
     """Add what belongs to steps, (n_columns, most steps + 1, n_classes), to all cells of them, or gather it from these.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certiforest.ensemble import Nodes
-from certiforest.training.additive_kernels import Grids, Prices, Rows, list_uncommon
+from certiforest.training.additive_kernels import Grids, Prices, Rows, grow_grid, list_uncommon
 from certiforest.training.training_set import TrainingSet
 from certiforest.training.worst_case import total_budget
 
@@ -159,46 +159,8 @@ def grow(grids: Grids, t: int, has_missing: bool) -> Nodes:
 
     Columns are cut in halves again and again, one after the other. If values may be missing, those that are part first.
     """
-    left: list[int] = []
-    right: list[int] = []
-    feature: list[int] = []
-    threshold: list[float] = []
-    leaf: list[int] = []
-    own = slice(grids.first_column[t], grids.first_column[t + 1])
-    columns = [
-        (f, cuts, n - 1, stride)
-        for f, cuts, n, stride in zip(
-            grids.feature[own].tolist(), grids.threshold[own].tolist(), grids.n_steps[own].tolist(),
-            grids.stride[own].tolist(), strict=True,
-        )
-    ]  # fmt: skip
-
-    def add(f: int, at: float, cell: int) -> int:
-        for column, entry in ((left, -1), (right, -1), (feature, f), (leaf, cell)):
-            column.append(entry)
-        threshold.append(at)
-        return len(left) - 1
-
-    def part(j: int, cell: int) -> int:
-        """Grow what tells columns from the j-th on; ``cell`` is that of their first steps."""
-        if j == len(columns):
-            return add(-1, 0.0, cell)
-        f, _, last, stride = columns[j]
-        if not has_missing:
-            return halve(j, cell, 0, last)
-        node = add(f, math.nan, cell)
-        left[node] = part(j + 1, cell + (last + 1) * stride)
-        right[node] = halve(j, cell, 0, last)
-        return node
-
-    def halve(j: int, cell: int, first: int, last: int) -> int:
-        f, cuts, _, stride = columns[j]
-        if first == last:
-            return part(j + 1, cell + first * stride)
-        middle = (first + last) // 2
-        node = add(f, cuts[middle], cell)
-        left[node], right[node] = halve(j, cell, first, middle), halve(j, cell, middle + 1, last)
-        return node
-
-    part(0, 0)
+    n_nodes = 2 * int(grids.first_cell[t + 1] - grids.first_cell[t]) - 1
+    left, right, feature, leaf = np.full((4, n_nodes), -1)
+    threshold = np.zeros(n_nodes)
+    grow_grid(grids, t, has_missing, left, right, feature, threshold, leaf)
     return Nodes(left, right, feature, threshold, leaf, np.isnan(threshold))
