@@ -113,7 +113,7 @@ def test_an_attacker_is_the_same_as_its_description(kind):
     X, y = a_table(200, 2)
     options = {"eps": 0.3, "scale": [1, 2, 1, 1, 1, 0.2], "frozen": [2, 3, 4], "direction": {1: "up"}, "norm": np.inf}
     described = KINDS_FOR_RULES[kind](**options, random_state=0).fit(X, y)
-    attacker = Attacker(**options, domain=(-99, 99), integer=[0])
+    attacker = Attacker(**options, domain=(-99, 99))
     given = KINDS_FOR_RULES[kind](attacker=attacker, random_state=0).fit(X, y)
     assert given.ensemble_ == described.ensemble_
     assert given.attacker_ == attacker.resolve(6)

@@ -58,8 +58,9 @@ class RobustEstimator(BaseEstimator):
         Which way the attacker can move features, see `Attacker`; one-way features close half as many thresholds.
     attacker : Attacker or RuleAttacker, optional
         Who attacks, instead of ``norm``, ``eps``, ``scale``, ``frozen`` and ``direction``, which then keep their
-        defaults. Of what else holds an `Attacker` back, training takes no notice. For rules, trees are trained for
-        their reach within the budget, as if every column could go all the way at once.
+        defaults. Columns that stay whole are frozen if eps is less than a step; of what else holds an `Attacker`
+        back, training takes no notice, but for whole steps and the domain where trees own their columns. For rules,
+        trees are trained for their reach within the budget, as if every column could go all the way at once.
     random_state : int, RandomState or None, default=None
         Source of all randomness; an int makes ``fit`` repeatable.
     verbose : int, default=0
