@@ -83,6 +83,6 @@ def _reference(package: Path) -> str:
         for statement in statements
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__"
     )
-    inherited = "training.estimator.RobustEstimator", "training.boosting.Boosting"
+    inherited = "training.estimator.RobustEstimator", "training.boosting.BoostingClassifier"
     entries = "\n".join(f"::: certiforest.{name}\n" for name in (*names, *inherited))
     return f"# Python reference\n\nEverything public, from its docstrings.\n\n{entries}"
