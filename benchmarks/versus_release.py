@@ -33,8 +33,14 @@ TASKS = {
     "radii traditional 101x6, L2, 4 rows": ("radius", TRADITIONAL, 2, 0.015, 4),
     "proofs traditional 101x6, L-inf .015": ("proof", TRADITIONAL, "inf", 0.015, 300),
     "proofs traditional 101x6, L-inf .1, attacked": ("proof", TRADITIONAL, "inf", 0.1, 100),
-    "fit forest, grow 25x4": ("fit", "forest"),
-    "fit boosting, 30 trees": ("fit", "boosting"),
+    "fit forest, grow 25x4": ("fit", "LargeSpreadForestClassifier", {"n_estimators": 25, "max_depth": 4}),
+    "fit forest, prune 11x4": (
+        "fit",
+        "LargeSpreadForestClassifier",
+        {"n_estimators": 11, "max_depth": 4, "method": "prune"},
+    ),
+    "fit boosting, 30 trees": ("fit", "LargeSpreadBoostingClassifier", {"n_estimators": 30}),
+    "fit robust boosting, 30 trees": ("fit", "RobustBoostingClassifier", {"n_estimators": 30, "max_depth": 6}),
     "scikit-learn predict, 101x6": ("predict",),
 }
 
@@ -60,10 +66,8 @@ def work(task, options):
     kind, *details = TASKS[task]
     X_train, X_test, y_train, y_test = rows(options.data_dir)
     if kind == "fit":
-        if details[0] == "forest":
-            model = certiforest.LargeSpreadForestClassifier(n_estimators=25, max_depth=4, eps=0.015, random_state=0)
-        else:
-            model = certiforest.LargeSpreadBoostingClassifier(n_estimators=30, eps=0.015, random_state=0)
+        trainer, parameters = details
+        model = getattr(certiforest, trainer)(**parameters, eps=0.015, random_state=0)
         return lambda: model.fit(X_train, y_train).score(X_test, y_test)
     if kind == "predict":
         from sklearn.ensemble import RandomForestClassifier
