@@ -140,6 +140,8 @@ def test_nothing_to_tell_rows_apart_by_is_said(diabetes):
             model = small(eps=eps, random_state=0).fit(X, values)
         assert np.ptp(model.predict(X)) == 0
         assert model.predict(X[:1])[0] == pytest.approx(values.mean())
+    with pytest.raises(ValueError, match=r"up to 1e\+100, got 3.5e\+200; rescale"):
+        small(eps=0.01).fit(X, y * 1e200 / y.max() * 3.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small(eps=0.01, random_state=0).fit(X, y.astype(int).astype(object))

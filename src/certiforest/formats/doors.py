@@ -211,19 +211,13 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
 
 def _open_own(model: Any) -> Opened:
     """Return an estimator of this library with its probabilities, for a threshold on them; or what it predicts."""
+    name = type(model).__name__
     if not hasattr(model, "classes_"):
-        return Opened(
-            model.ensemble_,
-            type(model).__name__,
-            score=model.predict,
-            predict=model.predict,
-            sum_at=float,
-            is_regressor=True,
-        )
+        return Opened(model.ensemble_, name, model.predict, score=model.predict, sum_at=float, is_regressor=True)
     unit = getattr(model, "log_odds_per_unit", None)  # where trees vote there is none
     return Opened(
         model.ensemble_,
-        type(model).__name__,
+        name,
         score=lambda rows: model.predict_proba(rows)[:, 1],
         predict=model.predict,
         sum_at=None if unit is None else (lambda score: log_odds(score) / unit),

@@ -17,6 +17,8 @@ from certiforest.training.checks import check_integer, check_number, check_share
 from certiforest.training.training_set import TrainingSet, on_grid
 from certiforest.training.worst_case import LOSSES
 
+LARGEST_TARGET = 1e100  # whose square, summed over rows, is a float
+
 
 @dataclass(eq=False, repr=False)
 class RobustBoosting(Boosting):
@@ -210,6 +212,8 @@ class RobustBoostingRegressor(RegressorMixin, RobustBoosting):
     ) -> TrainingSet:
         """Return targets in a unit, a power of two, of about their mean distance from where sums begin."""
         weight, y = combine_weights(X, y, sample_weight, None), np.asarray(y, np.float64)
+        if (most := np.abs(y).max()) > LARGEST_TARGET:
+            raise ValueError(f"Expected numbers to learn up to {LARGEST_TARGET:g}, got {most:.2g}; rescale them.")
         place = np.argsort(y)
         middle = np.searchsorted(weight[place].cumsum(), 0.5 * weight.sum())
         start = np.average(y, weights=weight) if self.loss == "squared_error" else y[place[min(middle, len(y) - 1)]]
