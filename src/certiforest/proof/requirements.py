@@ -164,10 +164,10 @@ def find(
     most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
 
     def push(box: _Box) -> None:
-        """Let a box wait: the largest bound comes first, then, or without a resolution, the last that was pushed."""
+        """Let a box wait: the largest bound comes first, then the last that was pushed."""
         nonlocal n_pushed
         n_pushed += 1
-        heapq.heappush(waiting, (0 if resolution is None else -box.bound, -n_pushed, box))
+        heapq.heappush(waiting, (-box.bound, -n_pushed, box))
 
     def enter(box: _Box, target: int) -> tuple[Several, Problem]:
         """Let the tables be those of a box; return the requirements, and what is left there of their weighted sum."""
