@@ -82,8 +82,8 @@ class RobustBoostingClassifier(RobustBoosting, BoostingClassifier):
     features cannot all do so at once. `certify` decides each row exactly all the same; where trees meet at a row that
     is NP-hard in general and takes milliseconds in practice. The trainer for tables and small ``eps`` of norm inf: no
     threshold is closed to any tree, so accuracy comes near to that of plain boosting. For other
-    norms `LargeSpreadAdditiveClassifier` is the one, unless ``eps`` is small. With more than two classes every class
-    gets a tree of its own in each round.
+    norms `LargeSpreadAdditiveClassifier` is the one. With more than two classes every class gets a tree of its own in
+    each round.
 
     Parameters
     ----------
