@@ -20,6 +20,7 @@ from certiforest.problem.problem import Problem
 from certiforest.problem.verifier import Verifier
 from certiforest.proof import cuts_kernels, moves_kernels, search, search_kernels, sweep_kernels, tables_kernels
 from certiforest.proof.clock import Clock, OutOfTime
+from certiforest.proof.focus_kernels import sweep_in_focus
 from certiforest.rows.decider import Decider
 from small_models import stumps
 
@@ -300,6 +301,12 @@ def test_sweeps_bound_what_is_left_of_a_box(norm):
                 shown = settled + tables_kernels.float_bound(row.budget, tables)
                 assert shown >= most - 1e-6, (case, n_sweeps)
                 assert tables_kernels.whole_bound(inside, tables) >= most
+            low, high = tables.low.copy(), tables.high.copy()
+            sweep_in_focus(inside, tables, rng.choice([0.0, 10.0, 1000.0]))  # a guess, which is no less true
+            assert (tables.low == low).all()
+            assert (tables.high == high).all()
+            assert tables_kernels.whole_bound(inside, tables) >= most
+            tables_kernels.add_up(cells, inside.leaves, tables)
     assert n_compared > 500
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from certiforest.compiled import kernel
 from certiforest.proof.ascent_kernels import copy
 from certiforest.proof.moves_kernels import allows
-from certiforest.proof.search_kernels import size_up
 from certiforest.proof.sweep_kernels import new_sweep_scratch, sweep
 from certiforest.proof.tables_kernels import (
     NO_BOUND,
@@ -18,6 +17,7 @@ from certiforest.proof.tables_kernels import (
     least_entry,
     least_in_box,
     narrow,
+    size_up,
     whole_bound,
 )
 
@@ -25,6 +25,21 @@ from certiforest.proof.tables_kernels import (
 NOTHING = np.int64(-(2**61))
 # So many cuts are looked at, fewer if so many in a row are no better; what falls more counts for this share.
 MOST_LOOKS, VAIN_LOOKS, LARGER_SHARE = 8, 3, 0.3
+
+
+@kernel
+def is_worth_tightening(tables, gap):
+    """Tell whether a fifth of the box goes if cells do that lose more than the bound is above the need."""
+    n_cells = n_idle = 0
+    for v in range(tables.low.shape[0]):
+        low, high, least = tables.low[v], tables.high[v], tables.theta[tables.choice[v]] - gap
+        n_cells += high - low
+        while low < high and tables.theta[low] < least:
+            low += 1
+        while low < high and tables.theta[high] < least:
+            high -= 1
+        n_idle += tables.high[v] - tables.low[v] - (high - low)
+    return 5 * n_idle > n_cells
 
 
 @kernel

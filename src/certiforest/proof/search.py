@@ -18,7 +18,16 @@ from certiforest.problem.problem import ENOUGH, Cells, Problem
 from certiforest.proof import search_kernels as kernels
 from certiforest.proof.clock import Clock, OutOfTime
 from certiforest.proof.cuts_kernels import find_split
-from certiforest.proof.tables_kernels import NO_BOUND, OUTSIDE, Tables, coarsen, narrow, new_tables, whole_bound
+from certiforest.proof.tables_kernels import (
+    NO_BOUND,
+    OUTSIDE,
+    Tables,
+    coarsen,
+    narrow,
+    new_tables,
+    size_up,
+    whole_bound,
+)
 
 # A box is cut in two after so many sweeps at the latest; a quick look takes no more than so many.
 MOST_SWEEPS, LOOK_SWEEPS = 32, 4
@@ -124,7 +133,7 @@ class Search(Generic[Point]):
         if (np.diff(problem.leaves.first) == 0).any():  # a tree has no leaf there
             return -int(ENOUGH)
         whole = int(whole_bound(problem, self._tables))
-        return whole if whole < NO_BOUND else int(kernels.size_up(problem)[0])
+        return whole if whole < NO_BOUND else int(size_up(problem)[0])
 
     def _enter(self, box: CellBox) -> None:
         """Let the tables be those of a box."""
@@ -153,7 +162,7 @@ class Search(Generic[Point]):
 
     def _examine(self, waiting: list[CellBox], clock: Clock) -> Point | None:
         """Examine boxes and what they are cut into; see `run`."""
-        tables, self._waiting = self._tables, waiting
+        tables, self._waiting, most = self._tables, waiting, (MOST_SWEEPS, MOST_STEPS)
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
@@ -164,7 +173,7 @@ class Search(Generic[Point]):
             problem = self._problem
             status, self._said = self._said, kernels.PAUSED
             while status == kernels.PAUSED:
-                status = kernels.examine_box(problem, None, tables, MOST_SWEEPS, MOST_STEPS, box.may_enumerate)
+                status = kernels.examine_box(problem, None, tables, most, box.may_enumerate, not self._keep_proof)
                 if status == kernels.PAUSED:
                     clock.check()
             waiting.pop()
@@ -334,7 +343,7 @@ class QuickLook(Generic[Point]):
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
         problem, tables.pace[0] = self._problem._replace(budget=budget), 0.0
-        status = kernels.examine_box(problem, None, tables, LOOK_SWEEPS, MOST_STEPS, True)
+        status = kernels.examine_box(problem, None, tables, (LOOK_SWEEPS, MOST_STEPS), True, False)
         self.is_proved = status not in (kernels.OPEN, kernels.FOUND, kernels.PAUSED)
         return self._confirm(tables.choice) if status == kernels.FOUND else None
 

@@ -1,8 +1,8 @@
 """One box of cells: prove it, or find cells that break it; `cuts_kernels` tells where to cut it in two.
 
 Where there are several requirements, cells that meet them all also meet their weighted sum, whatever the weights, so
-that a bound on that sum proves a box empty. Weights are whole numbers, and change as
-far as that makes the bound smaller.
+that a bound on that sum proves a box empty. Weights are whole numbers, and change as far as that makes the bound
+smaller.
 """
 
 import math
@@ -12,8 +12,10 @@ import numpy as np
 from certiforest.compiled import kernel
 from certiforest.problem.problem import Problem
 from certiforest.proof.ascent_kernels import ascend, copy
+from certiforest.proof.cuts_kernels import is_worth_tightening, tighten
+from certiforest.proof.focus_kernels import CLOSE, sweep_in_focus
 from certiforest.proof.moves_kernels import MOST_ROUNDS, best_move, climb, fits_one_move
-from certiforest.proof.sweep_kernels import new_sweep_scratch, overshoot, sweep
+from certiforest.proof.sweep_kernels import accelerated_sweep, new_sweep_scratch
 from certiforest.proof.tables_kernels import (
     add_up,
     best_lambda,
@@ -21,6 +23,7 @@ from certiforest.proof.tables_kernels import (
     least_prices,
     narrow,
     set_lambda,
+    size_up,
     whole_bound,
 )
 
@@ -31,22 +34,23 @@ PROVED, FOUND, OPEN, UNREACHABLE, ENUMERATED, BOUNDED, PAUSED = 1, 0, -1, 2, 3, 
 WEIGHT = 1 << 10
 # A box is left when so many sweeps bring the bound nearer to what is needed by less than this share, each.
 PATIENT_SWEEPS, PATIENCE = 4, 0.05
+# Boxes with more conditions than this are swept over by what is in focus, after a few sweeps over all: cells that lose
+# no more than a share of what the bound is above the need.
+MUCH, FIRST_SWEEPS, FOCUS = 5000, 4, 0.05
 
 
 @kernel
-def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate):
+def examine_box(problem, several, tables, most, may_enumerate, may_tighten):
     """Try to prove that nothing in the box reaches what is needed, or find cells that do.
 
     Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), FOUND
     (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
     budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves,
-    conditions and cells, and the next call goes on.
+    conditions and cells, and the next call goes on. ``most`` are sweeps, and what they look at. If it may, the box
+    becomes smaller on the way; what is said then holds of what was left out, too.
 
     ``several`` is None if there is one requirement; else `Several`, of which the problem is the `weighted` sum. Their
     weights are changed.
-
-    The tables overshoot: after a sweep they go on a part of the way that they came, the larger the longer the bound
-    has been falling (Nesterov's momentum, with restarts), which takes a third of the sweeps.
     """
     cells, budget = problem.cells, problem.budget
     least = np.empty(tables.low.shape[0], np.int64)
@@ -61,11 +65,10 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
         return FOUND
     problem = narrow(problem, tables)
     leaves = problem.leaves
-    for t in range(leaves.name.shape[0]):
-        if leaves.first[t] == leaves.first[t + 1]:
-            return UNREACHABLE
-    most, hoped, span = size_up(problem)
-    if most < problem.need:
+    if (leaves.first[1:] == leaves.first[:-1]).any():
+        return UNREACHABLE
+    gained, hoped, span = size_up(problem)
+    if gained < problem.need:
         tables.table[:], tables.whole[:], tables.lambda_[:] = 0.0, 0, 0.0
         return BOUNDED
     if is_enumerated:
@@ -78,15 +81,11 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
     if n_before == 0.0:
         momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
         copy(tables.table, before)
-    n_steps, steps_of_sweep = 0, leaves.node.shape[0] + leaves.place.shape[0]
-    for g in range(leaves.begin.shape[0]):
-        steps_of_sweep += max(leaves.end[g] + 1 - leaves.begin[g], 0)
-    for n_sweeps in range(int(n_before) + 1, most_sweeps + 1):
-        if momentum > 1.0:
-            overshoot(leaves, tables, before, (momentum - 1.0) / (momentum + 2.0))
-        else:
-            copy(tables.table, before)
-        settled = sweep(leaves, problem.gain, tables, span, n_sweeps > 1, scratch)
+    n_steps, steps_of_sweep = 0, count_steps(leaves)
+    # Where there is much to sweep over, most sweeps are over what matters.
+    may_focus, n_first = several is None and leaves.place.shape[0] > MUCH, 2 if tables.table.any() else FIRST_SWEEPS
+    for n_sweeps in range(int(n_before) + 1, most[0] + 1):
+        settled = accelerated_sweep(leaves, problem.gain, tables, span, n_sweeps > 1, momentum, scratch)
         if budget > 0:
             set_lambda(cells, tables, best_lambda(cells, budget, tables))
         bound = settled + float_bound(budget, tables)
@@ -98,17 +97,34 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
                 return FOUND
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
-        if n_sweeps % PATIENT_SWEEPS == 0:
+        n_steps += steps_of_sweep
+        if may_focus and n_sweeps >= n_first and n_sweeps % 2 == 0 and n_sweeps < most[0]:
+            if mark - lowest < CLOSE * (lowest - problem.need):
+                break
+            mark = lowest
+            if may_tighten and is_worth_tightening(tables, bound - problem.need):
+                tighten(problem, tables)
+                problem = narrow(problem, tables)
+                leaves = problem.leaves
+                if (leaves.first[1:] == leaves.first[:-1]).any():
+                    return UNREACHABLE
+                scratch, steps_of_sweep = new_sweep_scratch(leaves, tables), count_steps(leaves)
+                add_up(cells, leaves, tables)
+                float_bound(budget, tables)  # which chooses the best cells again
+            sweep_in_focus(problem, tables, FOCUS * (bound - problem.need))
+            add_up(cells, leaves, tables)
+            copy(tables.table, before)
+            momentum, last = 0.0, math.inf
+        elif not may_focus and n_sweeps % PATIENT_SWEEPS == 0:
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - problem.need):
                 break
             mark = lowest
-        may_shift = several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most_sweeps
+        may_shift = several is not None and several.need.shape[0] > 1 and n_sweeps % 2 == 0 and n_sweeps < most[0]
         if may_shift and shift_weights(problem, several, tables.table):
             problem = weighted(cells, leaves, several)
             _, _, span = size_up(problem)
             momentum, last, lowest, mark = 0.0, math.inf, math.inf, math.inf
-        n_steps += steps_of_sweep
-        if n_steps > most_steps and n_sweeps < most_sweeps:
+        if n_steps > most[1] and n_sweeps < most[0]:
             pace[0], pace[1], pace[2], pace[3], pace[4], pace[5] = n_sweeps, momentum, last, lowest, mark, next_climb
             return PAUSED
     if is_met(problem, several, tables):
@@ -117,26 +133,20 @@ def examine_box(problem, several, tables, most_sweeps, most_steps, may_enumerate
 
 
 @kernel
+def count_steps(leaves):
+    """Return how many leaves, conditions and cells a sweep looks at."""
+    n_steps = leaves.node.shape[0] + leaves.place.shape[0]
+    for g in range(leaves.begin.shape[0]):
+        n_steps += max(leaves.end[g] + 1 - leaves.begin[g], 0)
+    return n_steps
+
+
+@kernel
 def is_met(problem, several, tables):
     """Improve the chosen cells; tell whether they meet what is asked: of the one problem, if several is None."""
     if several is None:
         return climb(problem, tables, MOST_ROUNDS) >= problem.need
     return ascend(several, tables.low, tables.high, tables.choice) >= 0
-
-
-@kernel
-def size_up(problem):
-    """Return what the best leaves gain, how much more that is than the first do, and more than trees can differ by."""
-    leaves, gain = problem.leaves, problem.gain
-    most, hoped, span = np.int64(0), 0.0, 1.0
-    for t in range(leaves.name.shape[0]):
-        first = smallest = largest = gain[leaves.first[t]]
-        for k in range(leaves.first[t], leaves.first[t + 1]):
-            smallest, largest = min(smallest, gain[k]), max(largest, gain[k])
-        most += largest
-        hoped += largest - first
-        span += 2.0 * (largest - smallest)
-    return most, hoped, span
 
 
 @kernel

@@ -349,3 +349,18 @@ def narrow(problem, tables):
         leaves.scope, leaves.first_segment, begin, end, leaves.tester, leaves.first_tester,
     )  # fmt: skip
     return Problem(cells, inside, gained[:n], need, budget)
+
+
+@kernel
+def size_up(problem):
+    """Return what the best leaves gain, how much more that is than the first do, and more than trees can differ by."""
+    leaves, gain = problem.leaves, problem.gain
+    most, hoped, span = np.int64(0), 0.0, 1.0
+    for t in range(leaves.name.shape[0]):
+        first = smallest = largest = gain[leaves.first[t]]
+        for k in range(leaves.first[t], leaves.first[t + 1]):
+            smallest, largest = min(smallest, gain[k]), max(largest, gain[k])
+        most += largest
+        hoped += largest - first
+        span += 2.0 * (largest - smallest)
+    return most, hoped, span
