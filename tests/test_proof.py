@@ -242,7 +242,7 @@ def test_several_requirements_are_met_where_they_can_be(monkeypatch, n_requireme
             assert most.bound == best or not values
         n_met, n_open = n_met + (best >= 0), n_open + is_open
     assert 20 < n_met < 100
-    assert (n_open > 0) == (most_numbers == 0)
+    assert (n_open > 0) == (most_numbers == 0 and n_requirements > 1)  # one is settled by the first box
 
 
 @pytest.mark.parametrize("keeps_shared", [False, True])
