@@ -60,6 +60,8 @@ class Certificate:
             quantity, more = rng.choice(asked)
             found = measure(ensembles[0], quantity, world.domain, **more, **tell)
         line = found[0].proof if isinstance(found, tuple) else found.proof
+        if line is None:  # no two inputs differ so
+            raise DomainError("Expected a certificate, got none.")
         self.model, self.header, self.line = json.loads("".join(pieces(ensembles[0]))), found.header, line
         self.compares = next((word for word in ("same", "difference") if word in line["statement"]), None)
         self.others = [json.loads("".join(pieces(ensembles[1])))] if self.compares else []
