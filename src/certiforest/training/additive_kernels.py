@@ -194,10 +194,18 @@ def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
     level_of = np.zeros((order.shape[0], n_classes), np.int64)
     # What the attacker makes of common values at each level that occurs: the cell, the lead there and the cost.
     common = np.full((n_classes, n_classes, n_levels), -1)
-    n_common, room = 0, 64
-    common_cell = np.empty((room, n_trees), np.int32)
-    common_least, common_cost = np.empty((room, n_trees)), np.empty((room, n_trees))
-    common_sum, push = np.empty((room, 2)), np.zeros((room, n_classes))
+    n_common = 0
+    for n in range(order.shape[0]):
+        own = rows.class_index[order[n]]
+        for c in range(n_classes):
+            if c != own:
+                level_of[n, c] = rows.level[order[n], c]
+                if common[own, c, level_of[n, c]] < 0:
+                    common[own, c, level_of[n, c]] = n_common
+                    n_common += 1
+    common_cell, is_known = np.empty((n_common, n_trees), np.int32), np.zeros(n_common, np.bool_)
+    common_least, common_cost = np.empty((n_common, n_trees)), np.empty((n_common, n_trees))
+    common_sum, push = np.empty((n_common, 2)), np.zeros((n_common, n_classes))
     for own in range(n_classes):
         first = np.searchsorted(rows.class_index[order], own)
         last = np.searchsorted(rows.class_index[order], own + 1)
@@ -207,23 +215,16 @@ def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
             write_leads(grids, value, own, c, lead, least_lead)
             for n in range(first, last):
                 i = order[n]
-                level = np.int64(rows.level[i, c])
-                price = prices.price[level]
-                if common[own, c, level] < 0:
-                    if n_common == room:
-                        room *= 2
-                        common_cell, common_least = doubled(common_cell), doubled(common_least)
-                        common_cost, common_sum, push = doubled(common_cost), doubled(common_sum), doubled(push)
-                        push[n_common:] = 0.0
-                    m = common[own, c, level] = n_common
-                    n_common += 1
-                    common_sum[m, 0] = common_sum[m, 1] = 0.0
+                level = level_of[n, c]
+                price, m = prices.price[level], common[own, c, level]
+                level_of[n, c] = m
+                if not is_known[m]:
+                    is_known[m] = True
                     move_row(
                         grids, all_trees, prices.common, prices.common_step, lead, least_lead, price, choices,
                         common_cell[m], common_least[m], common_cost[m],
                     )  # fmt: skip
                     common_sum[m, 0], common_sum[m, 1] = common_least[m].sum(), common_cost[m].sum()
-                m = level_of[n, c] = common[own, c, level]
                 total, spent = base[own] - base[c] + common_sum[m, 0], common_sum[m, 1]
                 trees = rows.tree[rows.start[i] : rows.start[i + 1]]
                 move_row(
@@ -269,14 +270,6 @@ def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
             for c in range(n_classes):
                 out[common_cell[m, t], c] += push[m, c]
     return loss
-
-
-@kernel
-def doubled(array):
-    """Return an array of twice the length that begins with this one."""
-    out = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
-    out[: array.shape[0]] = array
-    return out
 
 
 @kernel
