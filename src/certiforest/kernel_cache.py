@@ -337,9 +337,7 @@ def _describe_type(argument: types.Type) -> Any:
     if isinstance(argument, types.BaseTuple):
         named = getattr(argument, "instance_class", tuple)
         return None if named is tuple else _describe(named), [_describe_type(part) for part in argument.types]
-    if isinstance(
-        argument, types.Number | types.Boolean | types.NoneType | types.Array | types.NumPyRandomGeneratorType
-    ):
+    if isinstance(argument, PLAIN):
         return str(argument)
     raise _UnknownError(repr(argument))
 

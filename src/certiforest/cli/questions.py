@@ -190,7 +190,9 @@ class CertifyingOptions(AttackerOptions):
                     "Expected --scale-from where nothing else scales all columns, got a model or an attacker that does."
                 )
             table, _ = data.source_of(self.scale_from).open(ensemble)
-            attacker = attacker.replace(scale=scale_from(table.X, _read_way(self.scale_by)) | (own or {}))
+            units = scale_from(table.X, _read_way(self.scale_by))
+            of_numbers = {column: unit for column, unit in units.items() if column not in table.texts}
+            attacker = attacker.replace(scale=of_numbers | (own or {}))
         return attacker.resolve(n_features, names, ensemble.categorical)
 
     def inputs(self, *files: str | Path) -> list[str | Path]:
