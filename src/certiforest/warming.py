@@ -141,6 +141,14 @@ def _bound(make: Callable[..., Any]) -> None:
             certify(MODELS["sums"]().fit(X, y), X[:5], y[:5], attacker, outputs=True, proof=proof, time_limit=0.1)
 
 
+def _certify_large() -> None:
+    """Certify rows that have so many conditions in reach that sweeps are over what matters."""
+    X, y = _rows(2)
+    model = RandomForestClassifier(300, random_state=0).fit(X, y)
+    for proof in (False, True):
+        certify(model, X[:10], y[:10], Attacker(1, REACH), proof=proof, time_limit=0.1)
+
+
 def _ask(missing: bool) -> None:
     X, y = _rows(2, missing=missing)
     domain = Domain.from_data(X)
@@ -165,6 +173,7 @@ STEPS: list[tuple[Any, ...]] = [
     (_bound, partial(RandomForestRegressor, 5, max_depth=3)),
     (_bound, partial(HistGradientBoostingRegressor, max_iter=7, min_samples_leaf=5)),
     (_bound, partial(RobustBoostingRegressor, 5, 3, eps=EPS)),
+    (_certify_large,),
     *((_certify, make) for make in MODELS.values()),
     *((_train, make) for make in TRAINERS.values()),
 ]

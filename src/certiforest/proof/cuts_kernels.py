@@ -248,5 +248,6 @@ def find_hopes(problem, tables):
                 if abs(target - c) < distance:
                     nearest, distance = target, abs(target - c)
                 i += 1
-            hope[min(c, nearest) : max(c, nearest)] += most - here
+            for h in range(min(c, nearest), max(c, nearest)):
+                hope[h] += most - here
     return hope

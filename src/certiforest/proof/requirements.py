@@ -197,7 +197,7 @@ def find(
             tables.table[:], several.weight[:] = 0.0, equal
             inside = weighted(cells, inside.leaves, several)
         sweeps, tries = FIRST_SWEEPS if box.is_new else MOST_SWEEPS, max(FEWEST_TRIES, FIRST_TRIES // (n_boxes + 1))
-        status = examine_box(inside, several, tables, (sweeps, int(ENOUGH)), False, False)
+        status = examine_box(inside, several, tables, (sweeps, int(ENOUGH)), False, None)
         inside = weighted(cells, inside.leaves, several)  # the weights may be others
         is_found, candidate, bound = status == FOUND, tables.choice, target - 1
         if status == OPEN:

@@ -163,6 +163,7 @@ class Search(Generic[Point]):
     def _examine(self, waiting: list[CellBox], clock: Clock) -> Point | None:
         """Examine boxes and what they are cut into; see `run`."""
         tables, self._waiting, most = self._tables, waiting, (MOST_SWEEPS, MOST_STEPS)
+        may_tighten = not self._keep_proof if len(self._problem.leaves.place) > kernels.MUCH else None
         while waiting:
             if self.n_boxes > 0:
                 clock.check()
@@ -173,7 +174,7 @@ class Search(Generic[Point]):
             problem = self._problem
             status, self._said = self._said, kernels.PAUSED
             while status == kernels.PAUSED:
-                status = kernels.examine_box(problem, None, tables, most, box.may_enumerate, not self._keep_proof)
+                status = kernels.examine_box(problem, None, tables, most, box.may_enumerate, may_tighten)
                 if status == kernels.PAUSED:
                     clock.check()
             waiting.pop()
@@ -343,7 +344,7 @@ class QuickLook(Generic[Point]):
         tables.low[:] = cells.first[:-1] if low is None else low
         tables.high[:] = cells.first[1:] - 1 if high is None else high
         problem, tables.pace[0] = self._problem._replace(budget=budget), 0.0
-        status = kernels.examine_box(problem, None, tables, (LOOK_SWEEPS, MOST_STEPS), True, False)
+        status = kernels.examine_box(problem, None, tables, (LOOK_SWEEPS, MOST_STEPS), True, None)
         self.is_proved = status not in (kernels.OPEN, kernels.FOUND, kernels.PAUSED)
         return self._confirm(tables.choice) if status == kernels.FOUND else None
 

@@ -46,8 +46,10 @@ def examine_box(problem, several, tables, most, may_enumerate, may_tighten):
     Return PROVED (``whole`` holds the tables), BOUNDED (no tables are needed: each tree is at its own worst), FOUND
     (``choice`` holds the cells), UNREACHABLE (the box costs more than the budget), ENUMERATED (one move fits the
     budget, and none will do; if it may), OPEN, or PAUSED: sweeps have looked at more than so many leaves,
-    conditions and cells, and the next call goes on. ``most`` are sweeps, and what they look at. If it may, the box
-    becomes smaller on the way; what is said then holds of what was left out, too.
+    conditions and cells, and the next call goes on. ``most`` are sweeps, and what they look at.
+
+    Most sweeps are over what matters, but where ``may_tighten`` is None (that needs less to be compiled). If it may,
+    the box becomes smaller on the way; what is said then holds of what was left out, too.
 
     ``several`` is None if there is one requirement; else `Several`, of which the problem is the `weighted` sum. Their
     weights are changed.
@@ -82,8 +84,8 @@ def examine_box(problem, several, tables, most, may_enumerate, may_tighten):
         momentum, last, lowest, mark, next_climb = 0.0, math.inf, math.inf, math.inf, 1.0
         copy(tables.table, before)
     n_steps, steps_of_sweep = 0, count_steps(leaves)
-    # Where there is much to sweep over, most sweeps are over what matters.
-    may_focus, n_first = several is None and leaves.place.shape[0] > MUCH, 2 if tables.table.any() else FIRST_SWEEPS
+    may_focus = may_tighten is not None and leaves.place.shape[0] > MUCH
+    n_first = 2 if tables.table.any() else FIRST_SWEEPS
     for n_sweeps in range(int(n_before) + 1, most[0] + 1):
         settled = accelerated_sweep(leaves, problem.gain, tables, span, n_sweeps > 1, momentum, scratch)
         if budget > 0:
@@ -98,7 +100,8 @@ def examine_box(problem, several, tables, most, may_enumerate, may_tighten):
         momentum = momentum + 1.0 if bound <= last else 1.0
         last, lowest = bound, min(lowest, bound)
         n_steps += steps_of_sweep
-        if may_focus and n_sweeps >= n_first and n_sweeps % 2 == 0 and n_sweeps < most[0]:
+        # What is None for the compiler is left out.
+        if may_tighten is not None and may_focus and n_sweeps >= n_first and n_sweeps % 2 == 0 and n_sweeps < most[0]:
             if mark - lowest < CLOSE * (lowest - problem.need):
                 break
             mark = lowest
@@ -115,7 +118,7 @@ def examine_box(problem, several, tables, most, may_enumerate, may_tighten):
             add_up(cells, leaves, tables)
             copy(tables.table, before)
             momentum, last = 0.0, math.inf
-        elif not may_focus and n_sweeps % PATIENT_SWEEPS == 0:
+        if not may_focus and n_sweeps % PATIENT_SWEEPS == 0:
             if mark - lowest < PATIENT_SWEEPS * PATIENCE * (lowest - problem.need):
                 break
             mark = lowest

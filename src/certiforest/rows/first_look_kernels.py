@@ -57,7 +57,7 @@ def look_at_leaves(trees, y, rival, setting, most, allowed):
         need -= gain[trees.leaf[fixed[i]]]
     problem = Problem(cells, leaves, gain[trees.leaf[leaves.node]], need, setting.budget)
     tables = new_tables(cells, leaves)
-    status = examine_box(problem, None, tables, most, True, False)
+    status = examine_box(problem, None, tables, most, True, None)
     return Look(cells, leaves, fixed, status, tables)
 
 
