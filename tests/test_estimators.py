@@ -176,7 +176,11 @@ WRONG = [
     (EVERY, {"eps": np.inf}, "Expected eps to be a finite number >= 0, got inf."),
     (EVERY, {"norm": -1}, "Expected norm to be 0, 1, 2, 3, ... or inf, got -1."),
     (EVERY, {"norm": 0, "eps": 0.5}, "Expected eps >= 1 with norm 0, where it counts features, got 0.5."),
-    (EVERY, {"frozen": range(30)}, "Expected a feature that the attacker can change, got all 30 frozen; without"),
+    (
+        EVERY,
+        {"frozen": range(30)},
+        "Expected a feature that the attacker can change, got all 30 frozen, or whole with eps",
+    ),
     (EVERY, {"frozen": [30]}, "Expected frozen features between 0 and 29, got 30."),
     (EVERY, {"scale": [1, 2]}, "Expected scale for 30 features, got 2 values."),
     (EVERY, {"scale": -1}, "Expected every scale to be a finite number > 0, got -1.0."),

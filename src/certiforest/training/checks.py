@@ -124,8 +124,8 @@ def check_learnable(X: NDArray[np.float64], attacker: Attacker, without: str) ->
         )
     if attacker.is_frozen(n_features).all():
         raise ValueError(
-            f"Expected a feature that the attacker can change, got all {n_features} frozen; without an"
-            f" attacker, {without} is the better choice."
+            f"Expected a feature that the attacker can change, got all {n_features} frozen, or whole with eps below"
+            f" a step of 1; without an attacker, {without} is the better choice."
         )
 
 
