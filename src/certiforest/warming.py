@@ -144,9 +144,9 @@ def _bound(make: Callable[..., Any]) -> None:
 def _certify_large() -> None:
     """Certify rows that have so many conditions in reach that sweeps are over what matters."""
     X, y = _rows(2)
-    model = RandomForestClassifier(300, random_state=0).fit(X, y)
+    model = RandomForestClassifier(1000, random_state=0).fit(X, y)
     for proof in (False, True):
-        certify(model, X[:10], y[:10], Attacker(1, REACH), proof=proof, time_limit=0.1)
+        certify(model, X[:10], y[:10], Attacker(1, 3 * REACH), proof=proof, time_limit=0.1)
 
 
 def _ask(missing: bool) -> None:
