@@ -17,7 +17,7 @@ from numpy import ndarray
 from certiforest.compiled import kernel
 
 # The step from one place to the next. Places are unsigned here, where the time goes: for others the compiler has to
-# look whether they count from the end. For the same reason arrays have names of their own, and max() is spelt out.
+# look whether they count from the end. For the same reason arrays have names of their own.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 # So many leaves of a tree are kept in mind as its best.
 N_LEADERS = 8

@@ -12,6 +12,7 @@ from certiforest.attack.reach_kernels import other_side_is_near
 from certiforest.compiled import kernel
 from certiforest.ensemble.score_kernels import add_up
 from certiforest.problem.masks_kernels import set_bit
+from certiforest.proof.ascent_kernels import copy
 
 # How often leaves vote on where features of a row go, and how many of these may turn round.
 MOST_VOTES, MOST_TURNS = 2, 16
@@ -161,8 +162,7 @@ def agree_on_push(trees, x, local, gain, need, toward):
 @kernel
 def write_push(trees, x, local, chosen, out_row):
     """Write a row that goes no further than it takes to be in the chosen leaf of each tree (n_trees,)."""
-    for f in range(x.shape[0]):
-        out_row[f] = x[f]
+    copy(x, out_row)
     for t in range(chosen.shape[0]):
         for i in range(local.turn_start[chosen[t]], local.turn_start[chosen[t] + 1]):
             split = local.turn[i] >> 1
