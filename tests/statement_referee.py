@@ -46,7 +46,15 @@ def narrow(world: World, plausible: Case) -> World:
     """Return a world in which inputs are such that a model has a sum of at least 0."""
     d = world.domain
     ensemble = ensemble_of(plausible)
-    domain = Domain(d.low, d.high, d.integer, d.values or None, d.groups or None, d.missing, None, ensemble)
+    domain = Domain(
+        d.low,
+        d.high,
+        integer=d.integer,
+        values=d.values or None,
+        groups=d.groups or None,
+        missing=d.missing,
+        plausible=ensemble,
+    )
     return replace(world, domain=domain, plausible=plausible)
 
 
@@ -87,7 +95,7 @@ def draw_world(rng: random.Random) -> World:
         if kind in ("number", "whole", "listed") and rng.random() < 0.2:
             first = rng.choice([low[f], beside(rng, rng.choice(GRID))])
             blanks[f] = first, max(first, beside(rng, first + rng.choice([0.0, 0.0, 0.25, 1.0, 4.0])))
-    domain = Domain(low, high, whole or None, values or None, groups or None, missing)
+    domain = Domain(low, high, integer=whole or None, values=values or None, groups=groups or None, missing=missing)
     return World(kinds, groups, domain, missing, blanks)
 
 

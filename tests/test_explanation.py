@@ -26,7 +26,7 @@ def test_a_sufficient_reason_is_columns_whose_values_alone_fix_the_decision():
         cuts = [sorted({-2.0, 3.0, *ensemble.threshold[ensemble.feature == f].tolist()}) for f in range(n)]
         values = [[low, *(math.nextafter(v, math.inf) for v in row[1:-1]), *row[1:]] for row in cuts for low in row[:1]]
         whole = [f for f in range(n) if rng.random() < 0.2 and case.x[f] % 1 == 0]
-        domain = Domain([row[0] for row in cuts], [row[-1] for row in cuts], whole or None)
+        domain = Domain([row[0] for row in cuts], [row[-1] for row in cuts], integer=whole or None)
         x = np.clip(case.x, domain.low, domain.high)
         for f in whole:
             values[f] = [float(v) for v in range(-2, 4)]

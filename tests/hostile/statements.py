@@ -192,7 +192,13 @@ class World:
                 self.values[model.category] = kept
                 ends = domain.low.copy(), domain.high.copy()
                 ends[0][-1], ends[1][-1] = (math.nan, math.nan) if model.kind == "catboost" else (min(kept), max(kept))
-                domain = Domain(*ends, domain.integer, {model.category: told}, domain.groups or None, domain.missing)
+                domain = Domain(
+                    *ends,
+                    integer=domain.integer,
+                    values={model.category: told},
+                    groups=domain.groups or None,
+                    missing=domain.missing,
+                )
         self.groups = [list(group) for group in domain.groups]
         if model.groups and not self.groups and rng.random() < 0.8:
             domain = domain._with(groups=model.groups)

@@ -34,6 +34,7 @@ def certify(
     options: CertifyingOptions,
     streaming: StreamOptions,
     output: GateOptions,
+    *,
     radius: Annotated[bool, typer.Option("--radius", help="Also find each row's smallest breaking eps.")] = False,
     witness: Annotated[bool, typer.Option("--witness", help="Also write the changed rows into --out.")] = False,
     out: Annotated[

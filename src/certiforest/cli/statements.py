@@ -86,6 +86,7 @@ def check(
     contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="JSON file of statements.")],
     options: WholeModelOptions,
     output: GateOptions,
+    *,
     rows: Annotated[
         str | None, typer.Option(metavar="DATA", help="Labelled rows that statements about robustness speak of.")
     ] = None,
@@ -164,6 +165,7 @@ def measure(
     quantity: Annotated[str, typer.Argument(metavar="QUANTITY", help="range, gap, fall or difference.")],
     options: WholeModelOptions,
     output: OutputOptions,
+    *,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="For gap: column that may change; repeat for more.")
     ] = None,

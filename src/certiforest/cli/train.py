@@ -48,6 +48,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="JSON", help="Where to write the model.")],
     options: AttackerOptions,
     output: OutputOptions,
+    *,
     attacked: Attacked = None,
     model: Annotated[str, typer.Option(metavar="KIND", help=f"What to train: {' or '.join(TRAINERS)}.")] = "forest",
     method: Annotated[

@@ -63,7 +63,7 @@ def shrink(ties, cells, budget, low, high, steps):
         if budget > 0 and total > budget:
             return n_steps, True
         for k in range(n_places):
-            set_ends(ties, cells, budget, total, low, high, k, least, most)
+            set_ends(ties, cells, (budget, total), (low, high), k, (least, most))
             if least[k] > most[k]:
                 return n_steps, True
         for r in range(ties.bound.shape[0]):
@@ -122,7 +122,7 @@ def ends_of(ties, cells, budget, low, high):
     for v in range(low.shape[0]):
         total += cells.price[min(max(cells.home[v], low[v]), high[v])]
     for k in range(ties.at.shape[0]):
-        set_ends(ties, cells, budget, total, low, high, k, least, most)
+        set_ends(ties, cells, (budget, total), (low, high), k, (least, most))
     return least, most
 
 
@@ -134,8 +134,9 @@ def note(steps, n_steps, v, cell, is_upper):
 
 
 @kernel
-def set_ends(ties, cells, budget, total, low, high, k, least, most):
+def set_ends(ties, cells, costs, box, k, ends):
     """Set between what a column is in a box, as far as what all others cost at least lets it go."""
+    (budget, total), (low, high), (least, most) = costs, box, ends
     v = ties.at[k]
     least[k], most[k] = ties.low[ties.skip[k] + low[v]], ties.high[ties.skip[k] + low[v]]
     for c in range(low[v] + 1, high[v] + 1):

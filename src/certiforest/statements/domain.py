@@ -74,6 +74,7 @@ class Domain(Immutable):
         self,
         low: ArrayLike,
         high: ArrayLike,
+        *,
         integer: Iterable[Column] | None = None,
         values: Mapping[Column, Sequence[Any]] | None = None,
         groups: Iterable[Iterable[Column]] | None = None,
@@ -214,7 +215,9 @@ class Domain(Immutable):
         is_flag = integer & (low == 0) & (high == 1) & ~missing
         groups = None if names is None else _one_hot(table, names, is_flag)
         ensemble = None if plausible is None else fit_plausibility(numbers_of, plausible)
-        domain = cls(low, high, integer, kept, groups, missing, names, ensemble)
+        domain = cls(
+            low, high, integer=integer, values=kept, groups=groups, missing=missing, columns=names, plausible=ensemble
+        )
         if is_frame:
             domain._set(like=X.iloc[:0])
         return domain
@@ -318,7 +321,16 @@ class Domain(Immutable):
         integer, missing = ([bool(entry.get(key)) for entry in columns] for key in ("integer", "missing"))
         values: dict[Column, Any] = {f: entry["values"] for f, entry in enumerate(columns) if "values" in entry}
         plausible = None if given is None else TreeEnsemble.from_text(json.dumps(given), source="plausible")
-        return cls(low, high, integer, values, groups, missing, names or None, plausible)
+        return cls(
+            low,
+            high,
+            integer=integer,
+            values=values,
+            groups=groups,
+            missing=missing,
+            columns=names or None,
+            plausible=plausible,
+        )
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         """Write the domain as JSON text, to be edited and loaded; the file appears whole or not at all."""
