@@ -44,6 +44,25 @@ def test_without_labels(run, mail):
     assert "verdicts" not in summary
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_labels_of_a_table_are_read_as_those_of_the_model(run, refuse, mail, tmp_path, suffix):
+    pd, rows = pytest.importorskip("pandas"), tmp_path / f"mapped{suffix}"
+    table = pd.read_csv(mail.rows)
+    table["label"] = table["label"].map({"ham": -1, "spam": 1})
+    table.to_csv(rows, index=False) if suffix == ".csv" else table.to_parquet(rows)
+    question = ("certify", mail.model, rows, *mail.question[3:])
+    assert "(--label OLD=NEW)" in refuse(*question)
+    plain = json.loads(run(*mail.question, "--json")[1])
+    code, out, err = run(*question, "--json", "--label", "-1=ham", "--label", "1=spam")
+    assert (code, err) == (0, "")
+    mapped = json.loads(out)
+    assert mapped["verdicts"] == plain["verdicts"]
+    assert "Expected labels among" in refuse(*question, "--label", "-1=ham")
+    for wrong in (["-1"], ["=ham"], ["-1=ham", "-1=spam"], ["a=b=c"]):
+        told = [word for text in wrong for word in ("--label", text)]
+        assert "Expected --label OLD=NEW once for each label" in refuse(*question, *told)
+
+
 def test_one_line_per_row_is_written(run, refuse, mail, tmp_path):
     out = tmp_path / "found.csv"
     assert run(*mail.question, "--out", out, "--radius", "--witness")[0] == 0

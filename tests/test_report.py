@@ -50,8 +50,25 @@ def test_findings_agree_with_certify(ensemble, rows, findings):
     assert findings["verdicts"] == {verdict.name: count for verdict, count in found.counts.items()}
     assert findings["accuracy"] == found.accuracy
     assert findings["robust_accuracy_bounds"] == list(found.robust_accuracy_bounds)
-    fragile = np.sort(found.radius[found.correct & (found.stable == 0)])[:8]
-    np.testing.assert_array_equal([row["radius"] for row in findings["fragile_rows"]], fragile)
+    fragile = np.sort(found.radius[found.correct & (found.stable == 0)])
+    assert sum(row["n_alike"] for row in findings["fragile_rows"]) == len(fragile)
+    assert findings["fragile_rows"][0]["radius"] == fragile[0]
+
+
+def test_rows_that_are_changed_alike_are_shown_once(ensemble, rows, findings):
+    cuts = [np.unique(ensemble.threshold[ensemble.feature == f]) for f in range(4)]
+    found = certify(ensemble, *rows, Attacker("inf", 0.1), radius=True, witness=True)
+    broken = np.flatnonzero(found.correct & (found.stable == 0))
+    z = trim(ensemble, found.rows[broken], found.witness[broken], found.attacker)
+    groups = {}
+    for row, x, other in sorted(zip(broken, found.rows[broken], z, strict=True), key=lambda r: found.radius[r[0]]):
+        changed = [f for f in range(4) if x[f] != other[f]]
+        kind = tuple((f, bool(other[f] > x[f]), int(np.searchsorted(cuts[f], other[f]))) for f in changed)
+        groups.setdefault(kind, []).append(int(row))
+    shown = {entry["row"]: entry["n_alike"] for entry in findings["fragile_rows"]}
+    assert shown == {members[0]: len(members) for members in groups.values()}
+    assert max(shown.values()) > 1
+    assert "rows alike)" in as_text(findings)
 
 
 def test_a_report_begins_with_a_sentence_to_quote(ensemble, rows, findings):

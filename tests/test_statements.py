@@ -211,6 +211,18 @@ def test_the_range_is_what_the_library_says_at_both_ends(numbers, estimator):
     assert [result.holds for result in check(model, [outside, inside], Domain.from_data(X))] == [True, False]
 
 
+def test_inputs_have_numbers_of_few_digits():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).round(2)
+    X[rng.random(300) < 0.6, 2] = 0
+    booster = lightgbm.LGBMClassifier(n_estimators=8, verbose=-1, n_jobs=1).fit(X, X[:, 0] + X[:, 1] * X[:, 2] > 0)
+    (found,) = check(booster, [Insensitive([0])], Domain.from_data(X))
+    one, other = booster.predict(found.pair)
+    assert one != other
+    assert all(len(repr(number)) <= 7 for number in found.pair.ravel().tolist())
+
+
 def test_inputs_that_a_type_does_not_hold_are_of_another_one():
     """Of float32 columns, and of whole numbers beyond those of their type."""
     rng = np.random.default_rng(0)

@@ -52,6 +52,13 @@ def test_a_run_gets_metrics_a_report_and_a_certificate_that_is_confirmed(evaluat
     place /= "certiforest"
     assert "certiforest" in (place / "report.html").read_text()
     assert audit.main([str(place / "model.json"), str(place / "rows.cert.jsonl")]) == 0
+    names = {f"certiforest/{name}" for name in ("report.html", "model.json", "rows.cert.jsonl")}
+    assert result.artifacts.keys() == names
+    result.save(tmp_path / "saved")
+    again = mlflow.models.EvaluationResult.load(tmp_path / "saved").artifacts
+    for name, artifact in result.artifacts.items():
+        downloaded = Path(mlflow.artifacts.download_artifacts(artifact.uri, dst_path=str(tmp_path)))
+        assert downloaded.read_text() == artifact.content == again[name].content
     rows = mlflow.load_table("certiforest/rows.json", run_ids=[run.info.run_id])
     assert rows["verdict"].tolist() == expected.to_frame()["verdict"].astype(str).tolist()
     with pytest.raises(ValueError, match="Expected a model, and evaluator_config"):

@@ -9,6 +9,7 @@ from typing import Any
 import mlflow
 from mlflow.models import EvaluationResult
 from mlflow.models.evaluation import ModelEvaluator
+from mlflow.models.evaluation.artifacts import TextEvaluationArtifact
 
 from certiforest.certification import certify
 from certiforest.formats import as_ensemble
@@ -43,5 +44,10 @@ class RobustnessEvaluator(ModelEvaluator):
             if options["proof"]:
                 found.save(Path(folder, "rows.cert.jsonl"))
             mlflow.log_artifacts(folder, "certiforest", run_id=run_id)
+            place = mlflow.get_run(run_id).info.artifact_uri
+            artifacts = {
+                f"certiforest/{file.name}": TextEvaluationArtifact(f"{place}/certiforest/{file.name}", file.read_text())
+                for file in sorted(Path(folder).iterdir())
+            }
         mlflow.log_table(found.to_frame().reset_index(), "certiforest/rows.json", run_id=run_id)
-        return EvaluationResult(metrics=metrics, artifacts={})
+        return EvaluationResult(metrics=metrics, artifacts=artifacts)

@@ -95,6 +95,10 @@ class ReadingOptions:
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column: its name, or its index (-1 is the last).")
     ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="Read the label OLD as NEW, say -1=0 for a model's class 0; repeat."),
+    ] = None
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; repeat for more.")] = (
         None
     )
@@ -121,7 +125,11 @@ class ReadingOptions:
         from certiforest.data.sources import Source
 
         check_one_of("--format", self.kind, ("csv", "parquet", "npz", "libsvm"))
-        how = self.kind, self.header, self.data_dir, self.download, self.first_index
+        pairs = [text.split("=") for text in self.label or ()]
+        if not all(len(pair) == 2 and all(pair) for pair in pairs) or len({old for old, *_ in pairs}) < len(pairs):
+            raise InputError(f"Expected --label OLD=NEW once for each label, got {shown(self.label)}.")
+        labels = dict(pairs)
+        how = self.kind, self.header, self.data_dir, self.download, self.first_index, labels
         return Source(data, self.target, tuple(self.drop or ()), *how)
 
 

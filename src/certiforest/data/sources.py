@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from glob import glob, has_magic
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from certiforest.data.cells import TableError, text_codes
+from certiforest.data.cells import TableError, as_labels, text_codes
 from certiforest.data.datasets import dataset_info, is_dataset, load_dataset
 from certiforest.data.readers import count_rows, read_blocks, read_table
 from certiforest.data.split import TrainingRecord, check_part, rows_of_part
@@ -108,6 +108,7 @@ class Source:
     data_dir: Path | None = None
     download: bool = False
     first_index: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)  # what is read for a label that has this text
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -122,11 +123,18 @@ class Source:
             table = dataset.table
             if ensemble is not None:
                 table = table.with_features(ensemble.feature_names, ensemble.n_features)
-            return table, dataset.scaling
+            return self._with_labels(table), dataset.scaling
         path, *others = self.files
         if others:
             raise TableError(f"Expected one file, got {len(others) + 1} that match {shown(self.data)}.")
-        return read_table(path, self.target, **self._reading(ensemble)), None
+        return self._with_labels(read_table(path, self.target, **self._reading(ensemble))), None
+
+    def _with_labels(self, table: Table, classes: NDArray | None = None) -> Table:
+        """Return a table whose labels are read as `labels` says; those that are not named stay."""
+        if table.y is None or not self.labels:
+            return table
+        texts = list(map(str, as_labels(table.y, self.data).tolist()))
+        return replace(table, y=as_labels([self.labels.get(text, text) for text in texts], self.data, classes=classes))
 
     def _reading(self, ensemble: TreeEnsemble | None) -> dict[str, Any]:
         """Return how to read files, for a model or to learn from them."""
@@ -182,13 +190,13 @@ class Source:
         reading = self._reading(ensemble)
 
         def read_rows(read: Callable[[int], Table], start: int, start_in_file: int) -> InputRows:
-            table = read(start_in_file)
+            table = self._with_labels(read(start_in_file), ensemble.classes)
             return self._rows(table, ensemble, ensemble.scaling, np.arange(start, start + len(table)))
 
         blocks = (
             Block(path, partial(read_rows, read))
             for path in files
-            for read in read_blocks(path, self.target, classes=ensemble.classes, **reading)
+            for read in read_blocks(path, self.target, classes=None if self.labels else ensemble.classes, **reading)
         )
         sizes = [count_rows(path, self.kind) for path in files]
         return Stream(self, None if None in sizes else sum(filter(None, sizes)), blocks)

@@ -266,7 +266,7 @@ def labels_of(y: Any, n_rows: int, classes: NDArray) -> NDArray:
             more = "" if len(classes) <= 8 else f", ... ({len(classes)} in all)"
             raise RowError(
                 f"Expected labels among {known}{more}, got {shown(label)} in row {row}."
-                " Map the labels to those the model was trained on."
+                " Map the labels to those the model was trained on (--label OLD=NEW)."
             ) from None
     return classes[found[place]]
 

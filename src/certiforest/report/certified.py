@@ -185,7 +185,7 @@ def _fragile(findings: dict[str, Any]) -> list[Part]:
         )
     words = (
         f"Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"
-        " attacker's reach that does so (its witness)"
+        " attacker's reach that does so (its witness); rows that are changed alike are shown once"
     )
     words += ", without changes that it does not need." if findings["tolerance"] is None else ", the largest there is."
     return [Words(f"{words} {REALITY}{fractions}"), Cards(list(map(_card, rows)))]
@@ -196,7 +196,8 @@ def _card(row: dict[str, Any]) -> Card:
     if row["radius"] is not None:
         at = "" if row["radius_is_exact"] else "at most the attacker's eps, at least "
         radius = f"radius {at}{row['radius']:.6g}; "
-    note = f"{radius}{counted(row['n_changed'], 'feature')} changed"
+    alike = f"; {counted(row['n_alike'] - 1, 'other row')} alike" * (row["n_alike"] > 1)
+    note = f"{radius}{counted(row['n_changed'], 'feature')} changed{alike}"
     part: Table | Pictures = Table((), [(change["feature"], moved(change)) for change in changes])
     if "original" in row:
         part = Pictures(row["original"], row["witness"])

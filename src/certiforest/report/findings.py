@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,7 @@ def gather(
     scaling = ensemble.scaling if scaling is None else scaling
     numbers = np.arange(len(found)) if row_numbers is None else row_numbers
     has_radius, has_witness = found.radius is not None, found.witness is not None and found.rows is not None
-    broken = np.flatnonzero(found.stable == UNSTABLE)
-    if found.witness is not None:
-        broken = broken[~np.isnan(found.witness[broken]).all(axis=1)]
+    attacks = _find_attacks(found, ensemble, attacker) if has_witness else None
     return {
         "model": {
             "name": model,
@@ -86,8 +84,8 @@ def gather(
         **found.row_counts.verdicts,
         "certified_curve": curve_of(found) if has_radius else None,
         "radius_histogram": _histogram(found, attacker.eps) if has_radius else None,
-        "fragile_rows": _fragile_rows(found, broken, names, numbers, scaling, image_shape) if has_witness else None,
-        "attacked_features": _attacked_features(found, broken, names, scaling, image_shape) if has_witness else None,
+        "fragile_rows": _fragile_rows(attacks, found, names, numbers, scaling, image_shape) if attacks else None,
+        "attacked_features": _attacked_features(attacks, found, names, scaling, image_shape) if attacks else None,
         "spread_map": map_spread(ensemble, attacker, names, N_FEATURES_SHOWN),
         "roads": count_methods(found),
         "origin": dict(found.about or {}),
@@ -169,31 +167,65 @@ def _histogram(found: CertifiedRows, eps: float) -> dict[str, list]:
     return {"edges": edges.tolist(), "exact": exact.tolist(), "at_least": at_least.tolist()}
 
 
+class _Attacks(NamedTuple):
+    """Rows that can be changed, the most cheaply changed first, and witnesses without what they do not need."""
+
+    row: NDArray[np.int64]
+    x: NDArray[np.float64]
+    z: NDArray[np.float64]
+
+
+def _find_attacks(found: CertifiedRows, ensemble: TreeEnsemble, attacker: Attacker) -> _Attacks:
+    """Return the attacks found, or, where there are very many, some of them, evenly spaced."""
+    assert found.witness is not None
+    assert found.rows is not None
+    broken = np.flatnonzero((found.stable == UNSTABLE) & ~np.isnan(found.witness).all(axis=1))
+    if found.radius is not None:
+        broken = broken[np.argsort(found.radius[broken], kind="stable")]
+    most = MOST_TRIMMED // max(1, differ(found.rows[broken], found.witness[broken]).sum(axis=1).max(initial=0))
+    broken = broken[:: -(-len(broken) // max(1, most)) or 1]
+    x, z = found.rows[broken], found.witness[broken]
+    return _Attacks(broken, x, trim(ensemble, x, z, attacker) if found.tolerance is None else z)
+
+
+def _kinds_of_attack(attacks: _Attacks, ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return a number for each attack: those are alike that change the same features the same way, to the same cells.
+
+    A cell is what lies between two thresholds of a feature.
+    """
+    kinds = np.zeros(len(attacks.row), np.int64)
+    for f in np.flatnonzero(differ(attacks.x, attacks.z).any(axis=0)).tolist():
+        rows = np.flatnonzero(differ(attacks.x[:, f], attacks.z[:, f]))
+        x, z = attacks.x[rows, f], attacks.z[rows, f]
+        is_set = len(ensemble.category_values(f)) > 0
+        cell = z if is_set else np.searchsorted(np.unique(ensemble.threshold[ensemble.feature == f]), z)
+        ways, way = np.unique(np.where(z < x, -1.0 - cell, cell), return_inverse=True)
+        kinds[rows] = kinds.max() + 1 + np.unique(kinds[rows] * len(ways) + way, return_inverse=True)[1]
+    return kinds
+
+
 def _fragile_rows(
+    attacks: _Attacks,
     found: CertifiedRows,
-    broken: NDArray[np.int64],
     names: list[str],
     row_numbers: NDArray[np.int64],
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> list[dict[str, Any]]:
-    """List the broken rows that are predicted right, the most cheaply changed first, each with such a change."""
-    ensemble, attacker = found.ensemble, found.attacker
-    assert found.witness is not None
-    assert found.rows is not None
+    """List the broken rows that are predicted right, the most cheaply changed first, each with such a change.
+
+    Of rows that are changed alike the first one stands for all.
+    """
+    ensemble = found.ensemble
     assert ensemble is not None
-    assert attacker is not None
-    fragile = broken[_rows_shown(found)[broken]]
-    if found.radius is not None:
-        fragile = fragile[np.argsort(found.radius[fragile], kind="stable")]
+    shown = np.flatnonzero(_rows_shown(found)[attacks.row])
+    kinds = _kinds_of_attack(attacks, ensemble)[shown]
+    _, first, n_alike = np.unique(kinds, return_index=True, return_counts=True)
     rows = []
-    for row in fragile[:N_FRAGILE_ROWS]:
-        x = found.rows[row]
-        z, changed = found.witness[row], None
-        if found.tolerance is None:
-            z = trim(ensemble, x[None], z[None], attacker)[0]
-            changed = str(ensemble.predict(z[None])[0])
-        elif found.low_reached is not None and found.high_reached is not None:
+    for place in np.argsort(first)[:N_FRAGILE_ROWS].tolist():
+        row, x, z = (of_all[shown[first[place]]] for of_all in attacks)
+        changed = str(ensemble.predict(z[None])[0]) if found.tolerance is None else None
+        if found.tolerance is not None and found.low_reached is not None and found.high_reached is not None:
             ends = found.low_reached[row], found.high_reached[row]
             changed = f"{max(ends, key=lambda end: abs(end - found.prediction[row])):.6g}"
         changes = list_changes(x, z, names, scaling, ensemble.categories)
@@ -205,6 +237,7 @@ def _fragile_rows(
             "changed_prediction": changed,
             "radius": None if found.radius is None else float(found.radius[row]),
             "radius_is_exact": None if found.radius_is_exact is None else bool(found.radius_is_exact[row]),
+            "n_alike": int(n_alike[place]),
             "n_changed": len(changes),
             "changes": changes[:N_FEATURES_SHOWN],
         }
@@ -216,28 +249,20 @@ def _fragile_rows(
 
 
 def _attacked_features(
+    attacks: _Attacks,
     found: CertifiedRows,
-    broken: NDArray[np.int64],
     names: list[str],
     scaling: Scaling | None,
     image_shape: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """In how many of the witnesses each feature is changed, and the change is needed."""
-    assert found.witness is not None
     assert found.rows is not None
-    assert found.ensemble is not None
-    assert found.attacker is not None
-    most = MOST_TRIMMED // max(1, differ(found.rows[broken], found.witness[broken]).sum(axis=1).max(initial=0))
-    broken = broken[:: -(-len(broken) // max(1, most)) or 1]
-    x, z = found.rows[broken], found.witness[broken]
-    if found.tolerance is None:
-        z = trim(found.ensemble, x, z, found.attacker)
-    counts = differ(x, z).sum(axis=0)
+    counts = differ(attacks.x, attacks.z).sum(axis=0)
     order = np.argsort(-counts, kind="stable")[:N_FEATURES_SHOWN]
     result: dict[str, Any] = {
-        "n_witnesses": len(broken),
+        "n_witnesses": len(attacks.row),
         "n_features_used": int((counts > 0).sum()),
-        "n_with_fractions": count_fractions(found.rows, z, scaling),
+        "n_with_fractions": count_fractions(found.rows, attacks.z, scaling),
         "features": [{"feature": names[f], "n_witnesses": int(counts[f])} for f in order if counts[f] > 0],
     }
     if image_shape is not None:

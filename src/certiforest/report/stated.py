@@ -8,7 +8,7 @@ from typing import Any
 from certiforest.report.sections import Facts, Page, Plot, Section, Table, Tiles, Words
 from certiforest.words import ANSWERS
 
-MOST_SHOWN = 20  # columns of an input
+MOST_SHOWN = 40  # columns of an input
 
 
 def stated_page(model: str, answers: Sequence[dict[str, Any]], bands: Sequence[Plot], origin: Facts) -> Page:

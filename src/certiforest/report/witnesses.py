@@ -14,7 +14,7 @@ from certiforest.ensemble import TreeEnsemble
 from certiforest.ensemble.categories import Codes
 from certiforest.ensemble.scaling import Scaling
 from certiforest.rows.certified_rows import CertifiedRows
-from certiforest.words import class_name, cut, finite_or_none
+from certiforest.words import class_name, counted, cut, finite_or_none
 
 N_CHANGES_IN_LINE = 3
 
@@ -133,7 +133,8 @@ def fragile_line(row: dict[str, Any]) -> str:
     changes = ", ".join(f"{change['feature']} {moved(change)}" for change in row["changes"][:N_CHANGES_IN_LINE])
     more = f" and {row['n_changed'] - N_CHANGES_IN_LINE} more" if row["n_changed"] > N_CHANGES_IN_LINE else ""
     at = "" if row["radius"] is None else f" from eps {row['radius']:.6g} on, for instance"
-    return f"row {row['row']}: {prediction_change(row)}{at} by {changes}{more}"
+    alike = f" (and {counted(row['n_alike'] - 1, 'row')} alike)" if row["n_alike"] > 1 else ""
+    return f"row {row['row']}: {prediction_change(row)}{at} by {changes}{more}{alike}"
 
 
 def prediction_change(row: dict[str, Any]) -> str:

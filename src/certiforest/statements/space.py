@@ -204,8 +204,21 @@ class Space:
         return set(ensemble.category_values(f).tolist())
 
     def frame(self, rows: Sequence[NDArray[np.float64]]) -> Any:
-        """Return inputs as the domain's data had them: a number that counts as missing where nothing may be missing."""
-        given = np.stack(rows)
+        """Return inputs as the domain's data had them: a number that counts as missing where nothing may be missing.
+
+        Of the numbers that are one to all trees, each is one of few digits.
+        """
+        given, cells = np.stack(rows), self.problem.cells
+        for v, f in enumerate(cells.name.tolist()):
+            is_free = f < self._n_features and f not in self.verifier.moves.choices and self.domain.scaling is None
+            if not is_free or self._columns[f].is_sparse or self._columns[f].is_whole:
+                continue
+            tops = np.append(-math.inf, cells.top[cells.first[v] : cells.first[v + 1]])
+            for row in given:
+                if not np.isnan(row[f]):
+                    place = np.searchsorted(tops, row[f])
+                    low = max(math.nextafter(tops[place - 1], math.inf), self._columns[f].low)
+                    row[f] = short_number(low, min(tops[place], self._columns[f].high))
         for f, number in self._blank_number.items():
             if not self.domain.missing[f]:
                 given[np.isnan(given[:, f]), f] = number
@@ -278,6 +291,12 @@ class Space:
             if name >= self._n_features or name in self.verifier.ensemble.categorical:
                 raise DomainError(f"Expected a column of numbers, got {shown(column)}, which has no order.")
         return variables[0] if variables else None
+
+
+def short_number(low: float, high: float) -> float:
+    """Return a number from one to another: 0, or one of them, rounded to as few digits as will do."""
+    shorter = (float(f"{end:.{digits}e}") for digits in range(17) for end in (low, high))
+    return 0.0 if low <= 0 <= high else next(number for number in shorter if low <= number <= high)
 
 
 def trees_alike(leaves: Leaves, ensemble: TreeEnsemble) -> list[list[int]]:
