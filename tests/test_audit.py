@@ -160,6 +160,44 @@ def test_a_radius_that_only_floats_beyond_the_largest_would_break_is_proved(tmp_
     assert found.radius.tolist() == found.radius_upper.tolist() == [math.inf]
 
 
+def by_the_last(n, **more):
+    """Return a case that its last sum decides in one box."""
+    return {"bits": [1] * n, "cells": [], "bounds": [{"weights": [0] * (n - 1) + [1]}], "tree": [0], **more}
+
+
+GAP, LEVELS, SUMS = (
+    {"gap": [0], "most": 0.0},
+    {"insensitive": [0], "low": 0.9, "high": 1.0},
+    {"sign": 1, "scale": [1, 1]},
+)
+SCORE = SUMS | {"shift": [0, 1]}
+LOG_ODDS, FLAT = SCORE | {"link": "log_odds"}, {"tangents": [[0.5, 0.0]]}
+
+
+@pytest.mark.parametrize(
+    ("statement", "scores", "rounding", "more", "is_right"),
+    [
+        # Column 0 decides nothing, so that the largest gap is 0.
+        (GAP, [LOG_ODDS], [[0, 0]], {"cases": [by_the_last(1)]}, True),
+        (GAP | {"most": -0.5}, [LOG_ODDS], [[0, 0]],
+         {"parts": [[0.9]], "cases": [by_the_last(2, **FLAT), by_the_last(3, **FLAT)]}, False),
+        (GAP, [SCORE], [[0, 0]], {"cases": [by_the_last(1)]}, True),
+        (GAP, [SCORE], [[0, 0.25]], {"cases": [by_the_last(1)]}, False),
+        (GAP | {"most": -1.0}, [SUMS | {"shift": [2, 1]}, SCORE], [[0, 0]] * 2, {"cases": [by_the_last(1)]}, False),
+        (LEVELS, [LOG_ODDS], [[0, 0]], {}, True),
+        (LEVELS, [LOG_ODDS], [[0, 0.25]], {}, False),
+    ],
+)  # fmt: skip
+def test_differences_and_levels_count_all_that_is_off(statement, scores, rounding, more, is_right):
+    """Gaps below 0, scores of one model counted in two ways, or off by more than counts, were confirmed."""
+    model = audit.Model(json.loads(TINY[0].with_name("sums.json").read_text()))
+    header = {"format": "certiforest statements", "version": 1, "model_sha256": model.sha256, "classes": model.classes}
+    domain = {"columns": [{"numbers": [0], "low": 0, "high": 0.4}]}
+    found = audit.Claims(header | {"domain": domain}, model, ())
+    found.add({"statement": statement, "scores": scores, "rounding": rounding, "holds": True, **more}, "statement 0")
+    assert found.counts["hold" if is_right else "not proved"] == 1
+
+
 @pytest.mark.parametrize("pre", [(INF, INF), (-INF, -INF)])
 def test_a_rule_that_never_applies_is_not_written(pre, tmp_path):
     """It was written as one that always applies."""

@@ -1203,8 +1203,9 @@ class Score:
     def beyond(self, y: Fraction, sign: int, is_strict: bool = False) -> list[Need]:
         """Ask for a score of at least y, or, with the sign -1, of at most y; nothing is asked where all are."""
         near, (low, high) = y - sign * self.rho, ENDS_OF[self.link]
-        if not low < y < high:
-            return [NEVER] if (y >= high) == (sign > 0) else []
+        farthest = y if is_strict else near  # rounding makes a score 1, or 0, but not more, or less
+        if not low < farthest < high:
+            return [NEVER] if (farthest >= high) == (sign > 0) else []
         if not low < near < high:
             return []
         total = near
@@ -1217,7 +1218,8 @@ class Score:
         """Ask for a score that is above another one by more than so much; rounding counts in its favour with -1."""
         if self.link or other.link:  # where sums are alike, so are scores
             expect(most == 0 and self.place[0] == other.place[0], "parts of probabilities")
-        return self.steps_above(other, most, way)
+            return self.steps_above(other, most, way)
+        return self.steps_above(other, most + way * (self.rho + other.rho), way)
 
     def steps_above(self, other: Score, most: Fraction, way: int, slope: Fraction = Fraction(1)) -> list[Need]:
         """Ask for a sum, less shift and by scale, that is so much above the other one times a slope."""
@@ -1234,7 +1236,9 @@ class Score:
         tangent where the other score is p, for a difference of t.
         """
         p, t = map(Fraction, at)
-        is_near = p > 0 and (t == 0 or 0 < t <= most - self.rho - other.rho)
+        # Scores of one model are in the order of its sums, however they are rounded.
+        is_flat = t == 0 and self.place[0] == other.place[0]
+        is_near = p > 0 and 0 <= t <= most - (0 if is_flat else self.rho + other.rho)
         expect(is_near and self.link and self.link == other.link, "a tangent at a score, for no larger difference")
         slope, ratios = p / (p + t), (p + t, p)
         if self.link == "log_odds":
@@ -1527,9 +1531,10 @@ class Claim(Work):
         expect(all(sha in found.others for sha in others), f"the model of SHA-256 {' '.join(others):.64} as well")
         self.models = [found.model, *(found.others[sha] for sha in others)]
         self.parts, self.cases = [*(said["parts"] or [])], iter(said["cases"])
-        self.rounding = said["rounding"] * (2 // max(len(said["rounding"]), 1))
-        scores = said["scores"] * (2 // max(len(said["scores"]), 1))
-        expect(len(self.rounding) == 2 and len(scores) in (0, 2), "scores and rounding of one model, or of two")
+        n_models = len(self.models)
+        is_sound = len(said["rounding"]) == n_models and len(said["scores"]) in (0, n_models)
+        expect(is_sound, "scores and rounding, once for each model")
+        self.rounding, scores = (said[key] * (3 - n_models) for key in ("rounding", "scores"))
         self.sides = (0, 0), (1, 0) if others else (0, int(bool(columns)))  # which model, and which input
         self.scores = [
             Score(score, rounding, self.models[side[0]], side)
