@@ -242,13 +242,34 @@ def test_proofs_of_answers_and_quantities_are_written_and_confirmed(run, model, 
     assert f"certiforest audit MODEL {proof}" in out
     code, out, err = run("audit", model, proof, model)
     assert (code, err) == (0, "")
-    assert "Statements: 2 hold, 2 fail, 0 open, 0 not proved." in out
+    for line in (
+        "Domain: length (9 values), links (9 values).",
+        "Statement 0 (line 2) holds: the score never falls where length grows.",
+        "Statement 1 (line 3) fails: the score is at most 0.5 (",
+        f"Statement 2 (line 4) holds: decisions are those of model {TreeEnsemble.load(model).sha256[:12]}.",
+        "Statement 3 (line 5) fails: a change of links alone never changes the decision.",
+        "Statements: 2 hold, 2 fail, 0 open, 0 not proved.",
+    ):
+        assert line in out
     code, _, err = run(*arguments(model, written, data), "--proof", proof)
     assert code == 2
     assert "--force" in err
     options = "--domain", data, "--target", "label", "--proof", proof, "--force"
-    for asked in (["range"], ["gap", "--columns", "links"], ["fall", "--column", "length"]):
+    quantities = {
+        ("range",): "the score is at least -",
+        ("gap", "--columns", "links"): "a change of links alone changes the score by at most 0.33333",
+        ("fall", "--column", "length"): "the score falls by at most ",
+    }
+    for asked, words in quantities.items():
         assert run("measure", model, *asked, *options)[0] == 0
         code, out, _ = run("audit", model, proof)
         assert code == 0
         assert "Statements: 1 hold" in out
+        assert words in out
+    header, *_ = lines = [json.loads(line) for line in proof.read_text().splitlines()]
+    header["domain"]["columns"].append({"one_hot": [7, -1]})  # which there are not, and nobody asks of them
+    lines[1] = {"statement": "The score is high."}
+    proof.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    code, out, err = run("audit", model, proof)
+    assert (code, err) == (0, "")
+    assert "Statement 0 (line 2) is open: 'The score is high.'." in out

@@ -404,6 +404,11 @@ class Relation:
         return [(f, v) for f, end in ends for v in (nextafter(end, -inf), end) if abs(v) < LARGEST]
 
 
+def shortened(names: list[str]) -> str:
+    """Return the first few of a list, and how many there are if these are not all."""
+    return ", ".join(names[:8]) + f", ... ({len(names)} in all)" * (len(names) > 8)
+
+
 def habits(column: dict[str, Any]) -> Iterator[str]:
     """Yield in words what is said of columns."""
     down, up = (column.get(way, 1) for way in ("down", "up"))
@@ -489,9 +494,7 @@ class Attacker:
         if "follow rules" in self.habits:
             first = f"rules may be used while a budget of {self.eps!r} lasts"
         lines = [f"{first} (norm {self.norm}, eps {self.eps!r})"]
-        for words, names in self.habits.items():
-            more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
-            lines.append(f"{', '.join(names[:8])}{more}: {words}")
+        lines += [f"{shortened(names)}: {words}" for words, names in self.habits.items()]
         lines += [f"values may go missing, or be filled, at a cost of {self.missing!r}"] * (self.missing is not None)
         lines += [f"{len(self.relations)} relations between columns are kept"] * bool(self.relations)
         return "; ".join(lines)
@@ -1196,7 +1199,7 @@ class Score:
         expect(len(model.classes) == 2 and said["sign"], "scores of two classes, with the sign 1 or -1")
         expect(said["link"] in ENDS_OF, "log_odds or log as a link, or none")
         expect(said["scale"][0] > 0 and said["scale"][1] > 0 and said["shift"][1] > 0, "scores that grow with sums")
-        self.place, self.sign, self.link = place, said["sign"], said["link"]
+        self.place, self.sign, self.link, self.label = place, said["sign"], said["link"], text_of(model.classes[1])
         self.scale, self.shift = Fraction(*said["scale"]), Fraction(*said["shift"])
         self.r, self.rho = map(Fraction, rounding)
 
@@ -1213,6 +1216,12 @@ class Score:
             total = log_bounds(near / (1 - near) if self.link == "log_odds" else near)[sign < 0]
         least = sign * (total * self.scale + self.shift) - self.r
         return [Need({(*self.place, 1): sign * self.sign}, least, is_strict)]
+
+    def __str__(self) -> str:
+        link = {"": "The score", "log_odds": "The score's log-odds", "log": "The score's logarithm"}[self.link]
+        total = f"{'minus ' * (self.sign < 0)}the sum of class {self.label}"
+        total += f", less {self.shift}" * (self.shift != 0) + f", by {self.scale}" * (self.scale != 1)
+        return f"{link} is {total}"
 
     def above(self, other: Score, most: Fraction, way: int) -> list[Need]:
         """Ask for a score that is above another one by more than so much; rounding counts in its favour with -1."""
@@ -1504,16 +1513,23 @@ def difference_cases(claim: Claim, said: dict[str, Any]) -> Cases:
         claim.scores.reverse()
 
 
-# Word of a statement -> its form and the cases in which it fails.
-CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases]]] = {
-    "range": ({"range": (Maybe(float), Maybe(float))}, range_cases),
-    "insensitive": ({"insensitive": [int], "low": Maybe(float), "high": Maybe(float)}, insensitive_cases),
-    "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, difference_cases),
-    "same": ({"same": str, "tolerance": Maybe(Size)}, difference_cases),
-    "gap": ({"gap": [int], "most": float}, difference_cases),
-    "fall": ({"fall": int, "direction": object, "most": float}, difference_cases),
-    "difference": ({"difference": str, "most": float}, difference_cases),
-}
+# Word of a statement -> its form, the cases in which it fails, and how it is told, if of scores in the second way.
+CLAIMS: dict[str, tuple[dict[str, Any], Callable[[Claim, dict[str, Any]], Cases], str, str]] = {
+    "range": ({"range": (Maybe(float), Maybe(float))}, range_cases, "", "the score is {ends}"),
+    "insensitive": ({"insensitive": [int], "low": Maybe(float), "high": Maybe(float)}, insensitive_cases,
+                    "a change of {columns} alone never changes the decision",
+                    "a change of {columns} alone never takes the score from {low!r} or less to {high!r} or more"),
+    "monotone": ({"monotone": int, "direction": object, "tolerance": Maybe(Size, 0.0)}, difference_cases,
+                 "", "the score never {moves} by more than {tolerance!r} where {columns} grows"),
+    "same": ({"same": str, "tolerance": Maybe(Size)}, difference_cases, "decisions are those of model {same:.12}",
+             "scores are within {tolerance!r} of those of model {same:.12}"),
+    "gap": ({"gap": [int], "most": float}, difference_cases,
+            "", "a change of {columns} alone changes the score by at most {most!r}"),
+    "fall": ({"fall": int, "direction": object, "most": float}, difference_cases,
+             "", "the score {moves} by at most {most!r} where {columns} grows"),
+    "difference": ({"difference": str, "most": float}, difference_cases,
+                   "", "scores are at most {most!r} apart from those of model {difference:.12}"),
+}  # fmt: skip
 
 
 class Claim(Work):
@@ -1522,7 +1538,7 @@ class Claim(Work):
     times = 20
 
     def __init__(self, said: dict[str, Any], found: Claims) -> None:
-        forms = OneOf("statements that are", {word: form for word, (form, _) in CLAIMS.items()})
+        forms = OneOf("statements that are", {word: claim[0] for word, claim in CLAIMS.items()})
         self.said, self.stated = said, read(said["statement"], forms, "a statement")
         self.word = next(word for word in CLAIMS if word in self.stated)
         told = self.stated[self.word]
@@ -1553,6 +1569,20 @@ class Claim(Work):
         self.needs = [Need({(len(self.models), x, 1): 1}, 0) for _ in plausible for x in range(1 + bool(columns))]
         self.models += plausible
         self.boxes = Boxes(self, domain, self.twins, order)
+
+    def __str__(self) -> str:
+        told, places, names = self.stated, self.boxes.domain.place_in, self.models[0].names
+        columns = [name for f, name in enumerate(names) if places.get(f, (f,))[0] in self.twins]
+        ends = zip(("at least", "at most"), told.get("range", ()), strict=False)
+        words = CLAIMS[self.word][2 + (self.word == "range" or None not in told.values())].format(
+            **told,
+            columns=shortened(columns),
+            ends=" and ".join(f"{word} {end!r}" for word, end in ends if end is not None),
+            moves="falls" if self.step > 0 else "rises",
+        )
+        sums, scores = map(max, zip(*self.rounding, strict=True))
+        off = f" (sums may be off by {sums:.3g}, scores by {scores:.3g})" * bool(sums or scores)
+        return words.replace(" by more than 0.0 ", " ") + off
 
     @property
     def scored(self) -> list[Score]:
@@ -1605,6 +1635,15 @@ class Claim(Work):
             expect(any(all(self.boxes.meets(need, rows) for need in needs) for needs in asked), "inputs that show it")
 
 
+def extent(entry: dict[str, Any], names: list[str]) -> str:
+    """Return in words what columns of a domain hold."""
+    kind, columns = next(iter(entry.items()))
+    held = {"listed": f"{len(entry.get('values', ()))} values", "one_hot": "one-hot"}.get(kind)
+    held = held or f"{entry['low']!r} to {entry['high']!r}{', whole' * bool(entry['integer'])}"
+    held += " or missing" * bool(entry.get("missing"))
+    return f"{shortened([names[f] for f in columns if 0 <= f < len(names)])} ({held})"
+
+
 class Claims:
     """Checks statements one by one; keeps counts, and those in doubt."""
 
@@ -1615,28 +1654,32 @@ class Claims:
         self.plausible = None if self.domain["plausible"] is None else Model(self.domain["plausible"])
         expect(self.plausible is None or len(self.plausible.classes) == 2, "one sum that tells what is plausible")
         self.counts = dict.fromkeys(("hold", "fail", "open", "not proved"), 0)
-        self.doubts, self.told = list[str](), list[str]()
+        self.doubts, self.told, self.scores = list[str](), list[str](), dict[str, None]()
 
     def add(self, line: Any, name: str) -> None:
         """Check a statement."""
         said = read(line, CLAIM, name)
+        outcome, words = {True: "hold", False: "fail", None: "open"}[said["holds"]], text_of(said["statement"])
         try:
             if said["holds"] is not None:
-                Claim(said, self).check()
-            outcome = {True: "hold", False: "fail", None: "open"}[said["holds"]]
+                claim = Claim(said, self)
+                words, self.scores = str(claim), self.scores | dict.fromkeys(map(str, claim.scores))
+                claim.check()
         except Refusal as refusal:
             outcome = "not proved"
             self.doubts.append(f"{name} is not proved. {refusal}")
         self.counts[outcome] += 1
-        text = json.dumps({key: said[key] for key in ("statement", "scores", "rounding") if said[key]})
-        self.told.append(f"{name}, {outcome}: {text:.2000}")
+        verb = {"hold": "holds", "fail": "fails"}.get(outcome, f"is {outcome}")
+        self.told.append(f"{name.capitalize()} {verb}: {words:.2000}.")
 
     def words(self) -> list[str]:
         """Return what was found, in lines; first what the statements are about."""
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        plausible = "" if self.plausible is None else ", and only what is plausible"
-        first = f"Domain: {len(self.domain['columns'])} entries on columns, as the header says{plausible}."
-        told = [first, *provenance(self.model, self.about), *self.told]
+        plausible = "" if self.plausible is None else "; only what is plausible"
+        places = [extent(entry, self.model.names) for entry in self.domain["columns"]] or ["any numbers"]
+        others = [f"SHA-256 of another model's content: {sha}" for sha in self.others if sha != self.model.sha256]
+        told = [f"Domain: {shortened(places)}{plausible}.", *provenance(self.model, self.about), *others]
+        told += [*(f"{words}." for words in self.scores), *self.told]
         return [*told, f"Statements: {counts}.", *self.doubts]
 
 
