@@ -127,6 +127,22 @@ def test_infinite_thresholds_that_treelite_does_not_write_are_asked_for():
     assert as_ensemble(model).predict([[-1e300], [np.nan]]).tolist() == [0, 1]
 
 
+def test_a_dump_of_xgboost_is_one_text_for_several_models():
+    """Which is why none is read: a threshold of a column of whole numbers is rounded."""
+    xgboost, pd = pytest.importorskip("xgboost"), pytest.importorskip("pandas")
+    rows = pd.DataFrame({"n": np.arange(40) % 8})
+    model = xgboost.XGBClassifier(n_estimators=1, max_depth=1, tree_method="exact").fit(rows, rows["n"] > 3)
+    text, other = bytes(model.get_booster().save_raw("json")).decode(), xgboost.Booster()
+    assert '"split_conditions":[3.5,' in text.replace("E0", "")
+    other.load_model(bytearray(text.replace("[3.5", "[4", 1).encode()))
+    assert other.get_dump() == model.get_booster().get_dump()
+    between = np.array([[3.75]])
+    assert (
+        other.inplace_predict(between, validate_features=False)
+        != model.predict_proba(between, validate_features=False)[0, 1]
+    )
+
+
 def test_what_lacks_something_says_so(tmp_path):
     booster = xgb(n_estimators=2).fit(X, Y).get_booster()
     for format_ in ("json", "text"):

@@ -1574,11 +1574,12 @@ class Claim(Work):
         told, places, names = self.stated, self.boxes.domain.place_in, self.models[0].names
         columns = [name for f, name in enumerate(names) if places.get(f, (f,))[0] in self.twins]
         ends = zip(("at least", "at most"), told.get("range", ()), strict=False)
-        words = CLAIMS[self.word][2 + (self.word == "range" or None not in told.values())].format(
+        *_, plain, of_scores = CLAIMS[self.word]
+        words = (of_scores if self.word == "range" or None not in told.values() else plain).format(
             **told,
             columns=shortened(columns),
             ends=" and ".join(f"{word} {end!r}" for word, end in ends if end is not None),
-            moves="falls" if self.step > 0 else "rises",
+            moves="falls" if self.step == 1 else "rises",
         )
         sums, scores = map(max, zip(*self.rounding, strict=True))
         off = f" (sums may be off by {sums:.3g}, scores by {scores:.3g})" * bool(sums or scores)

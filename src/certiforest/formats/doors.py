@@ -319,8 +319,9 @@ def _read(path: Path, best_iteration: bool | None) -> Opened:
         )
     if XGBOOST_DUMP.match(content):
         raise ModelError(
-            f"Expected a model file, got {path}, a dump of XGBoost's trees, which lacks base score, objective and"
-            " number of columns; save the model itself: booster.save_model('model.json')."
+            f"Expected a model file, got {path}, a dump of XGBoost's trees, which lacks base score, objective, columns"
+            " and weights of trees, and has thresholds of whole columns rounded; save the model itself:"
+            " booster.save_model('model.json')."
         )
     if onnx_models.ONNX_BEGINNING.match(content):
         return onnx_models.parse_onnx(content, source=source)
