@@ -10,6 +10,7 @@ import json
 import math
 import random
 import sys
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,7 @@ import statement_referee as referee
 from aside_referee import ensemble_of
 from certiforest import DomainError, Insensitive, Monotone, Range, Same, audit, check, measure
 from certiforest.ensemble.model_file import pieces
+from certiforest.formats.opened import Opened, log_odds
 from hostile.judging import Judge, run
 from naive_prover import sha_of
 from oracle import leaf_of
@@ -43,22 +45,32 @@ class Certificate:
             plausible.base[-1] += 4.0
             world = referee.narrow(world, plausible)
         ensembles = [ensemble_of(model) for model in models]
-        columns, tell = referee.draw_columns(rng, world), {"outputs": "score", "proof": True, "time_limit": 20.0}
+        has_link = n_classes == 2 and rng.random() < 0.4
+        known = [Opened(one, "a model", sum_at=log_odds) if has_link else one for one in ensembles]
+        outputs = "probability" if has_link else "score"
+        columns, tell = referee.draw_columns(rng, world), {"outputs": outputs, "proof": True, "time_limit": 20.0}
         c = next((f for f in columns if world.kinds[f] in ("number", "whole", "listed")), None)
-        kinds = [Insensitive(columns), Same(ensembles[1])]
+        kinds = [Insensitive(columns), Same(known[1])]
         if n_classes == 2:
-            (_, low), (high, _) = measure(ensembles[0], "range", world.domain, outputs="score").bounds
+            (_, low), (high, _) = measure(known[0], "range", world.domain, outputs=outputs).bounds
             step, middle = rng.choice([0.0, 1e-9, 0.25]), rng.choice([low, high, (low + high) / 2])
+            if has_link:
+                step, middle = step * min(low, 1 - high), min(max(middle, 1e-9), 1 - 1e-9)
+                step = min(step, middle / 2, (1 - middle) / 2)
             kinds += [Range(low - step, high + step), Insensitive(columns, middle - step, middle + step)]
-            kinds += [Same(ensembles[1], rng.choice([0.0, 1.0, 8.0]))]
-            kinds += [] if c is None else [Monotone(c, rng.choice(["up", "down"]), rng.choice([0.0, 0.5, 4.0]))]
+            kinds += [Same(known[1], rng.choice([0.0, 0.25] if has_link else [0.0, 1.0, 8.0]))]
+            kinds += (
+                []
+                if c is None
+                else [Monotone(c, rng.choice(["up", "down"]), rng.choice([0.0, 0.125 if has_link else 0.5, 4.0]))]
+            )
         statement = rng.choice(kinds)
-        found = check(ensembles[0], statement, world.domain, **tell)
+        found = check(known[0], statement, world.domain, **tell)
         if n_classes == 2 and rng.random() < 0.3:
-            asked = [("range", {}), ("gap", {"columns": columns}), ("difference", {"other": ensembles[1]})]
+            asked = [("range", {}), ("gap", {"columns": columns}), ("difference", {"other": known[1]})]
             asked += [] if c is None else [("fall", {"column": c})]
             quantity, more = rng.choice(asked)
-            found = measure(ensembles[0], quantity, world.domain, **more, **tell)
+            found = measure(known[0], quantity, world.domain, **more, **tell)
         line = found[0].proof if isinstance(found, tuple) else found.proof
         if line is None:  # no two inputs differ so
             raise DomainError("Expected a certificate, got none.")
@@ -180,22 +192,42 @@ def fails(truth, line, one, other):
         labels = [document["classes"] for document in documents]
         return any(may_say(0, a, 1) and may_say(1, b, 1) for a, b in pairs if labels[0][a] != labels[1][b])
     scores = line["scores"] * (2 // len(line["scores"]))
-    if any(score.get("link") for score in scores):
-        raise OverflowError  # of which there are none to begin with
     scale, shift = ([Fraction(*score[key]) for score in scores] for key in ("scale", "shift"))
     y = [(s["sign"] * t[-1] - b) / a for s, t, a, b in zip(scores, totals, scale, shift, strict=True)]
-    has_levels = said.get("range") is not None or said.get("low") is not None
-    off = [r / a + has_levels * rho for (r, rho), a in zip(rounding, scale, strict=True)]
+    off, rho = ([pair[0] / a for pair, a in zip(rounding, scale, strict=True)], [pair[1] for pair in rounding])
+
+    def score(i, way):
+        """Return the highest score that is possible with all that is off, the lowest for -1."""
+        value, ends = linked(y[i] + way * off[i], scores[i].get("link"))
+        return min(max(value + way * rho[i], ends[0]), ends[1])
+
     if said.get("range") is not None:
         low, high = said["range"]
-        is_above = high is not None and y[0] > Fraction(high) - off[0]
-        return is_above or (low is not None and y[0] < Fraction(low) + off[0])
+        return (high is not None and score(0, 1) > high) or (low is not None and score(0, -1) < low)
     if said.get("low") is not None:
-        return y[0] >= Fraction(said["high"]) - off[0] and y[1] <= Fraction(said["low"]) + off[1]
+        return score(0, 1) >= said["high"] and score(1, -1) <= said["low"]
     way, most = (-1, said["most"]) if said.get("most") is not None else (1, said.get("tolerance") or 0)
-    gap = y[0] - y[1]
-    gap = abs(gap) if said.get("same") is not None or said.get("difference") is not None else gap
-    return gap > Fraction(most) + way * sum(off)
+    way = -1 if line.get("parts") is not None else way
+    is_one = len(truth.documents) == 1
+    for i in (0, 1)[: 2 - is_one]:
+        is_higher = y[i] - y[1 - i] > way * sum(off)
+        if any(s.get("link") for s in scores) and is_one and most == 0 and line.get("parts") is None:
+            if is_higher:
+                return True
+        elif score(i, -way) - score(1 - i, way) > most and (is_higher or not (is_one and line["holds"]) or most < 0):
+            return True  # of one model, scores are in the order of sums
+    return False
+
+
+def linked(u, link):
+    """Return the score that a link makes of a number, to sixty digits, and between which it is."""
+    if not link:
+        return u, (-math.inf, math.inf)
+    if abs(u) > 10**6:
+        raise OverflowError
+    with localcontext(prec=60):
+        power = Fraction((Decimal(u.numerator) / Decimal(u.denominator)).exp())
+    return (power, (0, math.inf)) if link == "log" else (power / (1 + power), (0, 1))
 
 
 def is_false(model, certificate, others):
@@ -310,6 +342,9 @@ def weaken(c, rng):
     key = rng.choice([*said])
     if isinstance(said[key], float):
         said[key] += rng.choice([-1, 1]) * rng.choice([0.01, 0.25, 1.0])
+        for case in c.line["cases"]:
+            if rng.random() < 0.5:
+                case["tangents"] = [[p, 0.0] for p, _ in case.get("tangents") or [[0.5, 0.0]]]
     elif key == "range":
         i = rng.randrange(2)
         said[key][i] = (said[key][i] or 0.0) + (0.01 - 0.02 * i) * rng.choice([1, 10, 100])
