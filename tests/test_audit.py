@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from io import BytesIO
@@ -612,3 +613,23 @@ def test_the_attacker_that_was_given_is_the_one_that_is_certified(tmp_path):
     path.write_text(path.read_text().replace('"up":3.0', '"up":0.1', 1))
     with pytest.raises(CertificateError, match="that it notes as given"):
         Certificates.load(path)
+
+
+def test_a_share_of_the_own_value_is_an_attacker_a_row_with_a_certificate(tmp_path):
+    trees, share = stumps((0, 0.5), (1, -0.25), (0, 0.75), (1, 0.5), (2, 0.0)), Fraction(0.25)
+    X = np.round(np.random.default_rng(7).uniform(-1, 1, (40, 3)), 2) * [1, 1, 0]
+    trees.save(tmp_path / "model.json")
+    outcomes = Counter()
+    for x in X:
+        moved = [f for f in range(3) if x[f]]
+        attacker = Attacker("inf", float(share), scale={f: abs(x[f]) for f in moved}, only=moved)
+        found = certify(trees, x[None], None, attacker, proof=True, witness=True)
+        ends = [(Fraction(v) - abs(Fraction(v)) * share, Fraction(v) + abs(Fraction(v)) * share) for v in x.tolist()]
+        ways = [[v for v in (-1.0, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, *np.nextafter([-0.25, 0.0, 0.5, 0.75], 2)) if
+                 low <= v <= high] + [v0] for (low, high), v0 in zip(ends, x.tolist(), strict=True)]  # fmt: skip
+        labels = set(trees.predict(np.array(list(itertools.product(*ways)))).tolist())
+        assert bool(found.stable[0]) == (len(labels) == 1)
+        found.save(tmp_path / "row.jsonl")
+        assert audit.main([str(tmp_path / "model.json"), str(tmp_path / "row.jsonl")], lambda *_: None) == 0
+        outcomes[int(found.stable[0])] += 1
+    assert outcomes[0] > 2 < outcomes[1]

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -209,6 +210,18 @@ def test_the_range_is_what_the_library_says_at_both_ends(numbers, estimator):
     assert says(found.pair[1])[0] == pytest.approx(high, abs=1e-6)
     outside, inside = Range(low - 0.01, high + 0.01), Range(low + 0.01, high)
     assert [result.holds for result in check(model, [outside, inside], Domain.from_data(X))] == [True, False]
+
+
+def test_answers_and_quantities_show_themselves_in_words(numbers):
+    X, y = numbers
+    model, domain = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y), Domain.from_data(X)
+    found = check(model, [Range(high=1), Range(high=0.01)], domain)
+    assert re.fullmatch(r"Holds: The score is at most 1\. \(.* s\)\nDoes not hold: .*", repr(found))
+    assert repr(found[1]) == f"{found[1]}\n{found[1].pair}"
+    assert re.match(
+        r"range: 0\S* to \S+ reached, no more than \S+ to \S+ proved", repr(measure(model, "range", domain))
+    )
+    assert re.match(r"gap: \S+ reached, no more than \S+ proved", repr(measure(model, "gap", domain, columns=[0])))
 
 
 def test_inputs_have_numbers_of_few_digits():

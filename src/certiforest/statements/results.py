@@ -11,7 +11,7 @@ from certiforest.statements.kinds import Statement, StatementError
 from certiforest.statements.proofs import save
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StatementResult:
     """What is known of a statement.
 
@@ -48,6 +48,9 @@ class StatementResult:
         word = {True: "Holds", False: "Does not hold", None: "Not decided"}[self.holds]
         return f"{word}: {self.statement} ({self.seconds:.2g} s)"
 
+    def __repr__(self) -> str:
+        return f"{self}" if self.pair is None else f"{self}\n{self.pair}"
+
 
 class Results(tuple[StatementResult, ...]):
     """The results of `check`, in the order of the statements."""
@@ -78,6 +81,8 @@ class Results(tuple[StatementResult, ...]):
     def __str__(self) -> str:
         return "\n".join(map(str, self))
 
+    __repr__ = __str__
+
     def to_frame(self) -> Any:
         """Return a data frame of pandas with a row for each statement."""
         import pandas as pd
@@ -90,7 +95,7 @@ class Results(tuple[StatementResult, ...]):
         return str(self.to_frame().to_html(index=False))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured:
     """A quantity of a model.
 
@@ -122,4 +127,10 @@ class Measured:
         save([self.header, self.proof or {"statement": str(self)}, {"end": 1}], path, replace=replace)
 
     def __str__(self) -> str:
-        return f"{self.quantity}: {self.bounds} ({self.seconds:.2g} s)"
+        bounds = self.bounds
+        if self.quantity == "range":
+            bounds = (f"{bounds[0][1]:.6g} to {bounds[1][0]:.6g}", f"{bounds[0][0]:.6g} to {bounds[1][1]:.6g}")
+        reached, proved = (end if isinstance(end, str) else f"{end:.6g}" for end in bounds)
+        return f"{self.quantity}: {reached} reached, no more than {proved} proved ({self.seconds:.2g} s)"
+
+    __repr__ = __str__
