@@ -118,6 +118,23 @@ def test_what_is_sorted_keeps_its_order_among_equals(keys):
     assert key.tolist() == sorted(keys)
 
 
+@pytest.mark.parametrize("attacker", [*ATTACKERS[1:3], Attacker(0, 2)], ids=str)
+@pytest.mark.parametrize(("n_classes", "options"), [(3, {}), (2, {"scores": SCORES[0]}), (3, {"scores": SCORES[1]})])
+def test_rates_say_what_knapsacks_say(n_classes, options, attacker):
+    n_decided, said = 0, set()
+    for seed in range(10):
+        ensemble, X = forest(15, n_classes, seed, **options)
+        screen, order, prediction = Screen(Verifier(ensemble, attacker)), VisitOrder.of(15), np.empty(len(X), np.int64)
+        at_rates, bought = np.empty((2, len(X)), np.int8)
+        for trial, stable in ((-1, at_rates), (0, bought)):
+            screen._decide(X, order, trial, prediction, stable)
+        decided = at_rates != UNFINISHED
+        assert at_rates[decided].tolist() == bought[decided].tolist()
+        n_decided, said = n_decided + decided.sum(), said | {*at_rates[decided].tolist()}
+    assert n_decided > 0.8 * 400
+    assert said == {STABLE, UNSTABLE}
+
+
 def random_offers(rng):
     cost, gain, start = [], [], [0]
     for _ in range(rng.randint(1, 6)):

@@ -21,6 +21,7 @@ from certiforest.rows import screen_kernels as kernels
 from certiforest.rows.certified_rows import Results
 from certiforest.rows.push_kernels import find_lean
 from certiforest.rows.radius_kernels import composed_radii
+from certiforest.rows.rate_kernels import decide_by_rate
 from certiforest.rows.screen_kernels import BORDERLINE, UNFINISHED, UNKNOWN, Stakes
 from certiforest.verdicts import STABLE
 
@@ -67,12 +68,12 @@ class Screen:
         That is stable, unstable, unknown, or unknown because of rounding alone. A row spends half of its seconds here
         at most.
         """
-        spent = np.zeros(len(X))
-        self._decide(X, order, 0, out_prediction, out_stable)
+        spent, first = np.zeros(len(X)), -1 if len(self._stakes.lowest) else 0
+        self._decide(X, order, first, out_prediction, out_stable)
         for i in np.flatnonzero(out_stable == UNFINISHED):
             half, row = clock.start().share(0.5), slice(i, i + 1)
-            for trial in range(1, MOST_TRIALS + 1):
-                if out_stable[i] != UNFINISHED or half.is_up or half.left < 3 * half.spent:
+            for trial in range(first + 1, MOST_TRIALS + 1):
+                if out_stable[i] != UNFINISHED or (trial > 0 and (half.is_up or half.left < 3 * half.spent)):
                     break  # a trial takes about three times as long as all before it
                 self._decide(X[row], order, trial, out_prediction[row], out_stable[row])
             spent[i] = half.spent
@@ -86,12 +87,16 @@ class Screen:
     def _decide(
         self, X: NDArray[np.float64], order: VisitOrder, trial: int, out_prediction: NDArray, out_stable: NDArray
     ) -> None:
-        verifier, allowance, effort = self._verifier, self._allowance, (FIRST_ROOM * 2**trial, FIRST_WORK * 4**trial)
+        """Write what a trial finds out; one below 0 is made at rates."""
+        verifier, allowance = self._verifier, self._allowance
         for run, trees, rows in verifier.rows_by_pattern(X, verifier.moves):
             results = out_prediction[run], out_stable[run]
             if verifier.is_box:
                 kernels.decide_within_box(trees, rows, allowance.budgets, self._stakes, order, *results)
+            elif trial < 0:
+                decide_by_rate(trees, rows, allowance, self._stakes, order, *results)
             else:
+                effort = FIRST_ROOM * 2**trial, FIRST_WORK * 4**trial
                 kernels.decide_by_price(trees, rows, allowance, self._stakes, order, effort, *results)
 
     def composed_radii(self, X: NDArray[np.float64], out_radius: NDArray, out_works: NDArray) -> None:
@@ -169,6 +174,11 @@ def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     span, few = (highest - lowest).max(axis=1) * (1.0 if n_classes == 2 else 2.0), math.inf
     if verifier.moves.norm == 0 and not verifier.is_box and not len(verifier.unclaimed):
         few = float(-np.sort(-span)[: int(min(verifier.allowance.limit, len(span)))].sum())
+    is_one_move = few < math.inf and verifier.allowance.limit < 2
+    has_rates = not (verifier.is_box or len(verifier.unclaimed) or is_one_move) and verifier.allowance.slack < math.inf
+    ends = np.empty((2, ensemble.n_nodes if has_rates else 0, n_classes))
+    if has_rates:
+        kernels.find_ends(verifier.trees, value, *ends)
     return Stakes(
         scores=scores,
         margin=margin,
@@ -181,6 +191,8 @@ def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
         few=few,
         unclaimed=verifier.unclaimed,
         push=_push(verifier, value[:-1], margin),
+        lowest=ends[0],
+        highest=ends[1],
     )
 
 

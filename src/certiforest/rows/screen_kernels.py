@@ -64,6 +64,8 @@ class Stakes(NamedTuple):
         For `claim`; empty if no trees can meet.
     push : ndarray of float64, shape (n_classes, n_features) or (0, 0)
         See `falls_to_push`; empty if nothing is pushed.
+    lowest, highest : ndarray of float64, shape (n_nodes, n_classes) or (0, n_classes)
+        The ends of what leaves below each node are worth to a class, for `rate_kernels`; empty where that is not used.
     """
 
     scores: Scores
@@ -77,6 +79,8 @@ class Stakes(NamedTuple):
     few: float
     unclaimed: ndarray
     push: ndarray
+    lowest: ndarray
+    highest: ndarray
 
 
 class RowState(NamedTuple):
@@ -141,6 +145,18 @@ def walk(trees, x, near, stakes, order, row_state):
         if total[c] > enough:
             return c
     return -1
+
+
+@kernel
+def find_ends(trees, value, lowest, highest):
+    """Write the least and the most that leaves below each node are worth to a class, (n_nodes, n_classes) each."""
+    for node in range(trees.right.shape[0] - 1, -1, -1):
+        right = np.int64(trees.right[node])
+        for c in range(value.shape[1]):
+            lowest[node, c] = highest[node, c] = value[trees.leaf[node], c]
+            if right != node:
+                lowest[node, c] = min(lowest[node + 1, c], lowest[right, c])
+                highest[node, c] = max(highest[node + 1, c], highest[right, c])
 
 
 @kernel
@@ -260,6 +276,15 @@ def decide_within_box(trees, X, budgets, stakes, order, out_prediction, out_stab
 
 
 @kernel
+def needs_of(lead, band, step, margin, wins_ties):
+    """Return less than what is surely too little for a rival to gain, and what is surely enough."""
+    if step > 0.0 and margin == 0.0:  # sums are exact
+        need = step * (np.ceil(lead / step) if wins_ties else np.floor(lead / step) + 1.0)
+        return need, need
+    return lead - band, lead + band
+
+
+@kernel
 def list_pareto_leaves(value, leaf, node, cost, start, y, rival, out):
     """Keep, of the leaves of each tree, those that gain more for the rival than every cheaper one.
 
@@ -366,9 +391,7 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
             if meet:
                 out_stable[i] = UNKNOWN
                 break
-            low, high = lead[k] - band, lead[k] + band
-            if step > 0.0 and margin == 0.0:  # sums are exact, and a tie goes to the lower class
-                low = high = step * (np.ceil(lead[k] / step) if rival[k] < y else np.floor(lead[k] / step) + 1.0)
+            low, high = needs_of(lead[k], band, step, margin, rival[k] < y)
             if is_one_move:  # of which one tree makes the best
                 answer = STABLE if top[k] < low - band else UNSTABLE if top[k] >= high else BORDERLINE
             else:
