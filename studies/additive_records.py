@@ -24,6 +24,7 @@ import numpy as np
 from certiforest import Attacker, LargeSpreadAdditiveClassifier, certify, has_large_spread
 from certiforest.training.linear_start import fit_linear
 from certiforest.training.training_set import TrainingSet
+from certiforest.training.worst_case_kernels import LOG_LOSS
 
 # file, the two classes, {(norm, eps): record}
 PAIRS = {
@@ -54,7 +55,7 @@ def robust_linear(split, attacker):
     X_train, X_test, y_train, y_test = split
     classes, y_index = np.unique(y_train, return_inverse=True)
     rows = TrainingSet(X_train, y_index, np.ones(len(y_index)), classes, attacker, np.zeros(2, bool))
-    weight, mean, base = fit_linear(rows, np.random.default_rng(0), 1e-4)
+    weight, mean, base = fit_linear(rows, LOG_LOSS, np.random.default_rng(0), 1e-4)
     lead = (X_test - mean) @ (weight[:, 1] - weight[:, 0]) + base[1] - base[0]
     dual = np.linalg.norm(weight[:, 1] - weight[:, 0], np.inf if attacker.norm == 1 else 2)
     return float((np.where(y_test == classes[1], lead, -lead) > attacker.eps * dual).mean())

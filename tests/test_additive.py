@@ -10,10 +10,11 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
 
 from certiforest import Attacker, LargeSpreadAdditiveClassifier, Verdict, certify, has_large_spread
-from certiforest.training.additive import fit_additive
 from certiforest.training.additive_kernels import move_row, new_choices, sum_slopes, write_leads
+from certiforest.training.descent import fit_additive
 from certiforest.training.estimator import ConstantWarning
 from certiforest.training.grids import grow, lay_grids, place_rows
+from certiforest.training.worst_case_kernels import LOG_LOSS
 from trainers import training_set
 
 small = partial(LargeSpreadAdditiveClassifier, max_cells=8, random_state=0)
@@ -31,14 +32,15 @@ def test_it_withstands_the_attacker_it_was_trained_for(cancer, norm, eps):
 
 def fitted(rows, max_columns, n_epochs=5):
     return fit_additive(
-        rows, max_cells=8, max_columns=max_columns, n_epochs=n_epochs, batch_size=100, learning_rate=0.01, l2=1e-4,
-        attacked_share=1.0, random_state=np.random.RandomState(0), progress=lambda *_: None,
+        rows, kind=LOG_LOSS, max_cells=8, max_columns=max_columns, n_epochs=n_epochs, batch_size=100,
+        learning_rate=0.01, l2=1e-4, attacked_share=1.0, random_state=np.random.RandomState(0),
+        progress=lambda *_: None,
     )  # fmt: skip
 
 
 def worst_leads(model, rows, charge):
     """Return by how much each row leads at its worst, if the whole budget costs so much, by the kernel of training."""
-    placed, _ = place_rows(rows, model.grids)
+    placed, _ = place_rows(rows, model.grids, LOG_LOSS)
     n_trees, room, found = len(model.grids.first_cell) - 1, new_choices(model.grids), []
     trees, least = np.arange(n_trees, dtype=np.int32), np.empty(n_trees)
     for x, step, own in zip(placed.X, placed.step, rows.y_index, strict=True):
@@ -76,7 +78,7 @@ def test_the_worst_cell_is_that_of_all_cells(norm, n_columns):
     )
     grids = lay_grids(rows, [list(range(n_columns))], 4)
     lead, price = rng.normal(size=grids.first_cell[-1]), 0.0 if norm == np.inf else 3.0
-    placed, _ = place_rows(rows, grids)
+    placed, _ = place_rows(rows, grids, LOG_LOSS)
     for x, step in zip(placed.X, placed.step, strict=True):
         best = np.inf
         for steps in itertools.product(*[range(n + 1) for n in grids.n_steps]):
@@ -102,7 +104,7 @@ def test_slopes_are_those_of_the_loss(cancer, max_columns):
     X, y = np.round(cancer[0] * 3) / 3, cancer[1]
     rows = training_set(X, y, Attacker(2, 0.3))
     grids = lay_grids(rows, np.arange(30).reshape(-1, max_columns).tolist(), 4)
-    placed, prices = place_rows(rows, grids)
+    placed, prices = place_rows(rows, grids, LOG_LOSS)
     assert 0 < len(placed.tree) < len(X) * 30 / max_columns
     rng = np.random.default_rng(0)
     value, base, order = rng.normal(0, 0.1, (grids.first_cell[-1], 2)), np.zeros(2), np.argsort(y, kind="stable")

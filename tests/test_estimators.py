@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certiforest import (
     LargeSpreadAdditiveClassifier,
+    LargeSpreadAdditiveRegressor,
     LargeSpreadBoostingClassifier,
     LargeSpreadForestClassifier,
     RobustBoostingClassifier,
@@ -68,6 +69,8 @@ def expected_failures(estimator):
         RobustBoostingRegressor(20, 4, 0.3, min_samples_leaf=1, eps=1e-3, loss="absolute_error"),
         few_cells(learning_rate=0.1),
         few_cells(norm=np.inf),
+        LargeSpreadAdditiveRegressor(learning_rate=0.03, eps=1e-3),
+        LargeSpreadAdditiveRegressor(learning_rate=0.03, eps=1e-3, max_columns=1, loss="absolute_error"),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -1,5 +1,7 @@
-"""RobustBoostingRegressor: the worst case it was trained for, exact ranges, weights, missing values, ways out."""
+"""Trainers of regressors: the worst case they were trained for, exact ranges, weights, missing values, ways out."""
 
+import itertools
+import json
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -9,12 +11,25 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import minmax_scale
 
-from certiforest import Attacker, ModelError, RobustBoostingRegressor, as_ensemble, certify, save_onnx
+from certiforest import (
+    Attacker,
+    LargeSpreadAdditiveRegressor,
+    ModelError,
+    RobustBoostingRegressor,
+    TreeEnsemble,
+    as_ensemble,
+    audit,
+    certify,
+    has_large_spread,
+    save_onnx,
+)
 from certiforest.training.boosted_trees import boost_trees
+from certiforest.training.descent import fit_additive
 from certiforest.training.estimator import ConstantWarning
 from test_trainers import rows_in_reach, some_rows
 
 small = partial(RobustBoostingRegressor, 8, learning_rate=0.3, min_samples_leaf=3)
+additive = partial(LargeSpreadAdditiveRegressor, 6, learning_rate=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +66,45 @@ def test_no_row_in_reach_is_worse_than_training_said_and_ranges_are_exact(seed, 
     options = {"scale": (rng.choice([0.5, 1.0], 6), rng.choice([0.3, 1.0], 6))} if seed % 3 else {"direction": "up"}
     options["n_bags"] = int(rng.integers(1, 3))
     model = small(max_depth=3, loss=loss, eps=0.06, random_state=seed, **options).fit(X, y, weight)
-    ensemble, exponent = model.ensemble_, 2 if loss == "squared_error" else 1
     assert model.train_loss_[-1] < model.train_loss_[0]
+    worst, exponent = worst_errors(model, X, y), 2 if loss == "squared_error" else 1
+    if model.n_bags == 1:
+        assert np.average(worst**exponent, weights=weight) <= model.train_loss_[-1] * (1 + 1e-9)
+    start = np.average(np.abs(y - model.ensemble_.summands()[1][0]) ** exponent, weights=weight)
+    assert model.train_loss_[0] == pytest.approx(start)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
+@pytest.mark.parametrize(("norm", "eps"), [(np.inf, 0.06), (0, 1), (1, 0.1), (2, 0.1)])
+def test_an_additive_regressor_is_no_worse_than_training_said_in_any_norm(seed, loss, norm, eps):
+    rng = np.random.default_rng(seed)
+    X, _ = some_rows(rng)
+    y = 1e3 ** rng.integers(-1, 3) * (np.nan_to_num(X) @ rng.normal(size=6) + 0.1 * rng.standard_cauchy(len(X)) + 7)
+    weight = rng.integers(0, 3, len(X)).astype(float) if seed % 2 else np.ones(len(X))
+    model = additive(max_columns=2 - seed % 2, loss=loss, norm=norm, eps=eps, random_state=seed).fit(X, y, weight)
+    assert has_large_spread(model.ensemble_, model.attacker_)
+    some = np.arange(0, len(X), 1 if norm == np.inf else 6)
+    worst, exponent = worst_errors(model, X[some], y[some]), 2 if loss == "squared_error" else 1
+    if norm == np.inf:
+        certified = np.average(worst**exponent, weights=weight)
+        assert certified == pytest.approx(model.train_loss_[-1], rel=1e-9)
+    found = certify(model, X, y, model.attacker_, tolerance=0.0)
+    errors = np.maximum(found.high - y, y - found.low)
+    assert np.average(errors**exponent, weights=weight) <= model.train_loss_[-1] * (1 + 1e-9)
+
+
+def worst_errors(model, X, y):
+    """Return the largest error in reach of each row, by trying all, after `certify` has named the same ends."""
     worst = []
     for x, said in zip(X, y, strict=True):
-        reached = exact_sums(ensemble, rows_in_reach(model, x))
-        worst.append(max(abs(total - Fraction(said)) for total in reached))
+        reached = exact_sums(model.ensemble_, rows_in_reach(model, x))
+        worst.append(float(max(abs(total - Fraction(said)) for total in reached)))
         found = certify(model, x[None], said[None], model.attacker_, tolerance=0.0)
         slack = 1e-12 * np.abs(y).max()
         assert float(max(reached)) <= found.high[0] <= float(max(reached)) + slack
         assert float(min(reached)) >= found.low[0] >= float(min(reached)) - slack
-    if model.n_bags == 1:
-        certified = np.average(np.array(worst, float) ** exponent, weights=weight)
-        assert certified <= model.train_loss_[-1] * (1 + 1e-9)
-    start = np.average(np.abs(y - ensemble.summands()[1][0]) ** exponent, weights=weight)
-    assert model.train_loss_[0] == pytest.approx(start)
+    return np.array(worst)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
@@ -78,9 +117,9 @@ def test_what_is_handed_over_has_the_sums_that_training_ended_with(diabetes, los
 
     monkeypatch.setattr("certiforest.training.boosting.boost_trees", remember)
     model = small(eps=0.02, loss=loss, n_iter_no_change=3, random_state=0).fit(*diabetes)
-    (rows, boosted), unit = ends[0], model._unit
+    (rows, boosted), unit = ends[0], ends[0][0].unit
     assert 0.5 < np.abs(rows.target).mean() < 2
-    totals = [Fraction(model._start)] * len(rows.X)
+    totals = [Fraction(rows.start)] * len(rows.X)
     for tree, value in zip(boosted.trees, boosted.values, strict=True):
         assert (value[:, 1] == -value[:, 2]).all()
         assert not value[:, 0].any()
@@ -93,6 +132,27 @@ def test_what_is_handed_over_has_the_sums_that_training_ended_with(diabetes, los
     assert exact_sums(model.ensemble_, rows.X) == totals
     assert [float(total) for total in totals] == model.predict(rows.X).tolist()
     assert model.n_estimators_ == max(1, np.argmin(model.validation_loss_))
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
+def test_what_an_additive_regressor_hands_over_has_the_sums_of_training(diabetes, loss, monkeypatch):
+    ends = []
+
+    def remember(rows, **options):
+        ends.append((rows, fit_additive(rows, **options)))
+        return ends[-1][1]
+
+    monkeypatch.setattr("certiforest.training.additive.fit_additive", remember)
+    model = additive(eps=0.1, loss=loss, random_state=0).fit(*diabetes)
+    (rows, end), grids = ends[0], ends[0][1].grids
+    np.testing.assert_array_equal(end.value @ np.diag([0.0, 1.0, 1.0]), end.value[:, 1:2] * [0.0, 1.0, -1.0])
+    totals = [Fraction(rows.start) + Fraction(end.base[1]) * Fraction(rows.unit)] * len(rows.X)
+    for first, columns in zip(grids.first_cell, itertools.pairwise(grids.first_column), strict=False):
+        cell = np.full(len(rows.X), first)
+        for j in range(*columns):
+            cell += grids.stride[j] * np.searchsorted(grids.threshold[j], rows.X[:, grids.feature[j]])
+        totals = [a + Fraction(v) * Fraction(rows.unit) for a, v in zip(totals, end.value[cell, 1], strict=True)]
+    assert exact_sums(model.ensemble_, rows.X) == totals
 
 
 def test_errors_in_reach_are_smaller_than_those_of_a_model_that_knew_of_nobody(diabetes):
@@ -126,11 +186,46 @@ def test_a_regressor_is_no_classifier(diabetes, tmp_path):
     np.testing.assert_array_equal(ensemble.predict(X), model.predict(X) >= 150)
     with pytest.raises(ModelError, match=r"tolerance=\.\.\.\) for what it says itself"):
         certify(model, X, y, Attacker(eps=0.02))
-    save_onnx(model, tmp_path / "model.onnx")
-    same = certify(tmp_path / "model.onnx", X[:20], y[:20], Attacker(eps=0.02), tolerance=40)
     own = certify(model, X[:20], y[:20], Attacker(eps=0.02), tolerance=40)
-    np.testing.assert_allclose(same.high, own.high, rtol=1e-5)
-    np.testing.assert_array_equal(same.stable, own.stable)
+    save_onnx(model, tmp_path / "model.onnx")
+    model.ensemble_.save(tmp_path / "model.json")
+    for path in (tmp_path / "model.onnx", tmp_path / "model.json"):
+        same = certify(path, X[:20], y[:20], Attacker(eps=0.02), tolerance=40)
+        np.testing.assert_allclose(same.high, own.high, rtol=1e-5)
+        np.testing.assert_array_equal(same.stable, own.stable)
+        with pytest.raises(ModelError, match="or a threshold"):
+            as_ensemble(path)
+
+
+def test_a_file_says_that_its_sum_is_a_number(diabetes, tmp_path):
+    X, y = diabetes
+    model = additive(eps=0.1, random_state=0).fit(X, y)
+    model.ensemble_.save(tmp_path / "model.json")
+    ensemble = TreeEnsemble.load(tmp_path / "model.json")
+    assert ensemble == model.ensemble_
+    assert ensemble != ensemble.replace(classes=[0, 1])
+    assert ensemble.is_regressor
+    assert ensemble.replace(feature_names=None).is_regressor
+    np.testing.assert_array_equal(ensemble.predict(X), model.predict(X))
+    with pytest.raises(ModelError, match="or a threshold"):
+        certify(ensemble, X, None, model.attacker_)
+    assert certify(ensemble, X[:3], None, model.attacker_, tolerance=1.0).range_is_exact.all()
+    np.testing.assert_array_equal(as_ensemble(ensemble, threshold=150.0).predict(X), model.predict(X) >= 150)
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert document["classes"] is None
+    for broken in (document | {"combine": "vote"}, {k: v for k, v in document.items() if k != "classes"}):
+        (tmp_path / "broken.json").write_text(json.dumps(broken))
+        with pytest.raises(ModelError):
+            TreeEnsemble.load(tmp_path / "broken.json")
+        with pytest.raises(audit.Refusal):
+            audit.Model(broken)
+    judged = audit.Model(document)
+    assert (judged.is_regressor, judged.sha256) == (True, ensemble.sha256)
+    proved = certify(ensemble.replace(classes=[0, 1]), X[:2], None, model.attacker_, proof=True)
+    proved.save(tmp_path / "rows.jsonl")
+    header = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0])
+    with pytest.raises(audit.Refusal, match="a model with classes"):
+        audit.Audit(header | {"model_sha256": ensemble.sha256}, judged)
 
 
 def test_nothing_to_tell_rows_apart_by_is_said(diabetes):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from certiforest import Attacker, certify, has_large_spread
 from certiforest.training import boosted_trees, growing, pruning
-from certiforest.training.additive import fit_additive
+from certiforest.training.descent import fit_additive
 from certiforest.training.worst_case import WorstCase
 from trainers import KINDS, add_trees
 

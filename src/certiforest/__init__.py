@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from certiforest.statements.checking import check, measure
     from certiforest.statements.domain import Domain, DomainError
     from certiforest.statements.kinds import Insensitive, Monotone, Range, Robust, Same, StatementError
-    from certiforest.training.additive import LargeSpreadAdditiveClassifier
+    from certiforest.training.additive import LargeSpreadAdditiveClassifier, LargeSpreadAdditiveRegressor
     from certiforest.training.boosting import LargeSpreadBoostingClassifier
     from certiforest.training.forest import LargeSpreadForestClassifier, ShortfallError
     from certiforest.training.robust_boosting import RobustBoostingClassifier, RobustBoostingRegressor
@@ -84,6 +84,7 @@ __all__ = [
     "FileError",
     "Insensitive",
     "LargeSpreadAdditiveClassifier",
+    "LargeSpreadAdditiveRegressor",
     "LargeSpreadBoostingClassifier",
     "LargeSpreadForestClassifier",
     "ModelError",
@@ -147,7 +148,7 @@ _HOME = {
     "certiforest.files": ("FileError",),
     "certiforest.gate": ("assert_robust",),
     "certiforest.formats": ("as_ensemble", "save_onnx", "save_silva"),
-    "certiforest.training.additive": ("LargeSpreadAdditiveClassifier",),
+    "certiforest.training.additive": ("LargeSpreadAdditiveClassifier", "LargeSpreadAdditiveRegressor"),
     "certiforest.training.boosting": ("LargeSpreadBoostingClassifier",),
     "certiforest.training.forest": ("LargeSpreadForestClassifier", "ShortfallError"),
     "certiforest.training.robust_boosting": ("RobustBoostingClassifier", "RobustBoostingRegressor"),

@@ -54,7 +54,7 @@ Maybe = namedtuple("Maybe", "form default", defaults=[None])  # null, or a key t
 OneOf = namedtuple("OneOf", "words forms")  # an object of that form whose name is a key
 
 MODEL = {  # and more, of which nothing is concluded
-    "format": "certiforest", "version": range(1, 3), "combine": str, "classes": [object], "feature": [int],
+    "format": "certiforest", "version": range(1, 3), "combine": str, "classes": Maybe([object]), "feature": [int],
     "n_features": range(1, 2**24 + 1), "threshold": [Maybe(float)], "leaf": [int], "scores": Maybe([[float]], []),
     "base": Maybe([float], []), "missing_left": Maybe([int]), "subset": Maybe([int]), "subsets": Maybe([[float]], []),
     "categories": Maybe([[object]], []), "required": Maybe([int], []), "blanks": Maybe([(int, float, float)], []),
@@ -204,6 +204,11 @@ class Model:
         self.sha256, self.size = hashlib.sha256(text.encode()).hexdigest(), len(text)
         self.n_features, self.classes, self.is_vote = said["n_features"], said["classes"], said["combine"] == "vote"
         expect(self.is_vote or said["combine"] == "sum", 'combine of the model to be "vote" or "sum"')
+        self.is_regressor = self.classes is None  # then the class 1 is a sum above zero
+        if self.is_regressor:
+            self.classes = [0, 1]
+            is_sum = "classes" in document and not self.is_vote and len(said["base"]) == 1
+            expect(is_sum, "classes of the model, or null where it says its one sum")
         kinds, n = set(map(type, self.classes)), len(self.classes)
         expect(len(kinds) == 1 and kinds <= {bool, int, float, str}, "classes of the model to be labels of one type")
         expect(len(set(self.classes)) == n, "every class of the model once")
@@ -1035,6 +1040,7 @@ class Audit:
 
     def __init__(self, header: Any, model: Model) -> None:
         header = read_header(header, HEADER, model)
+        expect(not model.is_regressor, "a model with classes, of which rows keep one")
         self.model, self.attacker = model, Attacker(header["attacker"], model)
         self.margin = Fraction(header["margin"]) * model.unit
         expect(not self.margin or not (model.is_vote or header["radius"]), "margin 0, or above for sums without radii")
@@ -1594,6 +1600,7 @@ class Claim(Work):
     def says(self, side: int, c: int, way: int) -> list[Need]:
         """Ask for a decision, with a lead that rounding does not make, or, with -1, also where it may have."""
         m, x = self.sides[side]
+        expect(not self.models[m].is_regressor, "a model with classes for a statement about decisions")
         r, rivals = way * Fraction(self.rounding[side][0]), (a for a in range(len(self.models[m].classes)) if a != c)
         return [Need({(m, x, c): 1, (m, x, a): -1}, r, r > 0 or (r == 0 and a < c)) for a in rivals]
 

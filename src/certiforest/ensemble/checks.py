@@ -125,18 +125,21 @@ def check_classes(classes: Any) -> NDArray:
 
 
 def check_scores(
-    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int
+    scores: ArrayLike | None, base: ArrayLike | None, n_classes: int, *, is_regressor: bool = False
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return scores, shape (n, n_outputs), and base, shape (n_outputs,); neither for trees that vote."""
     if scores is None:
+        if is_regressor:
+            raise ModelError("Expected classes for trees that vote, got none, as of a regressor, which has scores.")
         if base is not None:
             raise ModelError("Expected scores wherever there is a base, got a base only.")
         return None, None
     table = floats_of(scores, "scores")
-    outputs = {n_classes, 1} if n_classes == 2 else {n_classes}
+    outputs = {1} if is_regressor else {n_classes, 1} if n_classes == 2 else {n_classes}
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] not in outputs:
         wanted = " or ".join(f"(n, {n})" for n in sorted(outputs))
-        raise ModelError(f"Expected scores of shape {wanted} for {n_classes} classes, got shape {table.shape}.")
+        whom = "a regressor" if is_regressor else f"{n_classes} classes"
+        raise ModelError(f"Expected scores of shape {wanted} for {whom}, got shape {table.shape}.")
     start = np.zeros(table.shape[1]) if base is None else floats_of(base, "base")
     if start.shape != table.shape[1:]:
         raise ModelError(f"Expected one base for each of {table.shape[1]} outputs, got shape {start.shape}.")

@@ -54,8 +54,9 @@ class TreeEnsemble(FlatTrees):
         Class index of each leaf, or its row of ``scores``. Ignored at splits.
     n_features : int
         Length of a row.
-    classes : array-like, shape (n_classes,)
-        Label of each class index.
+    classes : array-like, shape (n_classes,), or None
+        Label of each class index. None for a regressor, which says its one sum; then the attribute is 0 (not above
+        zero) and 1.
     feature_names : sequence of str, optional
         Column names, compared with those of a data frame wherever rows enter.
     scaling : Scaling, optional
@@ -112,6 +113,7 @@ class TreeEnsemble(FlatTrees):
     """
 
     classes: NDArray
+    is_regressor: bool
     feature_names: tuple[str, ...] | None
     scaling: Scaling | None
     scores: NDArray[np.float64] | None
@@ -127,7 +129,7 @@ class TreeEnsemble(FlatTrees):
         leaf: ArrayLike,
         *,
         n_features: int,
-        classes: ArrayLike,
+        classes: ArrayLike | None,
         feature_names: Sequence[str] | None = None,
         scaling: Scaling | None = None,
         scores: ArrayLike | None = None,
@@ -142,11 +144,12 @@ class TreeEnsemble(FlatTrees):
         blanks: Mapping[int, tuple[float, float]] | None = None,
     ) -> None:
         n_features = checks.check_n_features(n_features)
-        labels = checks.check_classes(classes)
-        table, start = checks.check_scores(scores, base, len(labels))
+        labels = checks.check_classes([0, 1] if classes is None else classes)
+        table, start = checks.check_scores(scores, base, len(labels), is_regressor=classes is None)
         self._set(
             n_features=n_features,
             classes=labels,
+            is_regressor=classes is None,
             feature_names=checks.check_feature_names(feature_names, n_features),
             scaling=checks.check_scaling(scaling, n_features),
             scores=table,
@@ -218,7 +221,8 @@ class TreeEnsemble(FlatTrees):
 
     def replace(self, **changes: Any) -> TreeEnsemble:
         """Return an ensemble made anew, and checked, with other values for some parameters of the class."""
-        return TreeEnsemble(**{name: getattr(self, name) for name in PARAMETERS} | changes)
+        own = {name: getattr(self, name) for name in PARAMETERS} | ({"classes": None} if self.is_regressor else {})
+        return TreeEnsemble(**own | changes)
 
     @cached_property
     def kept(self) -> dict[str, Any]:
@@ -309,12 +313,12 @@ class TreeEnsemble(FlatTrees):
         return index
 
     def predict(self, X: Any) -> NDArray:
-        """Return the predicted label of each row, shape (n,).
+        """Return the predicted label of each row, or a regressor's number, shape (n,).
 
-        It has most votes, or the largest exact sum of scores (a single sum: above zero or not); the lowest class
+        A label has most votes, or the largest exact sum of scores (a single sum: above zero or not); the lowest class
         index wins ties.
         """
-        return self.classes[self.class_index(X)]
+        return self.decision_function(X) if self.is_regressor else self.classes[self.class_index(X)]
 
     def rounding_bound(self, dtype: DTypeLike = np.float32) -> float:
         """Bound how far what decides can be from exact in a deployment that adds the scores up in ``dtype``.
@@ -387,12 +391,14 @@ class TreeEnsemble(FlatTrees):
         """Two ensembles are equal iff they have the same nodes, scores, classes, features and scaling."""
         if not isinstance(other, TreeEnsemble):
             return NotImplemented
-        return all(are_equal(getattr(self, name), getattr(other, name)) for name in PARAMETERS if name != "training")
+        names = {"is_regressor", *PARAMETERS} - {"training"}
+        return all(are_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
+        says = "a regressor" if self.is_regressor else f"{self.n_classes} classes"
         return (
             f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
-            f" {self.n_classes} classes{'' if self.combine == 'vote' else ', scores add up'})"
+            f" {says}{'' if self.combine == 'vote' else ', scores add up'})"
         )

@@ -138,7 +138,7 @@ def open_model(model: Any, best_iteration: bool | None = None) -> Opened:
 def _enter(model: Any, voting: str | None, threshold: float | None) -> TreeEnsemble:
     if type(model) is not TreeEnsemble:  # which nobody can change
         refuse_other_code(model)
-    if isinstance(model, TreeEnsemble) and threshold is None:
+    if isinstance(model, TreeEnsemble) and threshold is None and not model.is_regressor:
         return model
     own = _own_ensemble(model)
     if threshold is None and own is not None and hasattr(model, "classes_"):  # which regressors have not
@@ -177,7 +177,7 @@ def _own_ensemble(model: Any) -> TreeEnsemble | None:
 def _open(model: Any, voting: str | None, threshold: float | None, *, content: Any = None) -> Opened:
     """Translate a model; ``threshold`` is what will be put on it."""
     if isinstance(model, TreeEnsemble):
-        return Opened(model, "a TreeEnsemble")
+        return _open_ensemble(model, "a TreeEnsemble")
     content = _content_of(model) if content is None else content
     for library, (_, open_model) in BOOSTED.items():
         if is_of(library, model):
@@ -207,6 +207,10 @@ def _open(model: Any, voting: str | None, threshold: float | None, *, content: A
         " InterpretML, ONNX or treelite, or a pipeline, search or vote of such, got"
         f" {type(model).__name__}."
     )
+
+
+def _open_ensemble(ensemble: TreeEnsemble, name: str) -> Opened:
+    return Opened(ensemble, name, sum_at=float if ensemble.is_regressor else None, is_regressor=ensemble.is_regressor)
 
 
 def _open_own(model: Any) -> Opened:
@@ -327,4 +331,4 @@ def _read(path: Path, best_iteration: bool | None) -> Opened:
         return onnx_models.parse_onnx(content, source=source)
     if content.startswith(catboost_models.CATBOOST_BINARY) or catboost_models.CATBOOST_KEYS.search(content):
         return catboost_models.parse_catboost(content, source=source)
-    return Opened(TreeEnsemble.from_text(content, source=source), "a file of certiforest")
+    return _open_ensemble(TreeEnsemble.from_text(content, source=source), "a file of certiforest")

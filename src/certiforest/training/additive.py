@@ -1,54 +1,26 @@
-"""LargeSpreadAdditiveClassifier: trees that own a column or two each, fitted for attackers with one budget for all.
+"""The additive trainers: trees that own a column or two each, fitted for attackers with one budget for all.
 
 No feature belongs to two trees, so the ensemble has large spread for every attacker, and every verdict is exact. Where
-the costs of moves add up, the attacker has one budget for all features. At a price for a unit of cost the worst case of
-a row is a sum over trees (see `worst_case`), so that one pass over the rows gives the slopes of the loss in every cell
-of every tree. At given prices the loss is convex.
-
-1. A linear model is fitted for the worst case (`linear_start`): functions of single columns begin as its steps.
-2. These follow the slopes of small batches; prices, one a row and rival, follow the attacker's spending.
-3. Columns whose products go with the slopes that are left share a tree (`match_columns`), and each cell of its grid
-   has a value beside those of its steps. A tenth of the rows is put aside and tells whether this is better, and when:
-   no model is worse there than the one it began as. All rows take part in the last passes.
+the costs of moves add up, the attacker has one budget for all features, and that is what `descent` fits the trees for.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from certiforest.ensemble import TreeEnsemble
-from certiforest.training import additive_kernels as kernels
-from certiforest.training.additive_kernels import Grids
-from certiforest.training.checks import check_integer, check_number
-from certiforest.training.estimator import SummingClassifier
-from certiforest.training.grids import against, grow, lay_grids, match_columns, place_rows
-from certiforest.training.linear_start import MEMORIES, batches, fit_linear
-from certiforest.training.training_set import TrainingSet, on_grid
-
-SHARES = 1.15, 1.0, 1.3  # of eps to train for: at first, where columns stay alone, and where they share trees
-RATES = 0.5, 6.0, 0.5  # of the learning rate, then
-MANY_COLUMNS, SLOWER = 64, 4 / 3  # alone, and more of them go slower: the sum of a row moves by all of them
-FEWEST_STEPS, FEWEST_EPOCHS = 400, 16
-PART_FIRST, PART_LAST = 4, 8  # one pass of so many is before columns share trees, and after it is known whether they do
-PART_ASIDE, N_LOOKS = 10, 8  # one row of so many tells, and how often it does
-PACES_FIRST, PACES_AGAIN = (32, 16, 8, 4, 4, 2, 2, 1, 1, 1, 0), (4, 2, 1, 0)  # of prices of rows that were put aside
-LARGEST_PACE = 4  # of the others
-MOST_ROWS_TO_MATCH = 4000
+from certiforest.training.checks import check_choice, check_integer, check_number
+from certiforest.training.descent import fit_additive
+from certiforest.training.estimator import RobustEstimator, RobustRegressor, SummingClassifier
+from certiforest.training.training_set import TrainingSet
+from certiforest.training.worst_case import LOSSES
 
 
 @dataclass(eq=False, repr=False)
-class LargeSpreadAdditiveClassifier(SummingClassifier):
-    """A sum of small trees that share no column, fitted for the worst case in any norm.
-
-    The trainer for norms whose costs add up (0, 1, 2, ...): the attacker's one budget for all features is part of what
-    is minimised. Only columns of the same tree interact; where many must (most tables), boosted trees are stronger for
-    norm inf.
+class LargeSpreadAdditive(RobustEstimator):
+    """Base of the additive trainers.
 
     Parameters
     ----------
@@ -58,8 +30,6 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     max_columns : {1, 2, 4}, default=2
         Largest number of columns of a tree. With 1 the model is a sum of functions of single columns, and so it is
         with more where that is better for the rows put aside.
-    norm, eps, scale, frozen, direction, attacker, attacked
-        Who attacks, see `RobustClassifier`.
     n_epochs : "auto" or int, default="auto"
         Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least;
         half as many again where columns may share trees. A tenth of the rows, drawn at random, takes part in the
@@ -74,28 +44,14 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
     attacked_share : float, default=1.0
         Weight of the worst case in the loss of a row that is attacked, above 0; the rest is for the row as it is. Less
         gives up rows that the attacker wins anyway for more accuracy.
-    class_weight, random_state, verbose, callback
-        See `RobustClassifier`.
 
     Attributes
     ----------
-    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
-        See `RobustClassifier`.
     train_loss_ : ndarray of float64, shape (n_passes + 1,)
         Mean loss in each pass that led to the model, while values move, and at last a bound of that of the ensemble.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import minmax_scale
-    >>> from certiforest import LargeSpreadAdditiveClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> additive = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, random_state=0)
-    >>> additive.fit(minmax_scale(X), y).ensemble_
-    TreeEnsemble(30 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
-    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
+    loss = "log_loss"
 
     max_cells: int = 64
     _: KW_ONLY
@@ -112,6 +68,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         rows = rows.that_weigh()
         model = fit_additive(
             rows,
+            kind=LOSSES.index(self.loss),
             max_columns=self.max_columns,
             max_cells=self.max_cells,
             n_epochs=self.n_epochs,
@@ -122,7 +79,7 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
             random_state=random_state,
             progress=self._report_progress,
         )
-        self.train_loss_ = np.array(model.train_loss)
+        self.train_loss_ = rows.loss_unit(self.loss) * np.array(model.train_loss)
         return model.ensemble(rows)
 
     def _check_params(self) -> None:
@@ -140,203 +97,86 @@ class LargeSpreadAdditiveClassifier(SummingClassifier):
         check_number("l2_regularization", self.l2_regularization, ">= 0", lambda weight: 0 <= weight < np.inf)
 
 
-class AdditiveModel(NamedTuple):
-    """Grids of cells, and what these add.
+@dataclass(eq=False, repr=False)
+class LargeSpreadAdditiveClassifier(LargeSpreadAdditive, SummingClassifier):
+    """A sum of small trees that share no column, fitted for the worst case in any norm.
+
+    The trainer for norms whose costs add up (0, 1, 2, ...): the attacker's one budget for all features is part of what
+    is minimised. Only columns of the same tree interact; where many must (most tables), boosted trees are stronger for
+    norm inf.
+
+    Parameters
+    ----------
+    max_cells, max_columns
+        See `LargeSpreadAdditive`.
+    norm, eps, scale, frozen, direction, attacker, attacked
+        Who attacks, see `RobustClassifier`.
+    n_epochs, batch_size, learning_rate, l2_regularization, attacked_share
+        See `LargeSpreadAdditive`.
+    class_weight, random_state, verbose, callback
+        See `RobustClassifier`.
 
     Attributes
     ----------
-    grids : Grids
-    value : ndarray of float64, shape (n_cells, n_classes)
-        What each cell adds to the sum of each class.
-    base : ndarray of float64, shape (n_classes,)
-        Where the sums begin.
-    train_loss : list of float
-        Mean loss in each epoch, and of the values that the last one left.
+    ensemble_, attacker_, attacked_, classes_, n_features_in_, feature_names_in_
+        See `RobustClassifier`.
+    train_loss_
+        See `LargeSpreadAdditive`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from certiforest import LargeSpreadAdditiveClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> additive = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, random_state=0)
+    >>> additive.fit(minmax_scale(X), y).ensemble_
+    TreeEnsemble(30 trees, ... nodes, 30 features, 2 classes, scores add up)
     """
 
-    grids: Grids
-    value: NDArray[np.float64]
-    base: NDArray[np.float64]
-    train_loss: list[float]
-
-    def ensemble(self, rows: TrainingSet) -> TreeEnsemble:
-        """Return one tree for each grid."""
-        has_missing = bool(np.isnan(rows.X).any())
-        trees = [grow(self.grids, t, has_missing) for t in range(len(self.grids.first_cell) - 1)]
-        values = [
-            self.value[first + np.asarray(tree.leaf)]
-            for first, tree in zip(self.grids.first_cell.tolist(), trees, strict=False)
-        ]
-        return rows.sum_ensemble(trees, values, self.base)
+    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingClassifier"
 
 
-class Descent:
-    """Values of grids that follow the slopes of small batches against the attacker (Adam).
+@dataclass(eq=False, repr=False)
+class LargeSpreadAdditiveRegressor(RobustRegressor, LargeSpreadAdditive):
+    """A sum of small trees that share no column and predict numbers, fitted for the largest error in any norm.
 
-    What a cell adds is what its steps add, ``by_step`` (n_columns, most steps + 1, n_classes), and where trees have
-    several columns what it adds itself, ``by_cell`` (n_cells, n_classes).
+    The trainer of regressors for norms whose costs add up (0, 1, 2, ...). The error of a row is the distance of its
+    true value from the farther end of its range, which ``certify(regressor, X, y, attacker, tolerance=...)`` finds.
+
+    Parameters
+    ----------
+    max_cells, max_columns
+        See `LargeSpreadAdditive`.
+    norm, eps, scale, frozen, direction, attacker
+        Who attacks, see `RobustEstimator`.
+    loss
+        See `RobustRegressor`.
+    n_epochs, batch_size, learning_rate, l2_regularization, attacked_share
+        See `LargeSpreadAdditive`.
+    random_state, verbose, callback
+        See `RobustEstimator`.
+
+    Attributes
+    ----------
+    ensemble_, attacker_, n_features_in_, feature_names_in_
+        See `RobustEstimator`.
+    train_loss_
+        See `LargeSpreadAdditive`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from certiforest import LargeSpreadAdditiveRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> additive = LargeSpreadAdditiveRegressor(norm=2, eps=0.1, random_state=0).fit(minmax_scale(X), y)
+    >>> additive.ensemble_
+    TreeEnsemble(10 trees, ... nodes, 10 features, a regressor, scores add up)
     """
 
-    def __init__(
-        self, rows: TrainingSet, grids: Grids, share: float, by_step: NDArray[np.float64], base: NDArray[np.float64],
-        attacked_share: float,
-    ) -> None:  # fmt: skip
-        self.grids = against(grids, rows, share)
-        self.rows, self._prices = place_rows(rows, self.grids)
-        self.by_step, self.base, self.attacked_share = by_step, base, attacked_share
-        n_cells = grids.first_cell[-1] if len(grids.feature) >= len(grids.first_cell) else 0
-        self.by_cell = np.zeros((n_cells, len(base)))
+    LOSSES = LOSSES[2:]
 
-    def value(self) -> NDArray[np.float64]:
-        """Return what each cell adds, shape (n_cells, n_classes)."""
-        value = np.zeros((self.grids.first_cell[-1], len(self.base)))
-        value[: len(self.by_cell)] = self.by_cell
-        kernels.share_steps(self.grids, self.by_step, value, False)
-        return value
-
-    def run(
-        self, kept: NDArray[np.int64], n_epochs: int, batch_size: int, rates: tuple[float, float], l2: float,
-        rng: np.random.Generator,
-    ) -> Iterator[float]:  # fmt: skip
-        """Pass over some rows so many times, rates going from first to last; yield the mean loss of each pass."""
-        parts = self.by_step, self.by_cell, self.base
-        memory = [np.zeros((2, part.size)) for part in parts]
-        n_rows, n_seen, loss = len(kept), 0, 0.0
-        for n, (chosen, way) in enumerate(batches(n_rows, batch_size, n_epochs, rng), start=1):
-            slopes = [np.zeros_like(part) for part in parts]
-            value, pace = self.value(), max(1, round(LARGEST_PACE * (1.0 - way)))
-            slope = np.zeros_like(value)
-            loss += self._sum_slopes(self.grids, kept[chosen], value, pace, slope, slopes[2])
-            kernels.share_steps(self.grids, slopes[0], slope, True)
-            if len(self.by_cell):
-                slopes[1] = slope
-            rate = rates[0] + (rates[1] - rates[0]) * way
-            for part, down, room in zip(parts, slopes, memory, strict=True):
-                down /= len(chosen)
-                weight = 0.0 if part is self.base else l2
-                kernels.follow(down.reshape(-1), weight, rate, MEMORIES, n, *room, part.reshape(-1))
-            n_seen += len(chosen)
-            if n_seen == n_rows:
-                yield loss / n_rows
-                n_seen, loss = 0, 0.0
-
-    def parts(self) -> list[NDArray[np.float64]]:
-        """Return copies of what moves: values of steps and cells, and base."""
-        return [part.copy() for part in (self.by_step, self.by_cell, self.base)]
-
-    def worst_loss(
-        self, rows: TrainingSet, chosen: NDArray[np.int64], value: NDArray[np.float64], paces: tuple[int, ...]
-    ) -> float:
-        """Return the mean loss of some rows against the attacker of all, after prices moved at these paces."""
-        grids = against(self.grids, rows, 1.0)
-        for pace in paces:
-            slopes = np.zeros_like(value), np.zeros_like(self.base)
-            loss = self._sum_slopes(grids, chosen, value, pace, *slopes)
-        return loss / max(len(chosen), 1)
-
-    def end(self, rows: TrainingSet) -> tuple[NDArray[np.float64], float]:
-        """Round what cells and base add; return that of cells, and the mean loss against the attacker of the rows."""
-        value, self.grids = on_grid(self.value()), against(self.grids, rows, 1.0)
-        self.base[:] = on_grid(self.base)
-        return value, self.worst_loss(rows, np.arange(len(rows.X)), value, (1, 1, 0))
-
-    def _sum_slopes(
-        self, grids: Grids, chosen: NDArray[np.int64], value: NDArray[np.float64], pace: int, *slopes: NDArray
-    ) -> float:
-        order, loss = chosen[np.argsort(self.rows.class_index[chosen], kind="stable")], 0.0
-        held, as_they_are = grids.is_held, 1.0 - self.attacked_share
-        for is_held, share in (np.ones_like(held), as_they_are * ~held), (held, 1.0 - as_they_are * ~held):
-            some = order[share[self.rows.class_index[order]] > 0]
-            known = grids._replace(is_held=is_held), self.rows, self._prices
-            loss += kernels.sum_slopes(*known, some, share, (value, self.base), pace, slopes) if len(some) else 0.0
-        return loss
-
-
-def fit_additive(
-    rows: TrainingSet,
-    *,
-    max_columns: int,
-    max_cells: int,
-    n_epochs: int | str,
-    batch_size: int,
-    learning_rate: float,
-    l2: float,
-    attacked_share: float,
-    random_state: np.random.RandomState,
-    progress: Callable[[int, int], None],
-) -> AdditiveModel:
-    """Fit grids for the worst case to rows of positive weight; parameters as in the classifier."""
-    rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-    weight, mean, base = fit_linear(rows, rng, l2)
-    is_there = ~np.isnan(rows.X)
-    low = np.where(is_there, rows.X, np.inf).min(axis=0)
-    high = np.where(is_there, rows.X, -np.inf).max(axis=0)
-    features = np.flatnonzero((low < high) | (is_there.any(axis=0) & ~is_there.all(axis=0)))
-    grids = lay_grids(rows, features[:, None].tolist(), max_cells)
-    by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(base)))
-    for f, cuts, n, own in zip(features, grids.threshold, grids.n_steps, by_step, strict=True):
-        ends = np.concatenate([low[[f]], cuts[: n - 1], high[[f]]])
-        own[:n] = ((ends[1:] + ends[:-1]) / 2 - mean[f])[:, None] * weight[f]
-    if n_epochs == "auto":
-        n_epochs = max(FEWEST_EPOCHS, -(-FEWEST_STEPS // -(-len(rows.X) // batch_size)))
-        n_epochs += n_epochs // 2 if max_columns > 1 else 0
-    n_epochs, everybody = int(n_epochs), np.arange(len(rows.X))
-    n_first, n_last = -(-n_epochs // PART_FIRST), n_epochs // PART_LAST
-    n_middle, n_done, n_rivals = n_epochs - n_first - n_last, itertools.count(1), 1 + (max_columns > 1)
-    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE])
-
-    def go_on(descent: Descent, chosen: NDArray[np.int64], n: int, first: float, last: float) -> Iterator[float]:
-        for loss in descent.run(chosen, n, batch_size, (learning_rate * first, learning_rate * last), l2, rng):
-            progress(next(n_done), n_epochs + (n_rivals - 1) * n_middle)
-            yield loss
-
-    found: list[tuple[float, Descent, list[NDArray[np.float64]], float, list[float]]] = []
-
-    def follow(descent: Descent, n: int, first: float, last: float, losses: list[float]) -> None:
-        """Go on, and keep what rows put aside fare best with; without such rows, what comes last."""
-        passes, look = go_on(descent, kept, n, first, last), max(1, n // N_LOOKS)
-        for k in range(n + 1):
-            losses += [next(passes)] if k else []
-            if k % look == 0 or k == n:
-                loss = descent.worst_loss(rows, aside, descent.value(), PACES_AGAIN if found else PACES_FIRST)
-                if not found or loss <= found[0][0]:
-                    found[:] = [(loss, descent, descent.parts(), last, losses.copy())]
-
-    alone = Descent(rows, grids, SHARES[0], by_step, base, attacked_share)
-    losses: list[float] = []
-    follow(alone, n_first, RATES[0], RATES[0] / 2, losses)
-    slower = min(1.0, MANY_COLUMNS / max(len(features), 1)) ** SLOWER
-    rivals = [(alone, RATES[1] * slower)]
-    if n_rivals > 1:
-        several = regrouped(rows, features, alone, mean, max_columns, max_cells, rng.permutation(kept))
-        rivals.append((several, RATES[2]))
-    alone.grids = against(alone.grids, rows, SHARES[1])
-    for descent, rate in rivals:
-        follow(descent, n_middle, rate, rate / PART_LAST, losses.copy())
-    _, best, parts, rate, losses = found[0]
-    best.by_step, best.by_cell, best.base = parts
-    losses += go_on(best, everybody, n_last, rate, 0.0)
-    value, loss = best.end(rows)
-    return AdditiveModel(best.grids, value, best.base, [*losses, loss])
-
-
-def regrouped(
-    rows: TrainingSet, features: NDArray[np.int64], alone: Descent, mean: NDArray[np.float64], max_columns: int,
-    max_cells: int, kept: NDArray[np.int64],
-) -> Descent:  # fmt: skip
-    """Return a descent that goes on with trees of several columns, matched by the first of these rows."""
-    some = kept[:MOST_ROWS_TO_MATCH]
-    Z = np.nan_to_num(rows.X[some][:, features] - mean[features])
-    width = np.ptp(Z, axis=0)
-    Z /= np.where(width > 0, width, 1.0)
-    trees = match_columns(Z.astype(np.float32), alone.rows.push[some].astype(np.float32), max_columns)
-    grids = lay_grids(rows, [features[tree].tolist() for tree in trees], max_cells)
-    by_step = np.zeros((len(features), grids.threshold.shape[1] + 2, len(alone.base)))
-    descent = Descent(rows, grids, SHARES[2], by_step, alone.base.copy(), alone.attacked_share)
-    for j, k in enumerate(f for tree in trees for f in tree):  # a step begins with the mean of what its rows had
-        step, finer = descent.rows.step[:, j], alone.rows.step[:, k]
-        count = np.maximum(np.bincount(step), 1)
-        for c, own in enumerate(alone.by_step[k].T):
-            by_step[j, : len(count), c] = np.bincount(step, own[finer]) / count
-    descent.rows.level[:] = alone.rows.level
-    return descent
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_choice("loss", self.loss, self.LOSSES)

@@ -7,7 +7,7 @@ import numpy as np
 
 from certiforest.attack.reach_kernels import power
 from certiforest.compiled import kernel
-from certiforest.training.worst_case_kernels import LOG_LOSS, weigh_rivals
+from certiforest.training.worst_case_kernels import weigh_rivals
 
 
 class Grids(NamedTuple):
@@ -49,6 +49,8 @@ class Rows(NamedTuple):
     tree: np.ndarray  # (start[-1],) int32
     class_index: np.ndarray  # (n_rows,) int64
     weight: np.ndarray  # (n_rows,) float64
+    lead: np.ndarray  # (n_rows, n_classes) float64: over each class before anything is added up
+    kind: int  # of the loss, see `weigh_rivals`
     level: np.ndarray  # (n_rows, n_classes) uint8: of the price, see `Prices`
     push: np.ndarray  # (n_rows, n_classes) float64: how fast the loss rose with each class's sum, when last seen
 
@@ -174,7 +176,7 @@ def write_leads(grids, value, own, rival, out_lead, out_least):
 
 @kernel
 def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
-    """Add the slopes of the worst-case log-loss to arrays shaped as those of the model, and return the loss.
+    """Add the slopes of the worst-case loss to arrays shaped as those of the model, and return the loss.
 
     The model is what cells add, (n_cells, n_classes), and where sums begin, (n_classes,). ``order`` (n,) are the rows
     that count, by class, and ``share`` (n_classes,) how much. Levels of prices move by ``pace`` towards the one at
@@ -225,7 +227,7 @@ def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
                         common_cell[m], common_least[m], common_cost[m],
                     )  # fmt: skip
                     common_sum[m, 0], common_sum[m, 1] = common_least[m].sum(), common_cost[m].sum()
-                total, spent = base[own] - base[c] + common_sum[m, 0], common_sum[m, 1]
+                total, spent = rows.lead[i, c] + base[own] - base[c] + common_sum[m, 0], common_sum[m, 1]
                 trees = rows.tree[rows.start[i] : rows.start[i + 1]]
                 move_row(
                     grids, trees, rows.X[i], rows.step[i], lead, least_lead, price, choices,
@@ -245,7 +247,7 @@ def sum_slopes(grids, rows, prices, order, share, model, pace, slopes):
         i = order[n]
         own = rows.class_index[i]
         w = rows.weight[i] * share[own]
-        loss += w * weigh_rivals(margin[n], own, LOG_LOSS, slope)
+        loss += w * weigh_rivals(margin[n], own, rows.kind, slope)
         rows.push[i, own] = 0.0
         for c in range(n_classes):
             if c == own:

@@ -156,7 +156,7 @@ def boost_trees(
         class_index = part.y_index.astype(np.min_scalar_type(n_classes - 1))
         case = WorstCase(part.X, class_index, n_classes, seen, base, charges, is_held)
         if part.target is not None:
-            case = case.with_margin(class_index, np.outer(part.target, [0.0, 1.0, -1.0]))
+            case = case.with_margin(class_index, part.leads())
         losses.append(WorstLoss(case, part.weight, kind, forgiveness))
     train = losses[0]
     closed = _closed_shares(data)

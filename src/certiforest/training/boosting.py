@@ -65,7 +65,6 @@ class Boosting(RobustEstimator):
 
     n_bags = 1  # how many models are averaged; a parameter of one trainer only
     forgiveness = 0.0
-    _loss_unit = 1.0  # in which training has the loss
 
     def _options(self, n_rows: int) -> dict[str, Any]:
         """Return what `boost_trees` is told of parameters that the other trainer does not have."""
@@ -75,11 +74,12 @@ class Boosting(RobustEstimator):
         """Boost one bag after the other and average them."""
         rows = rows.that_weigh()
         boosted = average_bags([self._boost(rows, random_state, bag) for bag in range(self.n_bags)])
-        ensemble = self._ensemble(boosted, rows)
+        ensemble = boosted.ensemble(rows)
         self.n_estimators_ = ensemble.n_trees
         self.learning_rate_ = boosted.learning_rate
-        self.train_loss_ = self._loss_unit * np.array(boosted.train_loss)
-        self.validation_loss_ = self._loss_unit * np.array(boosted.validation_loss)
+        self.train_loss_, self.validation_loss_ = (
+            rows.loss_unit(self.loss) * np.array(curve) for curve in (boosted.train_loss, boosted.validation_loss)
+        )
         self.feature_importances_ = boosted.importances(rows.X.shape[1])
         return ensemble
 
@@ -101,15 +101,12 @@ class Boosting(RobustEstimator):
             min_samples_leaf=count_share(self.min_samples_leaf, len(rows.X)),
             l2=self.l2_regularization,
             n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol / self._loss_unit,
+            tol=self.tol / rows.loss_unit(self.loss),
             random_state=random_state,
             n_jobs=self.n_jobs,
             progress=lambda n_rounds, _: self._report_progress(n_before + n_rounds, self.n_bags * self.n_estimators),
             **self._options(len(rows.X)),
         )
-
-    def _ensemble(self, boosted: BoostedTrees, rows: TrainingSet) -> TreeEnsemble:
-        return boosted.ensemble(rows)
 
     def _put_aside(
         self, y_index: NDArray, random_state: np.random.RandomState

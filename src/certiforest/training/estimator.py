@@ -1,4 +1,4 @@
-"""RobustEstimator, RobustClassifier: what all trainers share as estimators of scikit-learn.
+"""RobustEstimator, RobustClassifier, RobustRegressor: what all trainers share as estimators of scikit-learn.
 
 A trainer checks its parameters and makes an ensemble; everything else is here, once: checks of rows and labels, the
 attacker, weights, the proof of large spread, the warning that one thing only is ever said, predictions, progress.
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,8 +27,9 @@ from certiforest.attack.spread import has_large_spread
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training.checks import check_attacker, check_classes, check_finite, check_learnable, combine_weights
 from certiforest.training.rule_reach import RuleReach
-from certiforest.training.training_set import TrainingSet
+from certiforest.training.training_set import TrainingSet, on_grid
 
+LARGEST_TARGET = 1e100  # whose square, summed over rows, is a float
 DESCRIPTION = ("norm", "eps", "scale", "frozen", "direction")  # what trainers know of an attacker who has no rules
 # Entries of a docstring: one for some names, and several that are as in a base.
 ENTRY = re.compile(r"^(\w[\w, ]*) : .*\n(?:    .*\n)+", re.MULTILINE)
@@ -166,7 +167,7 @@ class RobustEstimator(BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return what is said of each row, shape (n,): a number, or the first of the strongest classes."""
-        return self._predict(self._check_rows(X))
+        return self.ensemble_.predict(self._check_rows(X))
 
     @property
     def _budget(self) -> str:
@@ -182,9 +183,6 @@ class RobustEstimator(BaseEstimator):
     ) -> TrainingSet:
         """Check what is to be learned, and return it with the rows."""
         raise NotImplementedError
-
-    def _predict(self, X: NDArray[np.float64]) -> NDArray:
-        return self.ensemble_.predict(X)
 
     def _train(self, rows: TrainingSet, random_state: np.random.RandomState) -> TreeEnsemble:
         """Return an ensemble, all splits of which have a side for missing values."""
@@ -202,13 +200,14 @@ class RobustEstimator(BaseEstimator):
         return tags
 
     def _warn_if_constant(self, X: NDArray[np.float64], y: NDArray) -> None:
-        said = self._predict(X)
+        said = self.ensemble_.predict(X)
         if (said != said[0]).any():
             return
         has_norm = self.attacker_.has_norm
         advice = "lower eps, or freeze features that cannot be attacked" if has_norm else "lower the budget"
         if self.attacker_.norm < np.inf and has_norm:
-            advice += "; for norms other than inf LargeSpreadAdditiveClassifier is strongest"
+            kind = "Regressor" if self.ensemble_.is_regressor else "Classifier"
+            advice += f"; for norms other than inf LargeSpreadAdditive{kind} is strongest"
         warnings.warn(
             f"Nothing but {self.SAYS} {said[0].item()!r} was learned: it is right for"
             f" {(y == said).mean():.3f} of the training rows, as saying it without any model is. With"
@@ -305,3 +304,35 @@ class SummingClassifier(RobustClassifier):
             sums = np.column_stack([np.zeros(len(sums)), sums])
         odds = np.exp(sums - sums.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RobustRegressor(RegressorMixin, RobustEstimator):
+    """What all trainers of regressors share; the error of a row is that of the farther end of what is in reach.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "absolute_error"}, default="squared_error"
+        What the model makes small, in the mean over rows. Sums begin at the mean, or at the median, of ``y``.
+    """
+
+    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingRegressor"
+    SAYS = "the number"
+
+    loss: str = "squared_error"
+
+    def _training_set(
+        self, X: NDArray[np.float64], y: NDArray, sample_weight: ArrayLike | None, attacker: Attacker
+    ) -> TrainingSet:
+        """Return targets in a unit of about their mean distance from where sums begin."""
+        weight, y = combine_weights(X, y, sample_weight, None), np.asarray(y, np.float64)
+        if (most := np.abs(y).max()) > LARGEST_TARGET:
+            raise ValueError(f"Expected numbers to learn up to {LARGEST_TARGET:g}, got {most:.2g}; rescale them.")
+        place = np.argsort(y)
+        middle = np.searchsorted(weight[place].cumsum(), 0.5 * weight.sum())
+        start = np.average(y, weights=weight) if self.loss == "squared_error" else y[place[min(middle, len(y) - 1)]]
+        spread = float(np.average(np.abs(y - start), weights=weight))
+        unit = float(2.0 ** np.ceil(np.log2(spread))) if spread > 0 else 1.0
+        start, sides = float(on_grid(start / unit) * unit), np.arange(3)  # see `TrainingSet`
+        target = (y - start) / unit
+        return TrainingSet(X, np.zeros(len(y), np.int64), weight, sides, attacker, sides < 0, None, target, start, unit)

@@ -88,7 +88,7 @@ def against(grids: Grids, rows: TrainingSet, share: float) -> Grids:
     )
 
 
-def place_rows(rows: TrainingSet, grids: Grids) -> tuple[Rows, Prices]:
+def place_rows(rows: TrainingSet, grids: Grids, kind: int) -> tuple[Rows, Prices]:
     """Return where rows lie in grids, and what a unit of cost may be worth to the attacker."""
     X = np.ascontiguousarray(rows.X.take(grids.feature, axis=1))
     n_rows, n_classes = len(X), len(rows.classes)
@@ -107,7 +107,8 @@ def place_rows(rows: TrainingSet, grids: Grids) -> tuple[Rows, Prices]:
     level = np.full((n_rows, n_classes), 0 if is_free else FIRST_LEVEL, np.uint8)
     push, weight = np.zeros((n_rows, n_classes)), rows.weight / rows.weight.mean()
     price = np.zeros(1) if is_free else CHARGES / grids.budget
-    return Rows(X, step, start, tree, rows.y_index, weight, level, push), Prices(price, common, common_step)
+    placed = Rows(X, step, start, tree, rows.y_index, weight, rows.leads(), kind, level, push)
+    return placed, Prices(price, common, common_step)
 
 
 def match_columns(Z: NDArray[np.float32], push: NDArray[np.float32], max_columns: int) -> list[list[int]]:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from certiforest.training.additive_kernels import follow
 from certiforest.training.training_set import TrainingSet
+from certiforest.training.worst_case import tied
+from certiforest.training.worst_case_kernels import weigh_rows
 
 N_EPOCHS, BATCH_SIZE, RATE = 12, 500, 0.03
 MEMORIES = 0.9, 0.99  # of Adam, for slopes and for their squares
 LARGEST_POWER = 16.0  # of the dual norm: beyond, its slope is that of a single column
-LARGEST_EXPONENT = 30.0
 
 
 def batches(n_rows: int, size: int, n_epochs: int, rng: np.random.Generator) -> Iterator[tuple[NDArray, float]]:
@@ -26,9 +27,9 @@ def batches(n_rows: int, size: int, n_epochs: int, rng: np.random.Generator) -> 
 
 
 def fit_linear(
-    rows: TrainingSet, rng: np.random.Generator, l2: float
+    rows: TrainingSet, kind: int, rng: np.random.Generator, l2: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a linear model to the worst-case log-loss, by small batches; missing values count as the mean.
+    """Fit a linear model to the worst-case loss, by small batches; missing values count as the mean.
 
     Returns
     -------
@@ -43,12 +44,12 @@ def fit_linear(
     width = np.ptp(Z, axis=0)
     width[width == 0] = 1.0
     Z = (Z / width).astype(np.float32)
-    penalty, share = Penalty(rows, width), rows.weight / rows.weight.mean()
+    penalty, share, leads = Penalty(rows, width), rows.weight / rows.weight.mean(), rows.leads()
     weight = np.zeros((Z.shape[1] + 1, len(rows.classes)))  # the last line is the base
     weight[-1] = rows.class_offsets(is_exponential=False)
     memory, square = np.zeros((2, weight.size))
     for n, (chosen, way) in enumerate(batches(len(Z), BATCH_SIZE, N_EPOCHS, rng), start=1):
-        slope = penalty.slope(Z[chosen], rows.y_index[chosen], share[chosen], weight)
+        slope = tied(kind, penalty.slope(Z[chosen], rows.y_index[chosen], leads[chosen], share[chosen], kind, weight))
         follow(slope.reshape(-1), l2, RATE * (1.0 - way), MEMORIES, n, memory, square, weight.reshape(-1))
     return weight[:-1] / width[:, None], mean, weight[-1]
 
@@ -76,11 +77,13 @@ class Penalty:
         total = most * float(((taken / most) ** self._power).sum()) ** (1 / self._power)
         return total, (taken / total) ** (self._power - 1) * np.where(lead > 0, self._unit[0], -self._unit[1])
 
-    def slope(self, Z: NDArray, y_index: NDArray, share: NDArray, weight: NDArray) -> NDArray[np.float64]:
-        """Return the slope of the mean worst-case log-loss of some rows in the weights, base last."""
+    def slope(
+        self, Z: NDArray, y_index: NDArray, leads: NDArray, share: NDArray, kind: int, weight: NDArray
+    ) -> NDArray[np.float64]:
+        """Return the slope of the mean worst-case loss of some rows in the weights, base last."""
         n_classes, row = weight.shape[1], np.arange(len(Z))
         sums = Z @ weight[:-1].astype(np.float32) + weight[-1]
-        margin = sums[row, y_index][:, None] - sums
+        margin = leads + sums[row, y_index][:, None] - sums
         taken = {
             (own, c): self.of(own, weight[:-1, own] - weight[:-1, c])
             for own in np.unique(y_index)
@@ -89,9 +92,9 @@ class Penalty:
         }
         for (own, c), (most, _) in taken.items():
             margin[y_index == own, c] -= most
-        push = np.exp(np.minimum(-margin, LARGEST_EXPONENT))
-        push[row, y_index] = 0.0
-        push *= (share / len(Z) / (1.0 + push.sum(axis=1)))[:, None]
+        push = np.empty_like(margin)
+        weigh_rows(margin, y_index, kind, np.empty(len(Z)), push)
+        push *= (share / len(Z))[:, None]
         push[row, y_index] = -push.sum(axis=1)
         slope = np.concatenate([Z.T @ push.astype(np.float32), push.sum(axis=0)[None]]).astype(np.float64)
         for (own, c), (_, by) in taken.items():

@@ -6,18 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
-from certiforest.attack.attacker import Attacker
-from certiforest.ensemble import TreeEnsemble
-from certiforest.training.boosted_trees import BoostedTrees
 from certiforest.training.boosting import Boosting, BoostingClassifier
-from certiforest.training.checks import check_integer, check_number, check_share, combine_weights, count_share
-from certiforest.training.training_set import TrainingSet, on_grid
+from certiforest.training.checks import check_integer, check_number, check_share, count_share
+from certiforest.training.estimator import RobustRegressor
 from certiforest.training.worst_case import LOSSES
-
-LARGEST_TARGET = 1e100  # whose square, summed over rows, is a float
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +137,7 @@ class RobustBoostingClassifier(RobustBoosting, BoostingClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class RobustBoostingRegressor(RegressorMixin, RobustBoosting):
+class RobustBoostingRegressor(RobustRegressor, RobustBoosting):
     """Boosted trees that predict numbers, trained for the largest error that an attacker can cause.
 
     The error of a row is the distance of its true value from the farther end of what every tree, at its own worst, lets
@@ -160,8 +153,8 @@ class RobustBoostingRegressor(RegressorMixin, RobustBoosting):
         See `RobustBoosting`.
     norm, eps, scale, frozen, direction, attacker
         Who attacks, see `RobustEstimator`.
-    loss : {"squared_error", "absolute_error"}, default="squared_error"
-        What the model makes small, in the mean over rows. Sums begin at the mean, or at the median, of ``y``.
+    loss
+        See `RobustRegressor`.
     max_features : "auto", int, float or None, default="auto"
         Number, or share, of the features on which each tree grows; None for all. ``"auto"``: a fifth, but 32 features
         at least.
@@ -198,37 +191,8 @@ class RobustBoostingRegressor(RegressorMixin, RobustBoosting):
     True
     """
 
-    WITHOUT_ATTACKER = "sklearn.ensemble.HistGradientBoostingRegressor"
     LOSSES = LOSSES[2:]
-    SAYS = "the number"
 
     max_depth: int | str | None = 4
     _: KW_ONLY
-    loss: str = "squared_error"
     min_samples_leaf: float = 20
-
-    def _training_set(
-        self, X: NDArray[np.float64], y: NDArray, sample_weight: ArrayLike | None, attacker: Attacker
-    ) -> TrainingSet:
-        """Return targets in a unit, a power of two, of about their mean distance from where sums begin."""
-        weight, y = combine_weights(X, y, sample_weight, None), np.asarray(y, np.float64)
-        if (most := np.abs(y).max()) > LARGEST_TARGET:
-            raise ValueError(f"Expected numbers to learn up to {LARGEST_TARGET:g}, got {most:.2g}; rescale them.")
-        place = np.argsort(y)
-        middle = np.searchsorted(weight[place].cumsum(), 0.5 * weight.sum())
-        start = np.average(y, weights=weight) if self.loss == "squared_error" else y[place[min(middle, len(y) - 1)]]
-        spread = float(np.average(np.abs(y - start), weights=weight))
-        self._unit = 2.0 ** np.ceil(np.log2(spread)) if spread > 0 else 1.0
-        self._start = float(on_grid(start / self._unit) * self._unit)
-        self._loss_unit = self._unit**2 if self.loss == "squared_error" else self._unit
-        sides = np.arange(3)  # see `TrainingSet`
-        target = (y - self._start) / self._unit
-        return TrainingSet(X, np.zeros(len(y), np.int64), weight, sides, attacker, sides < 0, None, target)
-
-    def _ensemble(self, boosted: BoostedTrees, rows: TrainingSet) -> TreeEnsemble:
-        values = [self._unit * value[:, 1:2] for value in boosted.values]
-        rows = rows._replace(classes=np.arange(2))  # as all regressors are: not above zero, above
-        return rows.sum_ensemble([tree.nodes for tree in boosted.trees], values, np.array([self._start]))
-
-    def _predict(self, X: NDArray[np.float64]) -> NDArray:
-        return self.ensemble_.decision_function(X)

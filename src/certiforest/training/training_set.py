@@ -37,6 +37,8 @@ class TrainingSet(NamedTuple):
         Numbers that sums are to be, instead of classes. Training then takes the sum of a row for that of three classes
         ``[0, sum - target, target - sum]``, all rows being of the first: the others lead it by how far the sum is too
         high, or too low.
+    start, unit : float
+        The numbers that are learned are ``start + unit * target``; the unit is a power of two.
     """
 
     X: NDArray[np.float64]
@@ -47,6 +49,8 @@ class TrainingSet(NamedTuple):
     is_held: NDArray[np.bool_]
     feature_names: list[str] | None = None
     target: NDArray[np.float64] | None = None
+    start: float = 0.0
+    unit: float = 1.0
 
     def take(self, rows: NDArray[np.int64]) -> TrainingSet:
         """Return some of the rows."""
@@ -64,12 +68,22 @@ class TrainingSet(NamedTuple):
         share = np.bincount(self.y_index, weights=self.weight, minlength=len(self.classes)) / self.weight.sum()
         return on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
 
+    def leads(self) -> NDArray[np.float64]:
+        """Return by how much each row leads each class before anything is added up, shape (n_rows, n_classes)."""
+        target = np.zeros(len(self.X)) if self.target is None else self.target
+        return np.outer(target, np.resize([0.0, 1.0, -1.0], len(self.classes)))
+
+    def loss_unit(self, loss: str) -> float:
+        """Return the unit in which a loss is counted while training."""
+        return self.unit ** (2 if loss == "squared_error" else 1)
+
     def ensemble(
         self, trees: Iterable[Nodes], scores: NDArray | None = None, base: NDArray | None = None
     ) -> TreeEnsemble:
-        """Return trees as an ensemble of these classes, which votes or has scores."""
+        """Return trees as an ensemble of these classes, which votes or has scores, or that says a number."""
+        classes = self.classes if self.target is None else None
         return TreeEnsemble.from_trees(
-            trees, n_features=self.X.shape[1], classes=self.classes, feature_names=self.feature_names,
+            trees, n_features=self.X.shape[1], classes=classes, feature_names=self.feature_names,
             scores=scores, base=base,
         )  # fmt: skip
 
@@ -78,11 +92,13 @@ class TrainingSet(NamedTuple):
     ) -> TreeEnsemble:
         """Return trees whose leaves add ``values[tree]``, shape (n_nodes, n_classes), to the sums of the classes.
 
-        Two classes share one output, the second's sum minus the first's.
+        Two classes share one output, the second's sum minus the first's. Numbers are again in their own unit.
         """
         offset = np.cumsum([0, *map(len, values)])
         value = np.concatenate([*values, base[None]])
-        if len(base) == 2:
+        if self.target is not None:
+            value, base = self.unit * value[:, 1:2], self.start + self.unit * base[1:2]
+        elif len(base) == 2:
             value, base = value[:, 1:] - value[:, :1], base[1:] - base[:1]
         if not trees:  # an ensemble has at least one tree: a leaf that adds nothing
             return self.ensemble([Nodes([-1], [-1], [-1], [0.0], [0], [False])], np.zeros_like(value), base)

@@ -36,6 +36,11 @@ LOSSES = ("log_loss", "exponential", "squared_error", "absolute_error")  # as ke
 TIED = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, -1.0], [0.0, -1.0, 1.0]])  # outputs that are a number and its negative
 
 
+def tied(kind: int, slope: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return slopes in what is added to outputs, (..., n_classes): those of numbers move against each other."""
+    return slope @ TIED if kind >= SQUARED else slope
+
+
 class WorstCase:
     """Rows with their worst-case margins.
 
@@ -221,9 +226,9 @@ class WorstLoss:
     def _rows(self) -> NDArray[np.float64]:
         """Return the loss of each row and its slope, not forgiven, shape (2, n_rows)."""
         margin = self.case.margin()
-        out = np.empty((2, len(margin)))
-        kernels.sum_rivals(margin, self.case.class_index, self._kind, out)
-        return out
+        loss, slope = np.empty(len(margin)), np.empty_like(margin)
+        kernels.weigh_rows(margin, self.case.class_index, self._kind, loss, slope)
+        return np.stack([loss, slope.sum(axis=1)])
 
     def fit_values(self, reached: Reached, value: NDArray[np.float64], l2: float, n_steps: int) -> NDArray[np.float64]:
         """Improve a tree's values given the margins of the other trees.
@@ -252,7 +257,7 @@ class WorstLoss:
                 reached, value, margin, price, self.case.class_index, self._weight, self._kind, out
             )
             if is_tied:
-                out = np.stack([out[0] @ TIED, out[1] @ np.abs(TIED)])
+                out = np.stack([tied(self._kind, out[0]), out[1] @ np.abs(TIED)])
             if loss < best_loss:
                 best, best_loss = value, loss
                 direction = np.divide(-out[0], out[1], out=np.zeros_like(value), where=out[1] > 0)

@@ -241,9 +241,7 @@ def sum_slopes(reached, value, margin, price, class_index, weight, kind, out):
 
 
 @kernel
-def sum_rivals(margin, class_index, kind, out):
-    """Write each row's loss and how fast it falls when the margins against all rivals rise together; (2, n_rows)."""
-    slope = np.empty(margin.shape[1])
+def weigh_rows(margin, class_index, kind, out_loss, out_slope):
+    """Write each row's loss, (n_rows,), and how fast it falls with the margin against each rival, as `weigh_rivals`."""
     for i in range(margin.shape[0]):
-        out[0, i] = weigh_rivals(margin[i], class_index[i], kind, slope)
-        out[1, i] = slope.sum()
+        out_loss[i] = weigh_rivals(margin[i], class_index[i], kind, out_slope[i])
