@@ -11,6 +11,8 @@ from certiforest.cli.train import TRAINERS
 from shared_data import needs_shared, shared
 from small_models import stumps
 
+CLASSIFIERS = [model for model in TRAINERS if not model.endswith("regressor")]
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -55,6 +57,25 @@ def test_train_then_certify(run, words, table, tmp_path):
     assert certified["has_large_spread"]
 
 
+@pytest.mark.parametrize("kind", ["robust-boosting-regressor", "additive-regressor"])
+def test_a_regressor_is_trained_and_certified(run, refuse, table, tmp_path, kind):
+    model, rest = tmp_path / "model.json", tmp_path / "rest.csv"
+    words = "train", table, "--target", "b", "--drop", "bought", "--eps", "0.01", "--model", kind, "--out", model
+    trained = json.loads(run(*words, "--scale", "--held-out", rest, "--json")[1])
+    assert trained["attacked"] is None
+    assert trained["held_out"]["n_rows"] == 60
+    assert 0 < trained["held_out"]["mean_error"] < trained["held_out"]["mean_worst_error"]
+    found = tmp_path / "found.csv"
+    certify = "--target", "b", "--eps", "0.01", "--tolerance", "5", "--force", "--out", found
+    for data in ((table, "--drop", "bought", "--part", "test"), (rest,)):
+        assert run("certify", model, *data, *certify)[0] == 0
+        lines = list(csv.DictReader(found.open()))
+        low, said, high = np.array([[float(row[end]) for end in ("low", "label", "high")] for row in lines]).T
+        assert np.maximum(high - said, said - low).mean() == pytest.approx(trained["held_out"]["mean_worst_error"])
+    assert "threshold" in refuse("certify", model, rest, "--target", "b", "--eps", "0.01")
+    assert "no --attacked" in refuse(*words, "--attacked", "1", "--force")
+
+
 def test_is_repeatable(run, words, tmp_path):
     for out in ("one.json", "two.json"):
         assert run(*words("--eps", "0.01", "--trees", "3", out=out))[0] == 0
@@ -62,7 +83,7 @@ def test_is_repeatable(run, words, tmp_path):
 
 
 def test_every_trainer_and_method(run, refuse, words, tmp_path):
-    ways = [(model, None) for model in TRAINERS if model != "forest"] + [("forest", "grow"), ("forest", "prune")]
+    ways = [(model, None) for model in CLASSIFIERS if model != "forest"] + [("forest", "grow"), ("forest", "prune")]
     for model, method in ways:
         size = () if model == "additive" else ("--trees", "3", "--depth", "2")
         how = () if method is None else ("--method", method)
@@ -80,7 +101,7 @@ def test_an_attacker_from_a_file_and_who_attacks(run, refuse, words, table, tmp_
     attacker.save(tmp_path / "attacker.json")
     arguments, out = words("--force", "--json"), tmp_path / "model.json"
     options = ("--attacker", tmp_path / "attacker.json", "--attacked", "no")
-    for model in TRAINERS:
+    for model in CLASSIFIERS:
         trained = json.loads(run(*arguments, *options, "--model", model)[1])
         assert trained["attacked"] == ["no"]
         assert trained["attacker"]["direction"] == {"up": ["b"]}
@@ -111,7 +132,7 @@ def test_rules_from_a_file(run, refuse, table, tmp_path):
     rule = {"pre": "(-9, 9)", "post": 0.05, "cost": 10, "is_numerical": True}
     (tmp_path / "rules.json").write_text(json.dumps({"attacks": [{"a": [rule]}]}))
     options = ("--target", "bought", "--attacker", tmp_path / "rules.json")
-    for model in TRAINERS:
+    for model in CLASSIFIERS:
         out = tmp_path / f"{model}.json"
         arguments = ("train", table, *options, "--model", model, "--out", out)
         code, said, _ = run(*arguments, "--eps", "30")

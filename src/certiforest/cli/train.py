@@ -29,6 +29,9 @@ from certiforest.cli.questions import Attacked, AttackerOptions, check_units
 from certiforest.words import interval, listed, shown
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from certiforest.certificates import Certificates
     from certiforest.data.tables import Table
 
 LARGEST_SEED, MOST_TREES = 2**32 - 1, 2**20
@@ -40,6 +43,8 @@ TRAINERS = {  # what certiforest calls them; imported when chosen
     "boosting": "LargeSpreadBoostingClassifier",
     "robust-boosting": "RobustBoostingClassifier",
     "additive": "LargeSpreadAdditiveClassifier",
+    "robust-boosting-regressor": "RobustBoostingRegressor",
+    "additive-regressor": "LargeSpreadAdditiveRegressor",
 }
 
 
@@ -88,8 +93,11 @@ def train(
       certiforest train a.csv --target y --attacker attacker.json
         --attacked fraud --model robust-boosting --out m.json
 
-    A stratified 70% of the rows is used; 'certify --part test' takes the
-    other 30%, --part all uses all. With --scale, eps is a share of each
+      certiforest train a.csv --target price --scale --norm 2 --eps 0.1
+        --model additive-regressor --out m.json
+
+    A stratified 70% of the rows is used (of numbers, any 70%); 'certify
+    --part test' takes the other 30%, --part all uses all. With --scale, eps is a share of each
     feature's range in the training rows. Of an attacker's file, training
     takes norm, eps, scale, frozen and direction, or the reach of rules
     (--eps is their budget); that values stay whole or in a domain only
@@ -110,6 +118,7 @@ def train(
     from certiforest.cli.summaries import count_verdicts, describe_model
     from certiforest.data.sources import InputRows
     from certiforest.data.split import TrainingRecord, check_part, rows_of_part
+    from certiforest.ensemble.rows import values_of
     from certiforest.ensemble.scaling import Scaling
     from certiforest.report import spread_facts
     from certiforest.report.attackers import describe_attacker
@@ -119,12 +128,15 @@ def train(
     table, scaling = data.source().open()
     if table.y is None:
         raise InputError(f"Expected labels to learn, got none in {data.data}: name the label column by --target.")
-    chosen = rows_of_part(table, part)
+    has_classes = not TRAINERS[model].endswith("Regressor")
+    chosen, y = rows_of_part(table, part, has_classes=has_classes), table.y
+    if not has_classes:
+        y = values_of(y, len(table))
     if scale and scaling is None:
         scaling = Scaling.of(table.X[chosen])
     X = table.X if scaling is None else scaling.apply(table.X)
     attacker = options.attacker(table.feature_names, X.shape[1])
-    rows = InputRows(X[chosen], table.y[chosen], table.feature_names, data.data, row_numbers=chosen, scaling=scaling)
+    rows = InputRows(X[chosen], y[chosen], table.feature_names, data.data, row_numbers=chosen, scaling=scaling)
     check_units(attacker, rows)
     chosen_by_user = {"n_estimators": trees, "max_depth": depth, "method": method}
     given = {name: value for name, value in chosen_by_user.items() if value is not None}
@@ -134,6 +146,8 @@ def train(
         fixed = {"attacker": attacker}
         _check_given_once("--attacker", DESCRIPTION, param or ())
     if attacked:
+        if not has_classes:
+            raise InputError(f"Expected no --attacked with --model {model}, which knows no classes, got it.")
         labels = np.unique(rows.y).tolist()
         fixed["attacked"] = [find_label("--attacked", text, labels) for text in attacked]
         _check_given_once("--attacked", ("attacked",), param or ())
@@ -156,16 +170,16 @@ def train(
             "n_missing": int(np.isnan(rows.X).sum()),
         },
         "attacker": describe_attacker(attacker, table.feature_names),
-        "attacked": None if estimator.attacked_ is None else estimator.attacked_.tolist(),
+        "attacked": None if attacked is None else estimator.attacked_.tolist(),
         "spread": spread_facts(ensemble, attacker)["spread"],
         "seconds": round(seconds, 3),
     }
     if part == "train":
-        rest = rows_of_part(table, "test")
-        found = certify(
-            ensemble, X[rest], table.y[rest], attacker, attacked=estimator.attacked_, n_jobs=jobs
-        ).unless_interrupted()
-        summary["held_out"] = {"n_rows": len(found), **count_verdicts(found)}
+        rest = rows_of_part(table, "test", has_classes=has_classes)
+        asked = {"attacked": estimator.attacked_} if has_classes else {"tolerance": 0.0}
+        found = certify(ensemble, X[rest], y[rest], attacker, n_jobs=jobs, **asked).unless_interrupted()
+        held = count_verdicts(found) if has_classes else _mean_errors(found, y[rest])
+        summary["held_out"] = {"n_rows": len(found), **held}
         if held_out is not None:
             output.write(held_out, _table_as_csv(table.take(rest)))
     if output.as_json:
@@ -245,6 +259,14 @@ def _fit(estimator: Any, rows: Table, advance: Callable[[int], None], given: Seq
         console.complain(f"warning: {warning.message}")
 
 
+def _mean_errors(found: Certificates, y: NDArray) -> dict[str, Any]:
+    """Return how far off a regressor is, and is at most whatever an attacker does, in the mean over rows."""
+    import numpy as np
+
+    said, low, high = (np.abs(np.asarray(side, float) - y) for side in (found.prediction, found.low, found.high))
+    return {"mean_error": float(said.mean()), "mean_worst_error": float(np.maximum(low, high).mean())}
+
+
 def _table_as_csv(table: Table) -> str:
     """Return rows as CSV that reads back as the same numbers, the label last; what is missing is left blank."""
     text = io.StringIO()
@@ -273,8 +295,12 @@ def _show_training(summary: dict[str, Any], held_out: Path | None) -> None:
     if "held_out" in summary:
         rest = summary["held_out"]
         facts.append(("Held-out rows", f"{rest['n_rows']} ('certify --part test' takes the same)"))
-        facts.append(("  Accuracy", f"{rest['accuracy']:.2%}"))
-        facts.append(("  Robust accuracy", interval(rest["robust_accuracy_bounds"], ".2%")))
+        if "accuracy" in rest:
+            facts.append(("  Accuracy", f"{rest['accuracy']:.2%}"))
+            facts.append(("  Robust accuracy", interval(rest["robust_accuracy_bounds"], ".2%")))
+        else:
+            facts.append(("  Mean error", f"{rest['mean_error']:.4g}"))
+            facts.append(("  Mean error at worst", f"{rest['mean_worst_error']:.4g} at most"))
     if held_out is not None:
         facts.append(("  Written to", str(held_out)))
     facts.append(("Model file", model["path"]))

@@ -210,7 +210,7 @@ class Source:
         record = TrainingRecord.read(ensemble.training)
         if part != "all" and record is not None:
             record.check(table, part)
-        row_numbers = rows_of_part(table, part)
+        row_numbers = rows_of_part(table, part, has_classes=not ensemble.is_regressor)
         # A model without a scaling, of a dataset that has one, was trained on rows scaled as documented.
         rows = self._rows(table.take(row_numbers), ensemble, ensemble.scaling or own_scaling, row_numbers)
         return replace(

@@ -80,8 +80,8 @@ def _shares(sizes: NDArray[np.int64], n_rows: int, random: np.random.RandomState
     return shares.astype(np.int64)
 
 
-def rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
-    """Return the row indices of a part of a table."""
+def rows_of_part(table: Table, part: str, *, has_classes: bool = True) -> NDArray[np.int64]:
+    """Return the row indices of a part of a table; numbers to learn are not stratified."""
     check_part(part)
     if part == "all":
         return np.arange(len(table))
@@ -89,7 +89,7 @@ def rows_of_part(table: Table, part: str) -> NDArray[np.int64]:
         raise SplitError(
             f"Expected labels to split the rows by, got none: name the label column by {setting('target')}."
         )
-    train_rows, test_rows = split_rows(table.y)
+    train_rows, test_rows = split_rows(table.y if has_classes else np.zeros(len(table)))
     return train_rows if part == "train" else test_rows
 
 
