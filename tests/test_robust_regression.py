@@ -199,7 +199,8 @@ def test_a_regressor_is_no_classifier(diabetes, tmp_path):
 
 def test_a_file_says_that_its_sum_is_a_number(diabetes, tmp_path):
     X, y = diabetes
-    model = additive(eps=0.1, random_state=0).fit(X, y)
+    model = LargeSpreadAdditiveRegressor(eps=0.1, random_state=0).fit(X, y)
+    assert (model.attacker_.norm, model.loss) == (2, "squared_error")
     model.ensemble_.save(tmp_path / "model.json")
     ensemble = TreeEnsemble.load(tmp_path / "model.json")
     assert ensemble == model.ensemble_

@@ -51,7 +51,7 @@ class LargeSpreadAdditive(RobustEstimator):
         Mean loss in each pass that led to the model, while values move, and at last a bound of that of the ensemble.
     """
 
-    loss = "log_loss"
+    loss = "log_loss"  # of classes
 
     max_cells: int = 64
     _: KW_ONLY
@@ -138,7 +138,7 @@ class LargeSpreadAdditiveClassifier(LargeSpreadAdditive, SummingClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class LargeSpreadAdditiveRegressor(RobustRegressor, LargeSpreadAdditive):
+class LargeSpreadAdditiveRegressor(LargeSpreadAdditive, RobustRegressor):
     """A sum of small trees that share no column and predict numbers, fitted for the largest error in any norm.
 
     The trainer of regressors for norms whose costs add up (0, 1, 2, ...). The error of a row is the distance of its
@@ -176,6 +176,9 @@ class LargeSpreadAdditiveRegressor(RobustRegressor, LargeSpreadAdditive):
     """
 
     LOSSES = LOSSES[2:]
+
+    _: KW_ONLY
+    loss: str = "squared_error"
 
     def _check_params(self) -> None:
         super()._check_params()
