@@ -167,7 +167,8 @@ class RobustEstimator(BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return what is said of each row, shape (n,): a number, or the first of the strongest classes."""
-        return self.ensemble_.predict(self._check_rows(X))
+        X = self._check_rows(X)
+        return self.ensemble_.predict(X)
 
     @property
     def _budget(self) -> str:
