@@ -1,6 +1,8 @@
 """treelite, LightGBM's dumps and InterpretML's models are what their libraries say; what is refused says what it is."""
 
+import contextlib
 import json
+import random
 import re
 
 import numpy as np
@@ -77,6 +79,8 @@ def test_treelite_models_are_what_gtil_makes_of_them(case, tmp_path):
     opened = open_model(model)  # compared
     (tmp_path / "model.json").write_text(model.dump_as_json())
     assert open_model(tmp_path / "model.json").ensemble == opened.ensemble
+    model.serialize(tmp_path / "checkpoint")
+    assert open_model(tmp_path / "checkpoint").ensemble == opened.ensemble
     if not opened.is_regressor:
         check_agreement(opened.ensemble, case, opened.predict, dtype=opened.dtype, slack=opened.slack, seed=5)
     if opened.sum_at is not None and not opened.is_regressor:
@@ -120,6 +124,26 @@ def test_dumps_that_contradict_themselves(tmp_path):
         assert re.search(message, refusal(change, tmp_path))
 
 
+def test_checkpoints_of_treelite_that_are_not_whole_are_refused(tmp_path):
+    content = bytes(treelite_of(xgb(n_estimators=2).fit(X, Y)).serialize_bytes())
+    for wrong, words in (
+        (b"\x05" + content[1:], "checkpoint of treelite 4, got one of 5"),
+        (content[:-1], "bytes more, got 3"),
+        (content + b"\0", f"checkpoint of {len(content)} bytes"),
+        (content[:13] + b"\x03" + content[14:], ""),
+        (content[:14] + b"\xff" * 8 + content[22:], "entries, got 2"),
+        (content[:26] + b"\x09" + content[27:], "one of 5 numbers, got 9"),
+    ):
+        assert words in refusal(wrong, tmp_path)
+    rng = random.Random(5)
+    for _ in range(300):
+        place = rng.randrange(14, len(content))
+        altered = content[:place] + bytes([rng.randrange(256)]) + content[place + 1 :]
+        (tmp_path / "altered").write_bytes(altered)
+        with contextlib.suppress(ModelError):  # in a sentence, or it is another model
+            open_model(tmp_path / "altered")
+
+
 def test_infinite_thresholds_that_treelite_does_not_write_are_asked_for():
     X = np.array([[1.0], [2.0], [np.nan], [np.nan]] * 10)
     model = treelite_of(HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=4).fit(X, np.isnan(X[:, 0])))
@@ -149,10 +173,7 @@ def test_what_lacks_something_says_so(tmp_path):
         booster.dump_model(tmp_path / "dump", dump_format=format_)
         assert "lacks base score, objective" in refusal((tmp_path / "dump").read_bytes(), tmp_path)
     assert "lacks base score, objective" in refusal(booster.get_dump(dump_format="json")[0], tmp_path)
-    model = treelite_of(xgb(n_estimators=2).fit(X, Y))
-    model.serialize(tmp_path / "checkpoint")
-    assert "dump_as_json" in refusal((tmp_path / "checkpoint").read_bytes(), tmp_path)
-    text = model.dump_as_json()
+    text = treelite_of(xgb(n_estimators=2).fit(X, Y)).dump_as_json()
     for old, new, message in (
         ('"postprocessor": "sigmoid"', '"postprocessor": "signed_square"', "Expected a classifier with the postpro"),
         ('"left_child": 1,', '"left_child": 0,', "splits as treelite writes them"),

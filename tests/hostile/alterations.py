@@ -37,7 +37,7 @@ def alter(kind: str, rng: random.Random) -> bytes:
     """Return an altered file of a kind."""
     content = rng.choice(sources(kind))
     n_steps = rng.choice((1, 1, 1, 1, 2, 3))
-    if rng.random() < 0.12:
+    if rng.random() < 0.12 or kind == "treelite checkpoint":
         return alter_bytes(content, rng)
     if kind == "ONNX":
         return _alter_onnx(content, rng, n_steps)

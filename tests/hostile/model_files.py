@@ -37,7 +37,7 @@ def sources(kind: str) -> tuple[bytes, ...]:
     with tempfile.TemporaryDirectory() as folder:
         write = {
             "certiforest": _own, "silva": _silva, "LightGBM": _lightgbm, "LightGBM dump": _lightgbm_dump, "ONNX": _onnx,
-            "CatBoost": _catboost, "treelite": _treelite,
+            "CatBoost": _catboost, "treelite": _treelite, "treelite checkpoint": _checkpoint,
         }.get(kind, _xgboost)  # fmt: skip
         path = Path(folder) / "model"
         contents = []
@@ -119,12 +119,21 @@ def _lightgbm_dump(*data):
 
 
 def _treelite(*data):
+    for model in _treelite_models(*data):
+        yield lambda path, model=model: path.write_text(model.dump_as_json(pretty_print=False))
+
+
+def _checkpoint(*data):
+    for model in _treelite_models(*data):
+        yield lambda path, model=model: path.write_bytes(model.serialize_bytes())
+
+
+def _treelite_models(*data):
     import treelite
 
     for booster in _xgboost_boosters(*data):
         if booster.save_config().find("multi_output_tree") < 0 and booster.save_config().find("hinge") < 0:
-            model = treelite.frontend.from_xgboost(booster)
-            yield lambda path, model=model: path.write_text(model.dump_as_json(pretty_print=False))
+            yield treelite.frontend.from_xgboost(booster)
 
 
 def _onnx(two, many, *rest):

@@ -34,7 +34,7 @@ from hostile.model_files import sources
 
 KINDS = (
     "certiforest", "silva", "XGBoost JSON", "XGBoost UBJSON", "LightGBM", "CatBoost", "ONNX", "LightGBM dump",
-    "treelite",
+    "treelite", "treelite checkpoint",
 )  # fmt: skip
 COMPARED = ("XGBoost JSON", "XGBoost UBJSON", "LightGBM", "CatBoost", "ONNX")  # with what the library reads
 COUNTED = ("files", "refused", "read", "compared", "only ours", "differed", "tracebacks", "slow", "large")

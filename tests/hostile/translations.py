@@ -13,6 +13,7 @@ skl2onnx converts histogram boosting beside protobuf below 7.34 only: it writes 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import random
 import re
@@ -231,7 +232,7 @@ def judge(model):
     return "same", ""
 
 
-def trial(formats, kinds, n_models, seed, print_row=print):
+def trial(formats, n_models, seed, print_row=print, kinds=None):
     """Judge models of formats, of all kinds or those named; return how many differed."""
     n_wrong, reasons = 0, Counter()
     widths = {"models": 8, "same": 8, "refused": 9, "differed": 10, "not made": 10}
@@ -271,7 +272,7 @@ def main() -> None:
     parser.add_argument("--kind", nargs="*", choices=sorted({kind for _, kinds in FORMATS.values() for kind in kinds}))
     options = parser.parse_args()
     start = time.process_time()
-    n_wrong = trial(options.format, options.kind, options.models, options.seed, lambda line: print(line, flush=True))
+    n_wrong = trial(options.format, options.models, options.seed, functools.partial(print, flush=True), options.kind)
     print(f"seed {options.seed}, {time.process_time() - start:.0f} s of the processor")
     sys.exit(n_wrong > 0)
 

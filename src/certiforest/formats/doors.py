@@ -76,7 +76,7 @@ def as_ensemble(
         scikit-learn's trees, forests, extra trees, gradient boosting and histogram gradient boosting, isolation
         forests, classifiers of XGBoost, LightGBM (or their ``Booster``), CatBoost and InterpretML, and models of ONNX
         and treelite. A path leads to a file of this library, of XGBoost (JSON or UBJSON), of LightGBM (text, or
-        ``dump_model``), of CatBoost (JSON), ONNX, treelite (JSON) or a ``.silva`` file, told apart by their content.
+        ``dump_model``), of CatBoost (JSON), ONNX, treelite or a ``.silva`` file, told apart by their content.
     voting : {"soft", "hard"}, optional
         How the trees of a scikit-learn forest combine. They average probabilities, which is ``"soft"`` and what you get
         if you do not say. ``"hard"`` takes the majority of its trees' own predictions, another model than the one that
@@ -314,13 +314,8 @@ def _read(path: Path, best_iteration: bool | None) -> Opened:
         return Opened(parse_silva(content, source=source), "this file of SILVA")
     if lightgbm_dump.DUMP_KEY.search(content):
         return lightgbm_dump.parse_dump(content, source=source)
-    if treelite_models.TREELITE_KEY.search(content):
+    if treelite_models.CHECKPOINT.match(content) or treelite_models.TREELITE_KEY.search(content):
         return treelite_models.parse_treelite(content, source=source)
-    if treelite_models.TREELITE_BINARY.match(content):
-        raise ModelError(
-            f"Expected a model file, got {path}, a checkpoint of treelite, whose layout changes with its version; write"
-            " it as text: treelite.Model.deserialize(path).dump_as_json(), or give the object."
-        )
     if XGBOOST_DUMP.match(content):
         raise ModelError(
             f"Expected a model file, got {path}, a dump of XGBoost's trees, which lacks base score, objective, columns"

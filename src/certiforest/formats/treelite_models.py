@@ -1,4 +1,4 @@
-"""treelite's models, from objects and from what ``dump_as_json`` writes, as its ``gtil.predict`` runs them.
+"""treelite's models, from objects, checkpoints and what ``dump_as_json`` writes, as its ``gtil.predict`` runs them.
 
 Rows are rounded to the type of thresholds, float32 or float64; scores add up in the type of leaves.
 """
@@ -21,33 +21,27 @@ from certiforest.ensemble.numbers import is_number
 from certiforest.ensemble.scores import ScoreTable
 from certiforest.formats.branches import as_nodes
 from certiforest.formats.opened import LOGISTIC_SLACK, Opened, log_odds
+from certiforest.formats.treelite_checkpoint import CHECKPOINT, read_checkpoint
 from certiforest.words import shown
 
 TREELITE_KEY = re.compile(rb'"leaf_vector_shape"\s*:')
-# Files that treelite writes begin with a version, and two types that are 2 or 3.
-TREELITE_BINARY = re.compile(rb"[\x02-\x09]\0\0\0.\0\0\0.\0\0\0[\x02\x03][\x02\x03]", re.DOTALL)
 NO_THRESHOLD = re.compile(rb'"threshold"\s*:\s*,')  # which is infinite: of that, dump_as_json writes nothing
 FLOATS: dict[str, type] = {"float32": np.float32, "float64": np.float64}
 SINGLE_SLACK = 2.0**-21  # of probabilities in float32
 
 
-def content_of_treelite(model: Any) -> str:
-    """Return all that decides what a ``treelite.Model`` predicts, as JSON."""
+def content_of_treelite(model: Any) -> bytes:
+    """Return all that decides what a ``treelite.Model`` predicts, as a checkpoint."""
     if type(model).__name__ != "Model":
         raise ModelError(f"Expected a treelite.Model, got {type(model).__name__}.")
-    text = model.dump_as_json(pretty_print=False)
-    if NO_THRESHOLD.search(text.encode()):
-        trees = (model.get_tree_accessor(i).get_field("threshold") for i in range(model.num_tree))
-        sides = iter(["-1e999" if v < 0 else "1e999" for tree in trees for v in tree[np.isinf(tree)]])
-        text = re.sub(NO_THRESHOLD.pattern.decode(), lambda _: f'"threshold":{next(sides)},', text)
-    return text
+    return bytes(model.serialize_bytes())
 
 
-def open_treelite(model: Any, content: str) -> Opened:
+def open_treelite(model: Any, content: bytes) -> Opened:
     """Translate a model, given its content."""
     import treelite
 
-    opened = parse_treelite(content.encode(), source="this treelite.Model")
+    opened = parse_treelite(content, source="this treelite.Model")
     n_classes = opened.ensemble.n_classes
 
     def value(rows: NDArray) -> NDArray:
@@ -64,14 +58,15 @@ def open_treelite(model: Any, content: str) -> Opened:
 
 
 def parse_treelite(content: bytes, *, source: str = "the text") -> Opened:
-    """Read what ``dump_as_json`` writes; ``source`` names it in errors. Classes are numbered from 0."""
+    """Read a checkpoint, or what ``dump_as_json`` writes; ``source`` names it. Classes are numbered from 0."""
     with sound(source, "treelite model"):
-        if NO_THRESHOLD.search(content):
+        is_checkpoint = CHECKPOINT.match(content)
+        if not is_checkpoint and NO_THRESHOLD.search(content):
             raise ModelError(
-                "Expected a threshold at each split, got none, as dump_as_json leaves out infinite ones: give the"
-                " treelite.Model itself, or what it was made from."
+                "Expected a threshold at each split, got none, as dump_as_json leaves out infinite ones: give a"
+                " checkpoint (treelite.Model.serialize), or the treelite.Model itself."
             )
-        document = read_json(content)
+        document = read_checkpoint(content) if is_checkpoint else read_json(content)
         types = [string(document, name) for name in ("threshold_type", "leaf_output_type")]
         if not FLOATS.keys() >= {*types}:
             raise ModelError(f"Expected thresholds and leaves of float32 or float64, got {' and '.join(types)}.")
