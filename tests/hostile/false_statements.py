@@ -125,7 +125,8 @@ class Truth:
         said = self.columns.get(f, {})
         if math.isnan(v):
             first, last = self.blanks.get(f, (1.0, 0.0))
-            near = [first, last, math.ceil(first), *(said.get("values") or [])] if first <= last else []
+            ends = [first] if said.get("low") is None else [first, said["low"]]
+            near = [*ends, last, *map(math.ceil, ends), *(said.get("values") or [])] if first <= last else []
             is_there = any(first <= w <= last and self.has(f, w) for w in near)
             return f not in self.required and bool(said.get("missing") or is_there)
         if "listed" in said and said["listed"] is not None:
