@@ -33,7 +33,7 @@ def test_it_withstands_the_attacker_it_was_trained_for(cancer, norm, eps):
 def fitted(rows, max_columns, n_epochs=5):
     return fit_additive(
         rows, kind=LOG_LOSS, max_cells=8, max_columns=max_columns, n_epochs=n_epochs, batch_size=100,
-        learning_rate=0.01, l2=1e-4, attacked_share=1.0, random_state=np.random.RandomState(0),
+        learning_rate=0.01, l2=1e-4, attacked_share=1.0, n_frozen_trees=5, random_state=np.random.RandomState(0),
         progress=lambda *_: None,
     )  # fmt: skip
 
@@ -174,6 +174,22 @@ def test_few_rows_are_enough():
         clf = LargeSpreadAdditiveClassifier(norm=2, eps=0.1, n_epochs=n_epochs, random_state=0).fit(X, y)
         assert len(clf.train_loss_) == (601 if n_epochs == "auto" else n_epochs + 1)  # no row is put aside
     assert clf.score(X, y) == 1.0
+
+
+def test_trees_share_columns_that_nobody_moves(cancer):
+    X, y = cancer
+    attacked = {"norm": 2, "eps": 0.3, "frozen": range(10), "max_columns": 1}
+    for n_frozen_trees in (0, 3, 200):
+        clf = small(**attacked, n_frozen_trees=n_frozen_trees).fit(X[::2], y[::2])
+        ensemble = clf.ensemble_
+        assert has_large_spread(ensemble, clf.attacker_)
+        n_more = ensemble.n_trees - small(**attacked, n_frozen_trees=0).fit(X[::2], y[::2]).ensemble_.n_trees
+        assert 0 <= n_more <= n_frozen_trees
+        assert (n_more > 0) == (n_frozen_trees > 0)
+        found = certify(clf, X[1::2], y[1::2], clf.attacker_, require_exact=True)
+        assert found.robust_accuracy > 0.8  # the larger class has 0.63
+    first = ensemble.feature[: ensemble.tree_start[n_more]]
+    assert set(first.tolist()) <= {-1, *range(10)}
 
 
 def test_frozen_features_and_scale_count(cancer):

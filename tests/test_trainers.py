@@ -198,6 +198,15 @@ def test_sums_of_an_additive_model_are_those_that_training_ended_with(seed, monk
     for first, columns in zip(grids.first_cell, itertools.pairwise(grids.first_column), strict=False):
         own = slice(*columns)
         sums += end.value[first + step[:, own] @ grids.stride[own]]
+    for (nodes, *_), value in zip(end.frozen.trees, end.frozen.values, strict=True):
+        assert rows.attacker.is_frozen(6)[np.array(nodes.feature)[np.array(nodes.feature) >= 0]].all()
+        for i, x in enumerate(rows.X):
+            node = 0
+            while nodes.left[node] >= 0:
+                at = x[nodes.feature[node]]
+                goes_left = nodes.missing_left[node] if np.isnan(at) else at <= nodes.threshold[node]
+                node = nodes.left[node] if goes_left else nodes.right[node]
+            sums[i] += value[node]
     handed_over = sums_of(model, rows.X)
     np.testing.assert_array_equal(handed_over - handed_over[:, :1], sums - sums[:, :1])
 

@@ -28,8 +28,11 @@ class LargeSpreadAdditive(RobustEstimator):
         Largest number of steps of a column that has a tree of its own, 2 to 255: half of them have equal widths, half
         hold equal numbers of different values. Two columns of a tree have at most 24 each, four have 4.
     max_columns : {1, 2, 4}, default=2
-        Largest number of columns of a tree. With 1 the model is a sum of functions of single columns, and so it is
-        with more where that is better for the rows put aside.
+        Largest number of columns of a tree, but for `n_frozen_trees`. With 1 the model is a sum of functions of single
+        columns, and so it is with more where that is better for the rows put aside.
+    n_frozen_trees : int, default=200
+        Largest number of boosted trees on columns that the attacker cannot change, to whose sums the others add: such
+        columns may belong to many trees. Rows put aside tell how many. 0: none, and each tree has columns of its own.
     n_epochs : "auto" or int, default="auto"
         Passes over the training rows. ``"auto"``: as many as look at 400 batches, but 16 at least;
         half as many again where columns may share trees. A tenth of the rows, drawn at random, takes part in the
@@ -56,6 +59,7 @@ class LargeSpreadAdditive(RobustEstimator):
     max_cells: int = 64
     _: KW_ONLY
     max_columns: int = 2
+    n_frozen_trees: int = 200
     norm: float | str = 2
     eps: float = 0.5
     n_epochs: int | str = "auto"
@@ -76,6 +80,7 @@ class LargeSpreadAdditive(RobustEstimator):
             learning_rate=float(self.learning_rate),
             l2=float(self.l2_regularization),
             attacked_share=float(self.attacked_share),
+            n_frozen_trees=self.n_frozen_trees,
             random_state=random_state,
             progress=self._report_progress,
         )
@@ -89,6 +94,7 @@ class LargeSpreadAdditive(RobustEstimator):
         check_integer("max_cells", self.max_cells, least=2)
         if self.max_cells > 255:
             raise ValueError(f"Expected max_cells to be at most 255, got {self.max_cells!r}.")
+        check_integer("n_frozen_trees", self.n_frozen_trees, least=0)
         if self.n_epochs != "auto":
             check_integer("n_epochs", self.n_epochs, alternative="'auto'")
         check_integer("batch_size", self.batch_size)
@@ -107,7 +113,7 @@ class LargeSpreadAdditiveClassifier(LargeSpreadAdditive, SummingClassifier):
 
     Parameters
     ----------
-    max_cells, max_columns
+    max_cells, max_columns, n_frozen_trees
         See `LargeSpreadAdditive`.
     norm, eps, scale, frozen, direction, attacker, attacked
         Who attacks, see `RobustClassifier`.
@@ -146,7 +152,7 @@ class LargeSpreadAdditiveRegressor(LargeSpreadAdditive, RobustRegressor):
 
     Parameters
     ----------
-    max_cells, max_columns
+    max_cells, max_columns, n_frozen_trees
         See `LargeSpreadAdditive`.
     norm, eps, scale, frozen, direction, attacker
         Who attacks, see `RobustEstimator`.

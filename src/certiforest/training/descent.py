@@ -3,6 +3,7 @@
 At a price for a unit of cost the worst case of a row is a sum over trees (see `worst_case`), so that one pass over the
 rows gives the slopes of the loss in every cell of every tree. At given prices the loss is convex.
 
+0. Columns that nobody moves may belong to many trees: boosted ones, to whose sums all others add.
 1. A linear model is fitted for the worst case (`linear_start`): functions of single columns begin as its steps.
 2. These follow the slopes of small batches; prices, one a row and rival, follow the attacker's spending.
 3. Columns whose products go with the slopes that are left share a tree (`match_columns`), and each cell of its grid
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,11 @@ from numpy.typing import NDArray
 from certiforest.ensemble import TreeEnsemble
 from certiforest.training import additive_kernels as kernels
 from certiforest.training.additive_kernels import Grids
+from certiforest.training.boosted_trees import BoostedTrees, boost_trees
 from certiforest.training.grids import against, grow, lay_grids, match_columns, place_rows
 from certiforest.training.linear_start import MEMORIES, batches, fit_linear
 from certiforest.training.training_set import TrainingSet, on_grid
-from certiforest.training.worst_case import tied
+from certiforest.training.worst_case import WorstCase, as_box, tied
 
 SHARES = 1.15, 1.0, 1.3  # of eps to train for: at first, where columns stay alone, and where they share trees
 RATES = 0.5, 6.0, 0.5  # of the learning rate, then
@@ -34,6 +36,10 @@ FEWEST_STEPS, FEWEST_EPOCHS = 400, 16
 PART_FIRST, PART_LAST = 4, 8  # one pass of so many is before columns share trees, and after it is known whether they do
 PART_ASIDE, N_LOOKS = 10, 8  # one row of so many tells, and how often it does
 PACES_FIRST, PACES_AGAIN = (32, 16, 8, 4, 4, 2, 2, 1, 1, 1, 0), (4, 2, 1, 0)  # of prices of rows that were put aside
+FROZEN: dict[str, Any] = {  # trees on columns that nobody moves
+    "max_depth": 8, "learning_rate": 0.1, "max_features": None, "min_samples_leaf": 5, "l2": "auto",
+    "n_iter_no_change": 10,
+}  # fmt: skip
 LARGEST_PACE = 4  # of the others
 MOST_ROWS_TO_MATCH = 4000
 
@@ -50,21 +56,25 @@ class AdditiveModel(NamedTuple):
         Where the sums begin.
     train_loss : list of float
         Mean loss in each epoch, and of the values that the last one left.
+    frozen : BoostedTrees
+        Trees on columns that nobody moves, which come first.
     """
 
     grids: Grids
     value: NDArray[np.float64]
     base: NDArray[np.float64]
     train_loss: list[float]
+    frozen: BoostedTrees
 
     def ensemble(self, rows: TrainingSet) -> TreeEnsemble:
-        """Return one tree for each grid."""
+        """Return the trees on columns that nobody moves, and one for each grid."""
         has_missing = bool(np.isnan(rows.X).any())
         trees = [grow(self.grids, t, has_missing) for t in range(len(self.grids.first_cell) - 1)]
         values = [
             self.value[first + np.asarray(tree.leaf)]
             for first, tree in zip(self.grids.first_cell.tolist(), trees, strict=False)
         ]
+        trees, values = [*(tree.nodes for tree in self.frozen.trees), *trees], [*self.frozen.values, *values]
         return rows.sum_ensemble(trees, values, self.base)
 
 
@@ -162,11 +172,15 @@ def fit_additive(
     learning_rate: float,
     l2: float,
     attacked_share: float,
+    n_frozen_trees: int,
     random_state: np.random.RandomState,
     progress: Callable[[int, int], None],
 ) -> AdditiveModel:
     """Fit grids for the worst case to rows of positive weight; ``kind`` is which of `LOSSES`."""
     rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    everybody = np.arange(len(rows.X))
+    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE])
+    frozen, rows = boost_frozen(rows, kept, aside, kind=kind, n_estimators=n_frozen_trees, random_state=random_state)
     weight, mean, base = fit_linear(rows, kind, rng, l2)
     is_there = ~np.isnan(rows.X)
     low = np.where(is_there, rows.X, np.inf).min(axis=0)
@@ -180,10 +194,9 @@ def fit_additive(
     if n_epochs == "auto":
         n_epochs = max(FEWEST_EPOCHS, -(-FEWEST_STEPS // -(-len(rows.X) // batch_size)))
         n_epochs += n_epochs // 2 if max_columns > 1 else 0
-    n_epochs, everybody = int(n_epochs), np.arange(len(rows.X))
+    n_epochs = int(n_epochs)
     n_first, n_last = -(-n_epochs // PART_FIRST), n_epochs // PART_LAST
     n_middle, n_done, n_rivals = n_epochs - n_first - n_last, itertools.count(1), 1 + (max_columns > 1)
-    aside, kept = np.split(rng.permutation(everybody), [len(rows.X) // PART_ASIDE])
 
     def go_on(descent: Descent, chosen: NDArray[np.int64], n: int, first: float, last: float) -> Iterator[float]:
         for loss in descent.run(chosen, n, batch_size, (learning_rate * first, learning_rate * last), l2, rng):
@@ -217,7 +230,26 @@ def fit_additive(
     best.by_step, best.by_cell, best.base = parts
     losses += go_on(best, everybody, n_last, rate, 0.0)
     value, loss = best.end(rows)
-    return AdditiveModel(best.grids, value, best.base, [*losses, loss])
+    return AdditiveModel(best.grids, value, best.base, [*losses, loss], frozen)
+
+
+def boost_frozen(
+    rows: TrainingSet, kept: NDArray[np.int64], aside: NDArray[np.int64], *, n_estimators: int, **options: Any
+) -> tuple[BoostedTrees, TrainingSet]:
+    """Boost trees on the columns that nobody moves, which all may share; return them, and rows that know their sums.
+
+    Rows put aside tell how many trees there are, at most ``n_estimators``.
+    """
+    is_frozen = rows.attacker.is_frozen(rows.X.shape[1]) & (np.ptp(np.nan_to_num(rows.X), axis=0) > 0)
+    if not (is_frozen.any() and len(aside) and n_estimators):
+        return BoostedTrees([], [], np.empty(0), 0.0, [], []), rows
+    seen = rows._replace(X=np.where(is_frozen, rows.X, 0.0))
+    train, validation = seen.take(kept), seen.take(aside)
+    boosted = boost_trees(train, validation, has_spread=False, n_estimators=n_estimators, **FROZEN, **options)
+    case = WorstCase(seen.X, rows.y_index, len(rows.classes), as_box(rows.attacker), is_held=rows.is_held)
+    for tree, value in zip(boosted.trees, boosted.values, strict=True):
+        case.add(case.reached(tree.nodes), value)
+    return boosted, rows._replace(lead=case.margin())
 
 
 def regrouped(

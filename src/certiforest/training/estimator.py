@@ -336,4 +336,6 @@ class RobustRegressor(RegressorMixin, RobustEstimator):
         unit = float(2.0 ** np.ceil(np.log2(spread))) if spread > 0 else 1.0
         start, sides = float(on_grid(start / unit) * unit), np.arange(3)  # see `TrainingSet`
         target = (y - start) / unit
-        return TrainingSet(X, np.zeros(len(y), np.int64), weight, sides, attacker, sides < 0, None, target, start, unit)
+        return TrainingSet(
+            X, np.zeros(len(y), np.int64), weight, sides, attacker, sides < 0, target=target, start=start, unit=unit
+        )

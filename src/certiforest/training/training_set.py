@@ -37,6 +37,8 @@ class TrainingSet(NamedTuple):
         Numbers that sums are to be, instead of classes. Training then takes the sum of a row for that of three classes
         ``[0, sum - target, target - sum]``, all rows being of the first: the others lead it by how far the sum is too
         high, or too low.
+    lead : ndarray of float64, shape (n_rows, n_classes), optional
+        By how much each row leads each class before anything is added up; 0 if not given.
     start, unit : float
         The numbers that are learned are ``start + unit * target``; the unit is a power of two.
     """
@@ -49,13 +51,15 @@ class TrainingSet(NamedTuple):
     is_held: NDArray[np.bool_]
     feature_names: list[str] | None = None
     target: NDArray[np.float64] | None = None
+    lead: NDArray[np.float64] | None = None
     start: float = 0.0
     unit: float = 1.0
 
     def take(self, rows: NDArray[np.int64]) -> TrainingSet:
         """Return some of the rows."""
-        target = None if self.target is None else self.target[rows]
-        return self._replace(X=self.X[rows], y_index=self.y_index[rows], weight=self.weight[rows], target=target)
+        of_rows = "X", "y_index", "weight", "target", "lead"
+        taken = {name: getattr(self, name)[rows] for name in of_rows if getattr(self, name) is not None}
+        return self._replace(**taken)
 
     def that_weigh(self) -> TrainingSet:
         """Return the rows whose weight is above 0."""
@@ -69,9 +73,9 @@ class TrainingSet(NamedTuple):
         return on_grid(np.log(np.maximum(share, LEAST_SHARE)) * (0.5 if is_exponential else 1.0))
 
     def leads(self) -> NDArray[np.float64]:
-        """Return by how much each row leads each class before anything is added up, shape (n_rows, n_classes)."""
-        target = np.zeros(len(self.X)) if self.target is None else self.target
-        return np.outer(target, np.resize([0.0, 1.0, -1.0], len(self.classes)))
+        """Return `lead`, that over classes which stand for numbers included, shape (n_rows, n_classes)."""
+        lead = np.zeros((len(self.X), len(self.classes))) if self.lead is None else self.lead
+        return lead if self.target is None else lead + np.outer(self.target, [0.0, 1.0, -1.0])
 
     def loss_unit(self, loss: str) -> float:
         """Return the unit in which a loss is counted while training."""
