@@ -252,7 +252,7 @@ def reasons(asked: argparse.Namespace) -> None:
         model = xgboost.XGBClassifier(
             n_estimators=100, max_depth=4, learning_rate=0.1, enable_categorical=True, n_jobs=1
         )
-        model.fit(X, y)
+        opened = open_model(model.fit(X, y))
         domain, seconds, sizes, proved, n_alone = Domain.from_data(X), [], [], [0, 0], 0
         for i in np.random.default_rng(0).choice(len(X), 200, replace=False):
             row = X.iloc[[i]]
@@ -264,12 +264,12 @@ def reasons(asked: argparse.Namespace) -> None:
             sizes.append(len(found.freeze))
             n_alone += found.freeze_is_smallest
             fixed = domain.fixed(**{X.columns[f]: row.iloc[0, f] for f in found.freeze})
-            box = domain.fixed(**{X.columns[f]: row.iloc[0, f] for f in found.freeze})
+            box = fixed
             for low, high in zip(found.box[::2], found.box[1::2], strict=True):
                 box = box.with_range(X.columns[low.column], low.end, high.end)
             stays = Range(0.5, 1) if model.predict(row)[0] else Range(0, 0.5)
             for place, inputs in enumerate((fixed, box)):
-                proved[place] += check(model, stays, inputs, time_limit=asked.time_limit)[0].holds is True
+                proved[place] += check(opened, stays, inputs, time_limit=asked.time_limit)[0].holds is True
         print(
             f"reasons, {name}: {len(sizes)} of 200, of {np.mean(sizes):.1f} columns of {X.shape[1]} ({min(sizes)} to"
             f" {max(sizes)}, {n_alone} known to be smallest), proved again {proved[0]}, boxes {proved[1]};"

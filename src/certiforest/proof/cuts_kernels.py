@@ -24,7 +24,7 @@ from certiforest.proof.tables_kernels import (
 # Less than any leaf gains.
 NOTHING = np.int64(-(2**61))
 # So many cuts are looked at, fewer if so many in a row are no better; what falls more counts for this share.
-MOST_LOOKS, VAIN_LOOKS, LARGER_SHARE = 8, 3, 0.3
+MOST_LOOKS, VAIN_LOOKS, LARGER_SHARE = 8, 2, 0.3
 
 
 @kernel

@@ -49,7 +49,8 @@ def sweep_in_focus(problem, tables, most_lost):
                 break
             mark = lowest
     for g in range(segment.shape[0]):
-        tables.table[segment[g]] = inside.table[g]
+        if segment[g] >= 0:
+            tables.table[g] = inside.table[segment[g]]
     copy(low, tables.low)
     copy(high, tables.high)
 
@@ -58,35 +59,44 @@ def sweep_in_focus(problem, tables, most_lost):
 def pack(problem, tables):
     """Return a problem that comes from `narrow` without segments outside the box, and places where one is left.
 
-    Also its tables, which share all but what there is by segment, and the number that each segment had.
+    Segments that no leaf tells apart become one, and their tables the least of them: the bound does not grow. Also
+    return tables of the packed problem, which share all but what there is by segment, and the number each segment has
+    there (n_segments,), -1 if none.
     """
     cells, leaves, gain, need, budget = problem
-    n_scopes, n = leaves.scope.shape[0], leaves.place.shape[0]
-    number, place_of = np.empty(leaves.begin.shape[0] + 1, np.int64), np.full(n_scopes, -1, np.int64)
+    n_scopes, n, n_all = leaves.scope.shape[0], leaves.place.shape[0], leaves.begin.shape[0]
+    starts = np.zeros(n_all + 1, np.bool_)
+    for i in range(n):
+        starts[leaves.low[i]] = starts[leaves.high[i] + 1] = True
+    number, segment = np.zeros(n_all + 1, np.int64), np.full(n_all, -1, np.int64)
+    place_of = np.full(n_scopes, -1, np.int32)
     first_scope, first_segment = np.empty_like(leaves.first_scope), np.zeros(n_scopes + 1, np.int64)
-    n_kept = n_segments = number[0] = 0
+    scope, table = np.empty(n_scopes, np.int64), np.empty(n_all)
+    begin, end = np.empty(n_all, np.int64), np.empty(n_all, np.int64)
+    n_kept = n_segments = 0
     for t in range(leaves.name.shape[0]):
         first_scope[t] = n_kept
         for s in range(leaves.first_scope[t], leaves.first_scope[t + 1]):
-            n_before = n_segments
-            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                n_segments += leaves.begin[g] <= leaves.end[g]
+            n_before, last = n_segments, leaves.first_segment[s + 1]
+            for g in range(leaves.first_segment[s], last):
+                if leaves.begin[g] <= leaves.end[g]:
+                    if starts[g] or n_segments == n_before:
+                        begin[n_segments], table[n_segments] = leaves.begin[g], tables.table[g]
+                        n_segments += 1
+                    segment[g], end[n_segments - 1] = n_segments - 1, leaves.end[g]
+                    table[n_segments - 1] = min(table[n_segments - 1], tables.table[g])
                 number[g + 1] = n_segments
+            for g in range(leaves.first_segment[s], last):
+                if segment[g] >= 0:
+                    tables.table[g] = table[segment[g]]
             if n_segments < n_before + 2:
                 n_segments = n_before
-                number[leaves.first_segment[s] + 1 : leaves.first_segment[s + 1] + 1] = n_before
+                segment[leaves.first_segment[s] : last] = -1
+                number[leaves.first_segment[s] + 1 : last + 1] = n_before
                 continue
-            place_of[s], n_kept = n_kept, n_kept + 1
+            place_of[s], scope[n_kept], n_kept = n_kept, leaves.scope[s], n_kept + 1
             first_segment[n_kept] = n_segments
     first_scope[leaves.name.shape[0]] = n_kept
-    scope, kept = np.empty(n_kept, np.int64), np.empty(n_segments, np.int64)
-    begin, end = np.empty(n_segments, np.int64), np.empty(n_segments, np.int64)
-    for s in range(n_scopes):
-        if place_of[s] >= 0:
-            scope[place_of[s]] = leaves.scope[s]
-            for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
-                if number[g + 1] > number[g]:
-                    kept[number[g]], begin[number[g]], end[number[g]] = g, leaves.begin[g], leaves.end[g]
     first_condition = np.empty_like(leaves.first_condition)
     place, low, high = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     m = 0
@@ -99,11 +109,12 @@ def pack(problem, tables):
                 m += 1
     first_condition[leaves.node.shape[0]] = m
     packed = Leaves(
-        leaves.name, leaves.first, leaves.node, first_condition, place[:m], low[:m], high[:m], first_scope, scope,
-        first_segment[: n_kept + 1], begin, end, leaves.tester, leaves.first_tester,
+        leaves.name, leaves.first, leaves.node, first_condition, place[:m], low[:m], high[:m], first_scope,
+        scope[:n_kept], first_segment[: n_kept + 1], begin[:n_segments], end[:n_segments], leaves.tester,
+        leaves.first_tester,
     )  # fmt: skip
     inside = Tables(
-        tables.table[kept], np.empty(n_segments, np.int64), tables.theta, tables.sum, tables.low, tables.high,
+        table[:n_segments], np.empty(n_segments, np.int64), tables.theta, tables.sum, tables.low, tables.high,
         tables.choice, tables.loss, tables.lambda_, np.zeros(n_segments), tables.pace,
     )  # fmt: skip
-    return Problem(cells, packed, gain, need, budget), inside, kept
+    return Problem(cells, packed, gain, need, budget), inside, segment

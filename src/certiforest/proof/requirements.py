@@ -18,6 +18,7 @@ from certiforest.problem.problem import ENOUGH, JointProblem, Leaves, Problem
 from certiforest.proof.ascent_kernels import Several, wander
 from certiforest.proof.clock import Clock
 from certiforest.proof.cuts_kernels import look_ahead
+from certiforest.proof.focus_kernels import pack
 from certiforest.proof.search_kernels import FOUND, OPEN, UNREACHABLE, WEIGHT, examine_box, weighted
 from certiforest.proof.tables_kernels import NO_BOUND, Tables, coarsen, narrow, new_tables, whole_bound
 
@@ -196,9 +197,11 @@ def find(
         if box.is_new:  # weights found before there was a target are of no use, either
             tables.table[:], several.weight[:] = 0.0, equal
             inside = weighted(cells, inside.leaves, several)
+        inside, packed, segment = pack(inside, tables)
+        start, leaves_inside = packed.table.copy(), inside.leaves
         sweeps, tries = FIRST_SWEEPS if box.is_new else MOST_SWEEPS, max(FEWEST_TRIES, FIRST_TRIES // (n_boxes + 1))
-        status = examine_box(inside, several, tables, (sweeps, int(ENOUGH)), False, None)
-        inside = weighted(cells, inside.leaves, several)  # the weights may be others
+        status = examine_box(inside, several, packed, (sweeps, int(ENOUGH)), False, None)
+        inside = weighted(cells, leaves_inside, several)  # the weights may be others
         is_found, candidate, bound = status == FOUND, tables.choice, target - 1
         if status == OPEN:
             if n_boxes % BOXES_OF_WALK == 0:
@@ -206,13 +209,18 @@ def find(
             is_found, candidate = wander(several, lowest, highest, walk, tries, n_boxes) >= 0, walk
         n_boxes += 1
         if status in (OPEN, FOUND):
-            bound = _bound(inside, several, tables, target)
+            bound = _bound(inside, several, packed, target)
             if bound > box.bound:  # the tables were better before
-                bound, tables.table[:], several.weight[:] = box.bound, box.start, box.weight
-                inside = weighted(cells, inside.leaves, several)
+                bound, packed.table[:], several.weight[:] = box.bound, start, box.weight
+                inside = weighted(cells, leaves_inside, several)
         elif status == UNREACHABLE:
-            tables.table[:] = 0.0
-        box = box._replace(start=tables.table.copy(), weight=several.weight, bound=bound, is_new=False)
+            packed.table[:] = 0.0
+
+        def unpacked(start: NDArray[np.float64], segment: NDArray[np.int64] = segment) -> NDArray[np.float64]:
+            """Return tables of all segments from those of the packed problem."""
+            return np.where(segment >= 0, np.append(start, 0.0)[segment], tables.table)
+
+        box = box._replace(start=unpacked(packed.table), weight=several.weight, bound=bound, is_new=False)
         if bound < target:
             dropped = max(dropped, bound if proof is None else target - 1)
             close(box, target)
@@ -225,11 +233,11 @@ def find(
                 return Found(kept, best, bound, n_boxes)
             continue
         chosen = tables.choice.copy()
-        variable, cut, starts = look_ahead(inside, tables, proof is None)
+        variable, cut, starts = look_ahead(inside, packed, proof is None)
         low, high = tables.low.copy(), tables.high.copy()
         if variable < 0 and (low < high).any():
             variable = int(np.argmax(high - low))  # of cells that look lost, which would have to be shown
-            cut, starts = min(int(chosen[variable]), int(high[variable]) - 1), [box.start, box.start]
+            cut, starts = min(int(chosen[variable]), int(high[variable]) - 1), np.array([packed.table] * 2)
         if variable < 0:  # a single cell of each variable
             value = exact(low)
             if value is not None and value >= target:
@@ -246,10 +254,10 @@ def find(
         nodes = (0, 0) if proof is None else proof.cut(box.node, variable, cut)
         halves = []
         for node, ends, start in zip(nodes, ((low, last), (first, high)), starts, strict=True):
-            half = box._replace(low=ends[0], high=ends[1], start=start.copy(), node=node)
-            several, inside = enter(half, target)
-            bound = _bound(inside, several, tables, target)
-            halves.append(half._replace(start=box.start) if bound > box.bound else half._replace(bound=bound))
+            half = box._replace(low=ends[0], high=ends[1], node=node)
+            tables.low[:], tables.high[:], packed.table[:] = *ends, start
+            bound = _bound(inside, several, packed, target)
+            halves.append(half if bound > box.bound else half._replace(bound=bound, start=unpacked(start)))
         for half in halves if chosen[variable] > cut else halves[::-1]:
             push(half)
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))

@@ -69,10 +69,11 @@ def new_sweep_scratch(leaves, tables):
 
 @kernel
 def find_alike(leaves):
-    """Return groups of leaves that have the same conditions at a place; where there are several, a leaf is alone."""
+    """Return groups of leaves that have the same conditions at a place, those that begin in one segment together."""
     place, low, high = leaves.place, leaves.low, leaves.high
     n, n_scopes, n_groups, n_ranges = place.shape[0], leaves.scope.shape[0], 0, 0
-    group_of, newest, older = np.empty(n, np.int32), np.full(n_scopes, -1, np.int32), np.empty(n, np.int32)
+    newest = np.full(leaves.begin.shape[0], -1, np.int32)  # of the groups that begin in a segment
+    group_of, older = np.empty(n, np.int32), np.empty(n, np.int32)
     start, size, length = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for k in range(leaves.node.shape[0]):
         i, last = leaves.first_condition[k], leaves.first_condition[k + 1]
@@ -81,12 +82,19 @@ def find_alike(leaves):
             i += 1
             while i < last and place[i] == s:
                 i += 1
-            r = newest[s]
-            while r >= 0 and (length[r] > 1 or low[start[r]] != low[begin] or high[start[r]] != high[begin]):
+            r = newest[low[begin]]
+            while r >= 0:
+                j = 0
+                while j < min(length[r], i - begin):
+                    if low[start[r] + j] != low[begin + j] or high[start[r] + j] != high[begin + j]:
+                        break
+                    j += 1
+                if j == i - begin and j == length[r]:
+                    break
                 r = older[r]
-            if r < 0 or i > begin + 1:
-                r = n_groups
-                older[r], newest[s], start[r], size[r], length[r] = newest[s], r, begin, 0, i - begin
+            if r < 0:
+                r, g = n_groups, low[begin]
+                older[r], newest[g], start[r], size[r], length[r] = newest[g], r, begin, 0, i - begin
                 n_groups += 1
                 n_ranges += i - begin
             size[r] += 1
@@ -100,15 +108,17 @@ def find_alike(leaves):
     next_leaf = np.empty(n_groups, np.int64)
     q = n_members = n_ranges = 0
     for s in range(n_scopes):
-        first[s], r = q, newest[s]
-        while r >= 0:
-            first_leaf[q], first_range[q], next_leaf[r] = n_members, n_ranges, n_members
-            n_members += size[r]
-            for i in range(start[r], start[r] + length[r]):
-                out_low[n_ranges], out_high[n_ranges] = low[i], high[i]
-                n_ranges += 1
-            q += 1
-            r = older[r]
+        first[s] = q
+        for g in range(leaves.first_segment[s], leaves.first_segment[s + 1]):
+            r = newest[g]
+            while r >= 0:
+                first_leaf[q], first_range[q], next_leaf[r] = n_members, n_ranges, n_members
+                n_members += size[r]
+                for i in range(start[r], start[r] + length[r]):
+                    out_low[n_ranges], out_high[n_ranges] = low[i], high[i]
+                    n_ranges += 1
+                q += 1
+                r = older[r]
     first[n_scopes], first_leaf[n_groups], first_range[n_groups] = q, n_members, n_ranges
     leaf = np.empty(n_members, np.uint32)
     for k in range(leaves.node.shape[0]):
