@@ -12,7 +12,7 @@ import pytest
 from certiforest import Attacker, Scaling, TreeEnsemble, certify
 from certiforest.report import as_html, as_text
 from certiforest.report.findings import map_spread, spread_facts
-from certiforest.report.witnesses import differ, trim
+from certiforest.report.witnesses import count_fractions, differ, trim
 from small_models import stumps
 
 SPITEFUL = "<script>alert('x')</script>"
@@ -53,6 +53,11 @@ def test_findings_agree_with_certify(ensemble, rows, findings):
     fragile = np.sort(found.radius[found.correct & (found.stable == 0)])
     assert sum(row["n_alike"] for row in findings["fragile_rows"]) == len(fragile)
     assert findings["fragile_rows"][0]["radius"] == fragile[0]
+
+
+def test_fractions_are_counted_however_small():
+    rows, changed = np.array([[0.0, 0.5], [1.0, 2.0]]), np.array([[1e-35, 0.7], [2.0, 0.3]])
+    assert count_fractions(rows, changed, None) == 1
 
 
 def test_rows_that_are_changed_alike_are_shown_once(ensemble, rows, findings):

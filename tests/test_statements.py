@@ -34,6 +34,7 @@ from certiforest import (
     Insensitive,
     ModelError,
     Monotone,
+    Nodes,
     Range,
     Robust,
     Same,
@@ -222,6 +223,23 @@ def test_answers_and_quantities_show_themselves_in_words(numbers):
         r"range: 0\S* to \S+ reached, no more than \S+ to \S+ proved", repr(measure(model, "range", domain))
     )
     assert re.match(r"gap: \S+ reached, no more than \S+ proved", repr(measure(model, "gap", domain, columns=[0])))
+
+
+@pytest.mark.parametrize(
+    "domain", [Domain([0, 0, 0], [1, 1, 1]), Domain([0, 0, 0], [1, 0, 1]), Domain([0, 0, 0], [1, 1, 0])]
+)
+def test_columns_that_the_model_cannot_tell_apart_change_no_decision(domain, tmp_path):
+    """However near to a tie sums are: the score 0 is decided by rounding, but alike."""
+    scores = [[0.1], [-0.1], [-0.1], [0.1]]
+    model = TreeEnsemble.from_trees(
+        [Nodes([1, -1, -1], [2, -1, -1], [f, -1, -1], [0.5, 0, 0], [0, a, b]) for f, a, b in ((0, 0, 1), (2, 2, 3))],
+        n_features=3, classes=[0, 1], scores=scores, base=[0.0],
+    )  # fmt: skip
+    found = check(model, [Insensitive([1]), Insensitive([2])], domain, proof=True)
+    assert [result.holds for result in found] == [True, domain.high[2] == 0]
+    found.save(tmp_path / "c.jsonl")
+    model.save(tmp_path / "m.json")
+    assert audit.main([str(tmp_path / "m.json"), str(tmp_path / "c.jsonl")], lambda *_: None) == 0
 
 
 def test_inputs_have_numbers_of_few_digits():

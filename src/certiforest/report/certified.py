@@ -185,9 +185,10 @@ def _fragile(findings: dict[str, Any]) -> list[Part]:
         )
     words = (
         f"Rows{right} that take the smallest change to be predicted otherwise, each with a change within the"
-        " attacker's reach that does so (its witness); rows that are changed alike are shown once"
+        " attacker's reach that does so (its witness)"
     )
     words += ", without changes that it does not need." if findings["tolerance"] is None else ", the largest there is."
+    words += " Rows that are changed alike, between the same thresholds, are shown once."
     return [Words(f"{words} {REALITY}{fractions}"), Cards(list(map(_card, rows)))]
 
 

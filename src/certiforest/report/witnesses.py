@@ -120,12 +120,13 @@ def count_fractions(X: NDArray[np.float64], witness: NDArray[np.float64], scalin
     """Count the witnesses with a fraction in a column whose values are all whole numbers in the data."""
     with np.errstate(over="ignore", invalid="ignore"):
         rows, changed = (values if scaling is None else scaling.invert(values) for values in (X, witness))
-        is_whole = _are_whole(rows).all(axis=0)
-        return int((~_are_whole(changed[:, is_whole])).any(axis=1).sum())
+        off = 0.0 if scaling is None else 1e-9  # by what scaling back and forth rounds
+        is_whole = _are_whole(rows, off).all(axis=0)
+        return int((~_are_whole(changed[:, is_whole], off)).any(axis=1).sum())
 
 
-def _are_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.isnan(values) | (np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))
+def _are_whole(values: NDArray[np.float64], off: float) -> NDArray[np.bool_]:
+    return np.isnan(values) | (np.abs(values - np.rint(values)) <= off * np.maximum(np.abs(values), 1.0))
 
 
 def fragile_line(row: dict[str, Any]) -> str:

@@ -115,6 +115,7 @@ class Space:
                 f" {shown(domain.columns[other])}."
             )
         self.domain, self._names, self._n_features = domain, domain.columns or names, n
+        self._tested = {*ensemble.feature.tolist()}
         check_listed(domain, ensemble)
         codes = {f: sorted({*codes_of(domain, ensemble, f).values()}) for f in domain.values}
         is_category = np.isin(np.arange(n), ensemble.categorical)
@@ -277,6 +278,12 @@ class Space:
                     )
                 found = found - group | {self._n_features + g}
         return sorted(found)
+
+    def tells_apart(self, columns: Sequence[Column]) -> bool:
+        """Tell whether inputs that differ in some columns only may be other inputs to the models."""
+        grouped = {f for group in self.domain.groups for f in group}
+        of_one = {f for f, column in enumerate(self._columns) if f not in self._tested or column.low == column.high}
+        return any(f in grouped or self.may_miss[f] or f not in of_one for f in self.columns_of(columns))
 
     def variables_of(self, columns: Sequence[Column]) -> list[int]:
         """Return the variables, by place among the cells, that columns are; those that no tree tests are left out."""
