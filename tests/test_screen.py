@@ -19,7 +19,7 @@ from certiforest.rows import screen
 from certiforest.rows.decider import Decider
 from certiforest.rows.knapsack_kernels import Demand, ParetoLeaves
 from certiforest.rows.screen import Screen, VisitOrder
-from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNFINISHED, UNSTABLE, weigh_rival
+from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNFINISHED, UNKNOWN, UNSTABLE, weigh_rival
 from small_models import stumps
 
 ATTACKERS = [Attacker(0, 1), Attacker(1, 0.2), Attacker(2, 0.15), Attacker(math.inf, 0.1)]
@@ -209,7 +209,22 @@ def test_a_push_breaks_only_rows_that_can_be_broken(combine, monkeypatch):
     assert n_pushed > 5
 
 
-@pytest.mark.parametrize("eps", [1, 2, 3])
+@pytest.mark.parametrize(("n_classes", "options"), [(3, {}), (2, {"scores": SCORES[0]}), (3, {"scores": SCORES[1]})])
+def test_one_move_is_decided_though_trees_meet(n_classes, options):
+    """Moves up only, moves of some columns, and whole columns among them."""
+    for attacker in (Attacker(0, 1), Attacker(0, 1, direction="up"), Attacker(0, 1, frozen=[0], integer=[3])):
+        ensemble, X = forest(12, n_classes, 3, shares=True, **options)
+        X[:, 3] = X[:, 3].round()
+        verifier, prediction, stable = Verifier(ensemble, attacker), np.empty(40, np.int64), np.empty(40, np.int8)
+        Screen(verifier).decide(X, VisitOrder.of(ensemble.n_trees), Clock(60), prediction, stable)
+        on_cells = np.array([Decider(verifier).decide(x, Clock(60).start()).stable for x in X])
+        decided = stable != UNKNOWN  # else a sum is as near to a tie as rounding takes it
+        assert stable[decided].tolist() == on_cells[decided].tolist()
+        assert decided.mean() > 0.9
+        assert 0 < (stable == STABLE).sum() < len(X)
+
+
+@pytest.mark.parametrize("eps", [2, 3])
 def test_norm_0_asks_few_trees(eps, monkeypatch):
     for seed in range(4):
         ensemble, X = forest(15, 3, seed, scores=np.random.default_rng(seed).normal(size=(5, 3)).round(1))

@@ -19,6 +19,7 @@ from certiforest.problem.verifier import Verifier
 from certiforest.proof.clock import Clock
 from certiforest.rows import screen_kernels as kernels
 from certiforest.rows.certified_rows import Results
+from certiforest.rows.one_move_kernels import decide_by_one_move
 from certiforest.rows.push_kernels import find_lean
 from certiforest.rows.radius_kernels import composed_radii
 from certiforest.rows.rate_kernels import decide_by_rate
@@ -59,6 +60,7 @@ class Screen:
                 self._allowance = self._allowance._replace(slack=slack)
         self._stakes = _stakes(verifier, scores, margin)
         self._is_whole = scores.step > 0 and margin == 0
+        self._is_one_move = verifier.moves.norm == 0 and verifier.moves.is_plain and self._allowance.limit < 2
 
     def decide(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
@@ -93,6 +95,8 @@ class Screen:
             results = out_prediction[run], out_stable[run]
             if verifier.is_box:
                 kernels.decide_within_box(trees, rows, allowance.budgets, self._stakes, order, *results)
+            elif self._is_one_move:
+                decide_by_one_move(trees, rows, allowance, self._stakes, order, *results)
             elif trial < 0:
                 decide_by_rate(trees, rows, allowance, self._stakes, order, *results)
             else:
@@ -174,8 +178,7 @@ def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     span, few = (highest - lowest).max(axis=1) * (1.0 if n_classes == 2 else 2.0), math.inf
     if verifier.moves.norm == 0 and not verifier.is_box and not len(verifier.unclaimed):
         few = float(-np.sort(-span)[: int(min(verifier.allowance.limit, len(span)))].sum())
-    is_one_move = few < math.inf and verifier.allowance.limit < 2
-    has_rates = not (verifier.is_box or len(verifier.unclaimed) or is_one_move) and verifier.allowance.slack < math.inf
+    has_rates = not (verifier.is_box or len(verifier.unclaimed)) and verifier.allowance.slack < math.inf
     ends = np.empty((2, ensemble.n_nodes if has_rates else 0, n_classes))
     if has_rates:
         kernels.find_ends(verifier.trees, value, *ends)

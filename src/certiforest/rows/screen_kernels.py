@@ -341,8 +341,7 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
     stack, found = new_priced_nodes(trees), new_priced_nodes(trees)
     node, cost = found.node, found.cost
     start = np.empty((n_trees + 1, 2), np.int64)  # of the leaves of each tree, and the score row of its own
-    safe_lead, top = np.empty(n_rivals), np.empty(n_rivals)  # leads if each tree had the whole budget; the best tree's
-    is_one_move = stakes.few < math.inf and limit < 2.0
+    safe_lead = np.empty(n_rivals)  # leads if each tree had the whole budget
     scratch = ParetoLeaves(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_trees + 1, np.int64))
     for i in range(X.shape[0]):
         x = X[i]
@@ -356,10 +355,10 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
         if is_stable:
             continue
         for k in range(n_rivals):
-            safe_lead[k], top[k] = lead[k], 0.0
+            safe_lead[k] = lead[k]
         n = n_near = 0
         for tree in range(n_trees):
-            if not is_near[tree] or (is_one_move and own_lead - span[tree] > band):
+            if not is_near[tree]:
                 continue
             start[n_near, 0], start[n_near, 1] = n, pick[tree]
             first = n
@@ -373,7 +372,6 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
                     row = trees.leaf[node[place]]
                     best = max(best, value[row, rival[k]] - value[row, y])
                 safe_lead[k] -= best - worth
-                top[k] = max(top[k], best - worth)
                 least = min(least, safe_lead[k])
             n_near += 1
             rest -= span[tree]
@@ -383,7 +381,7 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
         if is_stable:
             continue
         start[n_near, 0] = n
-        for k in range(n_near if not (meet or is_one_move) else 0):
+        for k in range(n_near if not meet else 0):
             sort_by(cost, node, start[k, 0], start[k + 1, 0])
         for k in range(n_rivals):
             if safe_lead[k] > band:
@@ -392,11 +390,8 @@ def decide_by_price(trees, X, allowance, stakes, order, effort, out_prediction, 
                 out_stable[i] = UNKNOWN
                 break
             low, high = needs_of(lead[k], band, step, margin, rival[k] < y)
-            if is_one_move:  # of which one tree makes the best
-                answer = STABLE if top[k] < low - band else UNSTABLE if top[k] >= high else BORDERLINE
-            else:
-                leaves = list_pareto_leaves(value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], scratch)
-                answer = weigh_rival(leaves, limit, slack, low, high, band, *effort)
+            leaves = list_pareto_leaves(value, trees.leaf, node, cost, start[: n_near + 1], y, rival[k], scratch)
+            answer = weigh_rival(leaves, limit, slack, low, high, band, *effort)
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
                 break
