@@ -17,10 +17,10 @@ from certiforest.rows.screen_kernels import BORDERLINE, STABLE, UNSTABLE, needs_
 
 
 class Intervals(NamedTuple):
-    """Where moving one feature takes a tree to another leaf: arrays with room for all nodes of a model.
+    """Where moving one feature takes a tree: arrays with room for all nodes of a model.
 
-    ``feature`` (n,) moves to a value from ``low`` to ``high`` (n,); the values of the leaves are ``before`` and
-    ``after`` (n,).
+    If ``feature`` (n,) moves to a value from ``low`` to ``high`` (n,), both included, the tree ends in a leaf of the
+    value ``after`` (n,) instead of ``before`` (n,). Intervals of a tree and a feature leave no gap.
     """
 
     feature: ndarray
@@ -60,24 +60,15 @@ def list_intervals(trees, tree, x, budgets, own, stack, waiting, out, n):
             while right[node] != node:
                 v = threshold[node]
                 if feature[node] == f and v == v:
-                    waiting.feature[height], waiting.low[height], waiting.high[height] = (
-                        right[node],
-                        trees.above[node],
-                        high,
-                    )
+                    waiting.feature[height], waiting.low[height] = right[node], trees.above[node]
+                    waiting.high[height] = high
                     height += 1
                     node, high = node + 1, v
                 else:
                     node = node + 1 if x[feature[node]] <= v else np.int64(right[node])
-            if trees.leaf[node] != own:
-                out.feature[n], out.low[n], out.high[n], out.before[n], out.after[n] = (
-                    f,
-                    low,
-                    high,
-                    own,
-                    trees.leaf[node],
-                )
-                n += 1
+            out.feature[n], out.low[n], out.high[n] = f, low, high
+            out.before[n], out.after[n] = own, trees.leaf[node]
+            n += 1
     return n
 
 
@@ -87,10 +78,14 @@ def most_of_intervals(intervals, gain, chosen):
     n = chosen.shape[0]
     key, number = np.append(intervals.low[chosen], intervals.high[chosen]), np.arange(2 * n)
     sort_by(key, number, 0, 2 * n)  # what begins comes before what ends there
-    total = most = 0.0
-    for k in number:
-        total += gain[chosen[k]] if k < n else -gain[chosen[k - n]]
-        most = max(most, total)
+    total, most, began = 0.0, 0.0, False
+    for i in range(2 * n):
+        begins, is_beyond = number[i] < n, i > 0 and key[i] > key[i - 1]
+        # The total is that of a value where all that begins there has begun and nothing that ends there has ended.
+        if (began and is_beyond) if begins else (began or is_beyond):
+            most = max(most, total)
+        total += gain[chosen[number[i]]] if begins else -gain[chosen[number[i] - n]]
+        began = begins
     return most
 
 
@@ -125,11 +120,10 @@ def decide_by_one_move(trees, X, allowance, stakes, order, out_prediction, out_s
             low, high = needs_of(row_state.lead[k], band, step, margin, rival < y)
             rounding = 2.0**-52 * n * total if step == 0.0 else 0.0
             for j in range(n):
-                if promised[found.feature[j]] >= max(most, low - rounding):
-                    most = max(
-                        most, most_of_intervals(found, gain, np.flatnonzero(found.feature[:n] == found.feature[j]))
-                    )
-                promised[found.feature[j]] = -math.inf
+                f = found.feature[j]
+                if promised[f] >= max(most, low - rounding):
+                    most = max(most, most_of_intervals(found, gain, np.flatnonzero(found.feature[:n] == f)))
+                promised[f] = -math.inf
             promised[:] = 0.0
             if most >= high + rounding and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
