@@ -124,10 +124,10 @@ def test_rates_say_what_knapsacks_say(n_classes, options, attacker):
     n_decided, said = 0, set()
     for seed in range(10):
         ensemble, X = forest(15, n_classes, seed, **options)
-        screen, order, prediction = Screen(Verifier(ensemble, attacker)), VisitOrder.of(15), np.empty(len(X), np.int64)
+        of_rows, order, prediction = Screen(Verifier(ensemble, attacker)), VisitOrder.of(15), np.empty(40, np.int64)
         at_rates, bought = np.empty((2, len(X)), np.int8)
         for trial, stable in ((-1, at_rates), (0, bought)):
-            screen._decide(X, order, trial, prediction, stable)
+            of_rows._decide(X, order, trial, prediction, stable)
         decided = at_rates != UNFINISHED
         assert at_rates[decided].tolist() == bought[decided].tolist()
         n_decided, said = n_decided + decided.sum(), said | {*at_rates[decided].tolist()}

@@ -207,23 +207,6 @@ def crossing_cost(cost, x, v, above, first, last, unit, norm):
 
 
 @kernel
-def cross(trees, split, cost, x, allowance):
-    """Return the side of a split on which row ``x`` is not, -1 if it is out of reach, and the cost of a path there.
-
-    ``cost`` is that of the path so far.
-    """
-    budgets, unit, norm, limit, slack = allowance
-    f, v, above = trees.feature[split], trees.threshold[split], trees.above[split]
-    value, side = x[f], 0 if x[f] > v else 1
-    if not other_side_is_near(value, v, above, budgets.rounded[side, f], budgets.rest[side, f]):
-        return -1, cost
-    cost = crossing_cost(cost, value, v, above, trees.first[split], trees.high[split], unit[side, f], norm)
-    if cost > limit + slack:
-        return -1, cost
-    return split + 1 if value > v else np.int64(trees.right[split]), cost
-
-
-@kernel
 def list_leaves(trees, tree, x, allowance, owner, stack, out, n):
     """Append every leaf of one tree within the allowance, the row's own first, at place ``n`` of ``out``.
 
@@ -231,24 +214,33 @@ def list_leaves(trees, tree, x, allowance, owner, stack, out, n):
     one on. ``owner`` (n_features,) is for `claim`; with length 0 the trees are not compared. ``stack`` and ``out`` are
     `PricedNodes`.
     """
-    near, stack_node, stack_cost = allowance.budgets.near, stack.node, stack.cost
-    out_leaf, out_cost = out.node, out.cost
-    watch, meets, stride = owner.shape[0] > 0, False, trees.stride[tree]
-    node, depth = descend(trees, trees.tree_start[tree], stride, x, near, stack_node, 0)
+    budgets, unit, norm, limit, slack = allowance
+    stack_node, stack_cost, out_leaf, out_cost = stack.node, stack.cost, out.node, out.cost
+    watch, most = owner.shape[0] > 0, limit + slack
+    meets = False
+    stride = trees.stride[tree]
+    node, depth = descend(trees, trees.tree_start[tree], stride, x, budgets.near, stack_node, 0)
     out_leaf[n], out_cost[n] = node, 0.0
     n += 1
     for place in range(depth):
         stack_cost[place] = 0.0
     while depth > 0:
         depth -= 1
-        split = stack_node[depth]
-        other, cost = cross(trees, split, stack_cost[depth], x, allowance)
-        if other < 0:
+        split, cost = stack_node[depth], stack_cost[depth]
+        f, v = trees.feature[split], trees.threshold[split]
+        value = x[f]
+        side = 0 if value > v else 1
+        if not other_side_is_near(value, v, trees.above[split], budgets.rounded[side, f], budgets.rest[side, f]):
             continue
-        if watch and claim(owner, trees.feature[split], tree):
+        other = split + 1 if value > v else trees.right[split]
+        price = unit[side, f]
+        cost = crossing_cost(cost, value, v, trees.above[split], trees.first[split], trees.high[split], price, norm)
+        if cost > most:
+            continue
+        if watch and claim(owner, f, tree):
             meets = True
         height = depth
-        node, depth = descend(trees, other, stride, x, near, stack_node, depth)
+        node, depth = descend(trees, other, stride, x, budgets.near, stack_node, depth)
         for place in range(height, depth):
             stack_cost[place] = cost
         out_leaf[n], out_cost[n] = node, cost

@@ -9,7 +9,7 @@ is tried. Few leaves are visited for that, since it is known what all leaves bel
 
 import numpy as np
 
-from certiforest.attack.reach_kernels import cross, descend, new_priced_nodes
+from certiforest.attack.reach_kernels import crossing_cost, descend, new_priced_nodes, other_side_is_near
 from certiforest.compiled import kernel
 from certiforest.rows.screen_kernels import STABLE, UNFINISHED, UNSTABLE, needs_of, new_row_state, open_row, walk
 
@@ -25,24 +25,29 @@ def best_at_rate(trees, tree, x, allowance, stakes, classes, own, rate, stack):
     `PricedNodes`.
     """
     y, rival = classes
-    value, lowest, highest, near = stakes.scores.value, stakes.lowest, stakes.highest, allowance.budgets.near
+    budgets, unit, norm, limit, slack = allowance
+    value, lowest, highest = stakes.scores.value, stakes.lowest, stakes.highest
     node, best, gain, cost = trees.tree_start[tree], 0.0, 0.0, 0.0
     if highest[node, rival] - lowest[node, y] <= own:
         return gain, cost
-    _, depth = descend(trees, node, trees.stride[tree], x, near, stack.node, 0)
+    _, depth = descend(trees, node, trees.stride[tree], x, budgets.near, stack.node, 0)
     stack.cost[:depth] = 0.0
     while depth > 0:
         depth -= 1
         split, paid = stack.node[depth], stack.cost[depth]
-        node = split + 1 if x[trees.feature[split]] > trees.threshold[split] else np.int64(trees.right[split])
+        f, v, above = trees.feature[split], trees.threshold[split], trees.above[split]
+        side = 0 if x[f] > v else 1
+        node = np.int64(trees.right[split]) if side == 1 else split + 1
         most = highest[node, rival] - lowest[node, y] - own
         if most - rate * paid <= best:
             continue
-        node, paid = cross(trees, split, paid, x, allowance)
-        if node < 0 or most - rate * paid <= best:
+        if not other_side_is_near(x[f], v, above, budgets.rounded[side, f], budgets.rest[side, f]):
+            continue
+        paid = crossing_cost(paid, x[f], v, above, trees.first[split], trees.high[split], unit[side, f], norm)
+        if paid > limit + slack or most - rate * paid <= best:
             continue
         height = depth
-        node, depth = descend(trees, node, 1, x, near, stack.node, depth)
+        node, depth = descend(trees, node, 1, x, budgets.near, stack.node, depth)
         stack.cost[height:depth] = paid
         row = trees.leaf[node]
         more = value[row, rival] - value[row, y] - own
