@@ -60,13 +60,12 @@ def best_at_rate(trees, tree, x, allowance, stakes, classes, own, rate, stack):
 def weigh_at_rates(trees, x, allowance, stakes, classes, needs, row_state, stack):
     """Tell whether a rival can gain what it needs: STABLE, UNSTABLE, or UNFINISHED if rates do not tell.
 
-    Less than the first of ``needs`` is surely too little, and the second surely enough.
+    Less than the first of ``needs`` is surely too little, the second surely enough, the third what trees gain at most.
     """
-    (low, high), value, span, is_near = needs, stakes.scores.value, stakes.span, row_state.is_near
+    (low, high, most), value, span, is_near = needs, stakes.scores.value, stakes.span, row_state.is_near
     n, limit, budget = span.shape[0], allowance.limit - allowance.slack, allowance.limit + 2.0 * allowance.slack
     # By side, of the last two lines that meet: what each tree gains and costs, and all of them. One spends too much.
     gain, cost, total = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, 2))
-    most = span[is_near].sum()
     has_left, rate = False, FIRST_RATE * low / budget
     for _ in range(MOST_RATES):
         if not rate > 0.0:
@@ -116,7 +115,9 @@ def decide_by_rate(trees, X, allowance, stakes, order, out_prediction, out_stabl
         for k in range(row_state.rival.shape[0] if own_lead - min(rest, stakes.few) <= band else 0):
             rival, lead = row_state.rival[k], row_state.lead[k]
             low, high = needs_of(lead, band, step, margin, rival < y)
-            answer = weigh_at_rates(trees, X[i], allowance, stakes, (y, rival), (low - band, high), row_state, stack)
+            answer = weigh_at_rates(
+                trees, X[i], allowance, stakes, (y, rival), (low - band, high, rest), row_state, stack
+            )
             if answer == UNSTABLE and (margin == 0.0 or own_lead > band):
                 out_stable[i] = UNSTABLE
                 break
