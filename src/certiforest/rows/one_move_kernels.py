@@ -51,8 +51,9 @@ def list_intervals(trees, tree, x, budgets, own, stack, waiting, out, n):
         side = 0 if x[f] > v else 1
         if not other_side_is_near(x[f], v, above, budgets.rounded[side, f], budgets.rest[side, f]):
             continue
-        ends = (trees.first[split], v) if side == 0 else (above, trees.high[split])
-        waiting.feature[0], waiting.low[0], waiting.high[0] = split + 1 if side == 0 else right[split], *ends
+        waiting.feature[0], waiting.low[0], waiting.high[0] = split + 1, trees.first[split], v
+        if side == 1:
+            waiting.feature[0], waiting.low[0], waiting.high[0] = right[split], above, trees.high[split]
         height = 1
         while height > 0:
             height -= 1
