@@ -1497,8 +1497,12 @@ def insensitive_cases(claim: Claim, said: dict[str, Any]) -> Cases:
     """Yield two decisions, or a high score and a low one."""
     if said["low"] is None or said["high"] is None:
         expect(said["low"] is said["high"], "both low and high, or neither")
-        is_one = all(len(claim.boxes.values[v]) == 1 for v in claim.twins)  # input to the model: the same sums decide
-        n = 0 if is_one else len(claim.models[0].classes)
+        tested = {f for model in claim.models for f in (*model.in_cuts, *model.in_sets)}
+        may_tell = [
+            v for v in claim.twins if len(claim.boxes.values[v]) > 1 and (v in tested or v >= claim.boxes.domain.n)
+        ]
+        # Where no tree tells the inputs apart, the same sums decide, and no case is left.
+        n = len(claim.models[0].classes) if may_tell or claim.said["cases"] else 0
         for a in range(n):
             for b in range(a):  # of two inputs, either comes first
                 yield [*claim.says(0, a, -1), *claim.says(1, b, -1)]
