@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from certiforest.ensemble import TreeEnsemble
+from certiforest.ensemble.tree_ensemble import NODES
 from certiforest.training.boosted_trees import BoostedTrees, average_bags, boost_trees
 from certiforest.training.checks import check_choice, check_integer, check_number, check_share, count_share
 from certiforest.training.estimator import RobustEstimator, SummingClassifier
@@ -180,17 +181,10 @@ class BoostingClassifier(Boosting, SummingClassifier):
         sums = np.zeros(1)
         for tree in range(ensemble.n_trees):
             # Scores lie on a grid: adding one tree after the other gives the very sums of the whole.
-            nodes = slice(start[tree], start[tree + 1])
-            single = TreeEnsemble(
-                ensemble.feature[nodes],
-                ensemble.threshold[nodes],
-                ensemble.leaf[nodes],
-                n_features=ensemble.n_features,
-                classes=ensemble.classes,
-                scores=ensemble.scores,
-                base=ensemble.base if tree == 0 else None,
-                missing_left=None if ensemble.missing_left is None else ensemble.missing_left[nodes],
-            )
+            own = (getattr(ensemble, name) for name in NODES)
+            nodes = [None if column is None else column[start[tree] : start[tree + 1]] for column in own]
+            base = ensemble.base if tree == 0 else None
+            single = ensemble.replace(**dict(zip(NODES, nodes, strict=True)), base=base)
             sums = sums + single.decision_function(X)
             yield sums
 
