@@ -23,7 +23,8 @@ from certiforest.proof.tables_kernels import (
 
 # Less than any leaf gains.
 NOTHING = np.int64(-(2**61))
-# So many cuts are looked at, fewer if so many in a row are no better; what falls more counts for this share.
+# So many columns are looked at, fewer if so many in a row are no better, then two more cuts of the best one.
+# What falls more counts for this share.
 MOST_LOOKS, VAIN_LOOKS, LARGER_SHARE = 8, 2, 0.3
 
 
@@ -150,7 +151,7 @@ def find_splits(problem, tables):
 
 @kernel
 def look_ahead(problem, tables, tightens):
-    """Cut a box that was examined where a sweep over both halves makes their bounds fall most.
+    """Cut a box that was examined where a sweep over both halves makes their bounds fall most, of some cuts.
 
     Return the variable (-1 if there is none left), the cell after which to cut it, and tables (2, n_segments) of the
     halves. The box is tightened first, or the cuts are chosen as if it were.
@@ -160,37 +161,53 @@ def look_ahead(problem, tables, tightens):
     if tightens:
         copy(tables.low, low)
         copy(tables.high, high)
-    bound, chosen, most, n_vain = float(whole_bound(narrow(problem, tables), tables)), -1, -1.0, 0
+    box, bound = (low, high, start), float(whole_bound(narrow(problem, tables), tables))
+    chosen, best_cut, most, n_vain, is_proved = -1, np.int64(0), -1.0, 0, False
     found, tried = np.empty((2, start.shape[0])), np.empty((2, start.shape[0]))
     for _ in range(MOST_LOOKS):
         v = np.argmax(score) if score.shape[0] else -1
-        if v < 0 or score[v] < 0.0 or n_vain == VAIN_LOOKS:
+        if v < 0 or score[v] < 0.0 or n_vain == VAIN_LOOKS or is_proved:
             break
         score[v] = -1.0
-        fall, n_proved = np.empty(2), 0
-        for side in range(2):
-            copy(low, tables.low)
-            copy(high, tables.high)
-            copy(start, tables.table)
-            if side == 0:
-                tables.high[v] = cut[v]
-            else:
-                tables.low[v] = cut[v] + 1
-            below = max(bound_after_sweep(narrow(problem, tables), tables), float(problem.need))
-            n_proved += below <= problem.need
-            fall[side] = bound - below
-            copy(tables.table, tried[side])
-        value = min(fall[0], fall[1]) + LARGER_SHARE * max(fall[0], fall[1])
+        value, is_proved = look_at(problem, tables, box, (v, cut[v]), bound, tried)
         n_vain += 1
         if chosen < 0 or value > most:
-            chosen, most, n_vain = v, value, 0
+            chosen, best_cut, most, n_vain = v, cut[v], value, 0
             found, tried = tried, found
-        if n_proved == 2:
-            break
+    if chosen >= 0 and not is_proved:
+        c = best_cut
+        for other in ((low[chosen] + c) // 2, (c + 1 + high[chosen]) // 2):
+            if other != c and other < high[chosen]:
+                value, _ = look_at(problem, tables, box, (chosen, other), bound, tried)
+                if value > most:
+                    best_cut, most = other, value
+                    found, tried = tried, found
     copy(low, tables.low)
     copy(high, tables.high)
     copy(start, tables.table)
-    return chosen, cut[chosen] if chosen >= 0 else 0, found
+    return chosen, best_cut, found
+
+
+@kernel
+def look_at(problem, tables, box, cut, bound, out):
+    """Sweep once over both halves of a box that is cut, and write their tables to ``out`` (2, n_segments).
+
+    Return what speaks for the cut, and whether both halves are proved.
+    """
+    (low, high, start), (v, c), fall, n_proved = box, cut, np.empty(2), 0
+    for side in range(2):
+        copy(low, tables.low)
+        copy(high, tables.high)
+        copy(start, tables.table)
+        if side == 0:
+            tables.high[v] = c
+        else:
+            tables.low[v] = c + 1
+        below = max(bound_after_sweep(narrow(problem, tables), tables), float(problem.need))
+        n_proved += below <= problem.need
+        fall[side] = bound - below
+        copy(tables.table, out[side])
+    return min(fall[0], fall[1]) + LARGER_SHARE * max(fall[0], fall[1]), n_proved == 2
 
 
 @kernel
