@@ -57,6 +57,12 @@ def test_labels_of_a_table_are_read_as_those_of_the_model(run, refuse, mail, tmp
     assert (code, err) == (0, "")
     mapped = json.loads(out)
     assert mapped["verdicts"] == plain["verdicts"]
+    shares = []
+    for names in (("ham", "spam"), ("spam", "ham")):  # what was written is of other labels, and no part of it stays
+        told = [word for old, new in zip(("-1", "1"), names, strict=True) for word in ("--label", f"{old}={new}")]
+        out = run(*question, "--json", *told, "--out", tmp_path / "found", "--force")[1]
+        shares.append(json.loads(out)["accuracy"])
+    assert shares == [0.75, 0.25]
     assert "Expected labels among" in refuse(*question, "--label", "-1=ham")
     for wrong in (["-1"], ["=ham"], ["-1=ham", "-1=spam"], ["a=b=c"]):
         told = [word for text in wrong for word in ("--label", text)]

@@ -166,7 +166,14 @@ class StreamRun:
             "attacker": certifier.attacker.to_document(),
             "attacked": None if certifier.attacked is None else certifier.attacked.tolist(),
             "input": identify(stream.files),
-            "reading": [source.target, list(source.drop), source.kind, source.header, source.first_index],
+            "reading": [
+                source.target,
+                list(source.drop),
+                source.kind,
+                source.header,
+                source.first_index,
+                source.labels,
+            ],
             "part": stream.first.part,
             "asked": {name: getattr(certifier, name) for name in ("radius", "witness", "time_limit", "tolerance")}
             | {"outputs": certifier.outputs is not None},
