@@ -160,7 +160,9 @@ def find(
     kept: NDArray[np.int64] | None = None
     (first_word, mask, place), walk = masks_of(leaves), lowest.copy()
     rng = np.random.default_rng(0)
-    equal = np.full(len(need), WEIGHT // len(need))
+    # Others count when that makes the bound smaller: until then, sweeps pass over their tables.
+    counted = grows if grows.any() else np.ones_like(grows)
+    first_weight = counted * (WEIGHT // counted.sum())
     waiting: list[tuple[int, int, _Box]] = []
     most_waiting = MOST_NUMBERS // (len(tables.table) + 2 * len(lowest) + 1)
 
@@ -182,7 +184,7 @@ def find(
             several, inside = enter(box, target)
             proof.close(box.node, proof.add(leaves, several, tables, coarsen(inside, tables)))
 
-    push(_Box(lowest, highest, tables.table.copy(), equal, int(ENOUGH), 0, True))
+    push(_Box(lowest, highest, tables.table.copy(), first_weight, int(ENOUGH), 0, True))
     dropped = -int(ENOUGH)  # the most that boxes which were left may give
     while waiting and (n_boxes == 0 or not (clock.is_up or len(waiting) > most_waiting)):
         box = heapq.heappop(waiting)[-1]
@@ -195,7 +197,7 @@ def find(
             continue
         several, inside = enter(box, target)
         if box.is_new:  # weights found before there was a target are of no use, either
-            tables.table[:], several.weight[:] = 0.0, equal
+            tables.table[:], several.weight[:] = 0.0, first_weight
             inside = weighted(cells, inside.leaves, several)
         inside, packed, segment = pack(inside, tables)
         start, leaves_inside = packed.table.copy(), inside.leaves
