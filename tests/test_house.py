@@ -22,8 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Which rooms may import which library. One that is not named here may not be imported at all.
 LIBRARIES = {
     "numpy": [""],
-    "numba": ["compiled.py", "kernel_cache.py"],
-    "llvmlite": ["kernel_cache.py"],
+    "numba": ["compiled.py", "kernel_cache.py", "kernel_lowering.py"],
+    "llvmlite": ["kernel_cache.py", "kernel_lowering.py"],
     "sklearn": ["data/", "formats/", "statements/plausible.py", "training/", "tuning.py", "warming.py"],
     "joblib": ["training/"],
     "xgboost": ["formats/"],

@@ -26,7 +26,8 @@ The package, from the top down (imports go down only)::
     problem/           the question, as plain numbers: cells, prices, what leaves allow and gain; built around a row
     attack/            Attacker, resolved into moves by variable; how far apart thresholds are; the rounding rule
     ensemble/          TreeEnsemble: all trees as flat read-only arrays; its file; rows, scores and scaling
-    compiled.py        the one decorator of all kernels; kernel_cache.py: for all processors, kept on disk, never stale
+    compiled.py        the one decorator of all kernels; kernel_cache.py: for all processors, kept on disk, never stale;
+                       kernel_lowering.py: in few instructions, which compile sooner
     files.py words.py  files that nobody sees half of; how numbers, norms, shares and lists are worded
     verdicts.py        what can be said about a row, in the paper's names and in plain words
 """

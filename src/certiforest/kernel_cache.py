@@ -31,7 +31,7 @@ import warnings
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import llvmlite
@@ -39,6 +39,7 @@ import numba
 import numpy as np
 from llvmlite.binding import Linkage
 from numba import types
+from numba.core import typed_passes
 from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompileResult
@@ -47,7 +48,11 @@ from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
+from certiforest import kernel_lowering
+from certiforest.kernel_lowering import ShortLower, new_models
+
 logger = logging.getLogger(__name__)
+WRITTEN_DOWN_BY = hashlib.sha256(Path(kernel_lowering.__file__).read_bytes()).hexdigest()
 BESIDE_THE_SOURCES = Path(__file__).parent / "kernels"
 Signature = tuple[types.Type, ...]
 PLAIN = types.Number | types.Boolean | types.NoneType | types.Array | types.NumPyRandomGeneratorType  # what str tells
@@ -86,10 +91,15 @@ class Kernel(CPUDispatcher):
         """
         with global_compiler_lock, _no_garbage_collection():
             self.targetctx.refresh()  # which makes what counts references, for all
-            ours = {"_internal_codegen": _codegen(), "create_cfunc_wrapper": lambda *_: None}
+            ours = {
+                "_internal_codegen": _codegen(),
+                "create_cfunc_wrapper": lambda *_: None,
+                "data_model_manager": _models(),
+            }
             with (
                 _meanwhile(self.targetctx, ours),
-                _meanwhile(self.typingctx, {"_resolve_user_function_type": _type_once(self.typingctx)}),
+                _meanwhile(typed_passes, {"lowering": SimpleNamespace(Lower=ShortLower)}),
+                _meanwhile(types.Function, {"get_call_type": _type_once()}),
             ):
                 yield
 
@@ -202,32 +212,37 @@ def _no_garbage_collection() -> Iterator[None]:
 def _meanwhile(holder: Any, attributes: dict[str, Any]) -> Iterator[None]:
     """Give an object some attributes for a while."""
     own = {name: value for name, value in vars(holder).items() if name in attributes}
-    vars(holder).update(attributes)
+    for name, value in attributes.items():
+        setattr(holder, name, value)
     try:
         yield
     finally:
         for name in attributes:
-            del vars(holder)[name]
-        vars(holder).update(own)
+            delattr(holder, name)
+        for name, value in own.items():
+            setattr(holder, name, value)
 
 
 @functools.cache
-def _type_once(context: Any) -> Any:
+def _models() -> Any:
+    return new_models()
+
+
+@functools.cache
+def _type_once() -> Any:
     """Return what types calls: numba's own way, which tries a dozen parts for each operator, once for each call."""
     known: dict[Any, Any] = {}
+    find = types.Function.get_call_type
 
-    def resolve(called: Any, given: Any, by_name: Any, *more: Any) -> Any:
-        function = called if isinstance(called, types.Type) else context._lookup_global(called)
+    def get_call_type(function: Any, context: Any, given: Any, by_name: Any) -> Any:
+        if by_name:
+            return find(function, context, given, by_name)
         key = function, tuple(given)
-        is_known_by_types = isinstance(function, types.Function) and not by_name
-        if is_known_by_types and key in known:
-            return known[key]
-        found = type(context)._resolve_user_function_type(context, called, given, by_name, *more)
-        if is_known_by_types:
-            known[key] = found
-        return found
+        if key not in known:
+            known[key] = find(function, context, given, by_name)
+        return known[key]
 
-    return resolve
+    return get_call_type
 
 
 def _writable(argument: types.Type) -> types.Type:
@@ -282,7 +297,8 @@ class KernelCache:
     def _name(self, signature: Signature) -> str:
         """Return a file name made from the kernel, all its ingredients, the signature and the compiler."""
         python, svml = EXTENSION_SUFFIXES[0], numba.config.USING_SVML
-        compiler = python, numba.__version__, llvmlite.__version__, svml, _codegen().magic_tuple(), self._options
+        versions = python, numba.__version__, llvmlite.__version__, WRITTEN_DOWN_BY
+        compiler = *versions, svml, _codegen().magic_tuple(), self._options
         made_from = _digest(*_ingredients(self._function, set()))
         called_with = _digest(compiler, *map(_describe_type, signature))
         return f"{self._function.__module__}.{self._function.__qualname__}-{made_from}-{called_with}"
