@@ -19,7 +19,7 @@ from certiforest.ensemble.rows import RowError
 from shared_data import needs_shared, paper_split, shared
 from small_models import stumps
 
-CHUNKS, CASES_PER_CHUNK = 8, 1_000  # `referee.py` asks for more
+CHUNKS, CASES_PER_CHUNK = 4, 1_000  # `referee.py` asks for more
 STUMP = stumps((0, 0.5))
 
 
