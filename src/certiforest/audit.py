@@ -33,7 +33,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import ceil, floor, gcd, inf, isfinite, lcm, nan, nextafter
-from operator import add, lt, mul
+from operator import add, lt, mul, sub
 from struct import pack
 from typing import Any, BinaryIO, NewType
 
@@ -1356,15 +1356,18 @@ class Boxes:
         expect(len(bits) == len(needs) and max(map(abs, bits)) < 2**14, "bits for each sum")
         self.leasts = [*map(self.least, needs)]
         # What trees add, those that end alike together.
-        self.exact = [
-            [tuple(sum(self.added(need, *end) for end in one) for need in needs) for one in zip(*alike, strict=True)]
-            for alike in ([self.ends[t] for t in numbers] for numbers, _ in self.trees.values())
-        ]
-        # The same in whole numbers of 2**-bits, rounded up; of trees that always add the same it is exact.
-        self.adds = [[*map(list, tree)] for tree in self.exact]
+        self.exact, self.adds, fixed = list[Any](), list[Any](), [0] * len(needs)
+        for numbers, _ in self.trees.values():
+            alike = [[tuple(self.added(need, *end) for need in needs) for end in self.ends[t]] for t in numbers]
+            self.exact.append([tuple(map(sum, zip(*one, strict=True))) for one in zip(*alike, strict=True)])
+            # The same in whole numbers of 2**-bits, rounded up; of trees that always add the same it is exact.
+            always = [tree[0] for tree in alike if len({*tree}) == 1]
+            constant = [sum(one[r] for one in always) for r in range(len(needs))]
+            self.adds.append([[*map(sub, one, constant)] for one in self.exact[-1]])
+            fixed = [*map(add, fixed, constant)]
         self.needed = list[int]()
         for r, k in enumerate(bits):
-            rest, smallest = self.leasts[r], 0
+            rest, smallest = self.leasts[r] - fixed[r], 0
             for tree in self.adds:
                 same = tree[0][r] if len({one[r] for one in tree}) == 1 else None
                 rest -= same or 0
