@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import certiforest
-from certiforest import Attacker, LargeSpreadForestClassifier, certify, kernel_cache, warming
+from certiforest import Attacker, LargeSpreadForestClassifier, certify, kernel_cache, kernel_lowering, warming
 from certiforest.compiled import in_python, kernel
 from certiforest.proof.clock import Clock
 from small_models import stumps
@@ -309,6 +309,13 @@ def test_kernels_say_what_python_says_and_neither_lose_nor_keep_what_a_caller_ho
         assert found[0] == found[1]
 
 
+def test_a_numba_that_was_never_tried_writes_kernels_its_own_way():
+    own = kernel_cache.typed_passes.lowering.Lower
+    first, last = kernel_lowering.TRIED
+    assert kernel_lowering.way_to_write()[0] is not own
+    assert {kernel_lowering.way_to_write((0, minor))[0] for minor in (first[1] - 1, last[1] + 1)} == {own}
+
+
 @kernel
 def doubled(values):
     """Return twice the sum of an array."""
@@ -410,7 +417,7 @@ def test_numba_has_the_private_parts_that_keeping_kernels_needs():
         assert hasattr(sum_of.targetctx, part), part
     assert hasattr(numba.types.Function, "get_call_type")
     lower = kernel_cache.typed_passes.lowering.Lower
-    for part in ("_find_singly_assigned_variable", "_disable_sroa_like_opt", *dir(kernel_cache.ShortLower)):
+    for part in ("_find_singly_assigned_variable", "_disable_sroa_like_opt", *dir(kernel_lowering.ShortLower)):
         assert part in ("_held_by", "_is_counted", "_place") or hasattr(lower, part), part
     for part in ("_reduce", "_rebuild", "_replace"):
         assert hasattr(kernel_cache.CompileResult, part), part

@@ -49,7 +49,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
 from certiforest import kernel_lowering
-from certiforest.kernel_lowering import ShortLower, new_models
+from certiforest.kernel_lowering import way_to_write
 
 logger = logging.getLogger(__name__)
 WRITTEN_DOWN_BY = hashlib.sha256(Path(kernel_lowering.__file__).read_bytes()).hexdigest()
@@ -94,11 +94,11 @@ class Kernel(CPUDispatcher):
             ours = {
                 "_internal_codegen": _codegen(),
                 "create_cfunc_wrapper": lambda *_: None,
-                "data_model_manager": _models(),
+                "data_model_manager": _way()[1],
             }
             with (
                 _meanwhile(self.targetctx, ours),
-                _meanwhile(typed_passes, {"lowering": SimpleNamespace(Lower=ShortLower)}),
+                _meanwhile(typed_passes, {"lowering": SimpleNamespace(Lower=_way()[0])}),
                 _meanwhile(types.Function, {"get_call_type": _type_once()}),
             ):
                 yield
@@ -224,8 +224,8 @@ def _meanwhile(holder: Any, attributes: dict[str, Any]) -> Iterator[None]:
 
 
 @functools.cache
-def _models() -> Any:
-    return new_models()
+def _way() -> tuple[Any, Any]:
+    return way_to_write()
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 
 Most of what numba writes is what LLVM then removes: tuples of arrays taken apart for each call and put together again,
 references to arrays that are counted although the caller holds them, thirty instructions for ``x[i]``. To write it, to
-read it, and to remove it takes a quarter of the time that compiling takes.
+read it, and to remove it takes a quarter of the time that compiling takes. A numba that this was never tried with
+writes them its own way: its private parts may mean something else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numba
 from llvmlite.ir import Argument, LoadInstr
 from numba import types
 from numba.core import cgutils, ir
@@ -17,6 +19,7 @@ from numba.core.datamodel import default_manager, models
 from numba.core.lowering import Lower
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
+TRIED = (0, 61), (0, 68)  # the first and the last version of numba
 SHAPE, STRIDES, DATA = 5, 6, 4  # places in numba's arrays
 SCALAR = types.Number | types.Boolean
 
@@ -158,9 +161,11 @@ class _NamedUniTuple(_ByAddress, models.UniTupleModel):
     pass
 
 
-def new_models() -> Any:
-    """Return how values of each type are kept: as numba does, but named tuples are passed by address."""
+def way_to_write(version: tuple[int, int] = numba.version_info.short) -> tuple[type[Lower], Any]:
+    """Return what writes down a function, and how values of each type are kept: named tuples are passed by address."""
+    if not TRIED[0] <= version <= TRIED[1]:
+        return Lower, default_manager
     manager = default_manager.copy()
     manager.register(types.NamedTuple, _NamedTuple)
     manager.register(types.NamedUniTuple, _NamedUniTuple)
-    return manager
+    return ShortLower, manager

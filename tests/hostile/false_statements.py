@@ -187,6 +187,9 @@ def fails(truth, line, one, other):
 
     if said.get("insensitive") is not None and said.get("low") is None:
         n = len(totals[0])
+        leaves = [[leaf_of(tree, x) for tree in trees_of(documents[0])] for x in (one, other)]
+        if line["holds"] and not line.get("cases") and leaves[0] == leaves[1]:
+            return False  # no case is left to show where no tree tells inputs apart: one sum is rounded in one way
         return any(may_say(0, a, -1) and may_say(1, b, -1) for a in range(n) for b in range(n) if a != b)
     if said.get("same") is not None and said.get("tolerance") is None:
         pairs = itertools.product(*(range(len(t)) for t in totals))
