@@ -55,8 +55,7 @@ class TreeEnsemble(FlatTrees):
     n_features : int
         Length of a row.
     classes : array-like, shape (n_classes,), or None
-        Label of each class index. None for a regressor, which says its one sum; then the attribute is 0 (not above
-        zero) and 1.
+        Label of each class index. None for a regressor, which says its sum; the attribute is 0 (up to zero) and 1 then.
     feature_names : sequence of str, optional
         Column names, compared with those of a data frame wherever rows enter.
     scaling : Scaling, optional
@@ -329,8 +328,7 @@ class TreeEnsemble(FlatTrees):
         if sums can leave the range of ``dtype``.
         """
         scores, _ = self.summands()
-        kind = np.finfo(dtype)
-        n_terms = self.n_trees + 1
+        kind, n_terms = np.finfo(dtype), self.n_trees + 1
         # One rounding to the type and n_terms - 1 additions; scores too small for it lose up to its smallest number.
         error = n_terms * float(kind.eps) / 2
         if error >= 0.5 or 2 * self.largest_sum > float(kind.max):
@@ -389,16 +387,13 @@ class TreeEnsemble(FlatTrees):
 
     def __eq__(self, other: object) -> bool:
         """Two ensembles are equal iff they have the same nodes, scores, classes, features and scaling."""
-        if not isinstance(other, TreeEnsemble):
-            return NotImplemented
         names = {"is_regressor", *PARAMETERS} - {"training"}
-        return all(are_equal(getattr(self, name), getattr(other, name)) for name in names)
+        is_one = isinstance(other, TreeEnsemble)
+        return all(are_equal(getattr(self, name), getattr(other, name)) for name in names) if is_one else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         says = "a regressor" if self.is_regressor else f"{self.n_classes} classes"
-        return (
-            f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features,"
-            f" {says}{'' if self.combine == 'vote' else ', scores add up'})"
-        )
+        adds = "" if self.combine == "vote" else ", scores add up"
+        return f"TreeEnsemble({self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} features, {says}{adds})"
