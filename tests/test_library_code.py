@@ -1,5 +1,6 @@
 """Models that predict by code that is not their library's are refused, and those that only add to it are welcome."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -228,6 +229,12 @@ def test_code_of_training_is_nobodys_business():
     model = GridSearchCV(base(**options, callbacks=[Stop()]), {"max_depth": [2]}, cv=Folds(2)).fit(X, Y)
     model.best_estimator_.itself = [model]
     assert as_ensemble(model).n_trees == 2
+
+
+def test_what_python_gives_to_every_dataclass_from_3_13_on(monkeypatch):
+    base, options = KINDS["ours"]
+    monkeypatch.setattr(base, "__replace__", dataclasses.replace, raising=False)
+    assert as_ensemble(base(**options).fit(X, Y)).n_trees == 2
 
 
 def test_an_ensemble_that_another_library_s_model_keeps_is_not_what_it_predicts():

@@ -28,7 +28,7 @@ HARMLESS = re.compile(
     r"|_repr_\w+|_doc_link_\w+|__(init|new|doc|module|qualname|repr|str|format|dir|sizeof|dict|weakref|slots|slotnames"
     r"|annotations|annotate_func|annotations_cache|abstractmethods|orig_bases|parameters|type_params|reduce|reduce_ex"
     r"|getstate|setstate|init_subclass|class_getitem|subclasshook|sklearn_tags|sklearn_clone|static_attributes"
-    r"|firstlineno)__"
+    r"|firstlineno|replace)__"
 )
 LEARNED = re.compile(r"_[a-zA-Z]\w*|\w*[a-zA-Z0-9]_")  # how libraries name what training leaves behind
 PREDICTS = ("predict", "predict_proba", "transform", "inverse_transform")  # what looks at rows has one of them
