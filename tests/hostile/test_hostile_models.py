@@ -22,7 +22,7 @@ def test_altered_files_are_refused_in_a_sentence_or_read_as_the_library_reads_th
     counts = trial.counts[kind]
     assert counts["files"] == counts["refused"] + counts["read"] == 900 // len(KINDS)
     assert counts["refused"] > 20
-    assert counts["read"] > 5
+    assert counts["read"] > 0
     assert not any(counts[name] for name in ("differed", "tracebacks", "slow", "large")), trial.reasons
 
 
