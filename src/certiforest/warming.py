@@ -31,7 +31,7 @@ from certiforest.formats import as_ensemble
 from certiforest.statements.checking import check, measure
 from certiforest.statements.domain import Domain
 from certiforest.statements.kinds import Insensitive, Monotone, Range, Same, Statement
-from certiforest.training.additive import LargeSpreadAdditiveClassifier
+from certiforest.training.additive import LargeSpreadAdditiveClassifier, LargeSpreadAdditiveRegressor
 from certiforest.training.boosting import LargeSpreadBoostingClassifier
 from certiforest.training.forest import LargeSpreadForestClassifier
 from certiforest.training.robust_boosting import RobustBoostingClassifier, RobustBoostingRegressor
@@ -165,6 +165,9 @@ def _ask(missing: bool) -> None:
             check(model, statements, domain, proof=proof)
         for quantity, options in (("range", {}), ("gap", {"columns": [0]}), ("fall", {"column": 0})):
             measure(model, quantity, domain, **options)
+    if not missing:
+        asked: list[Statement] = [Range(0.1, 0.9), Insensitive([0])]
+        check(MODELS["sums"]().fit(X, y), asked, Domain.from_data(X, plausible=0.1), proof=True)
 
 
 STEPS: list[tuple[Any, ...]] = [
@@ -173,6 +176,7 @@ STEPS: list[tuple[Any, ...]] = [
     (_bound, partial(RandomForestRegressor, 5, max_depth=3)),
     (_bound, partial(HistGradientBoostingRegressor, max_iter=7, min_samples_leaf=5)),
     (_bound, partial(RobustBoostingRegressor, 5, 3, eps=EPS)),
+    (_bound, partial(LargeSpreadAdditiveRegressor, 8, norm=2, eps=EPS, frozen=[0], n_epochs=4)),
     (_certify_large,),
     *((_certify, make) for make in MODELS.values()),
     *((_train, make) for make in TRAINERS.values()),
