@@ -113,6 +113,7 @@ def test_an_attacker_from_a_file_and_who_attacks(run, refuse, words, table, tmp_
         assert found["has_large_spread"] == (model != "robust-boosting" or found["n_overlaps"] == 0)
     trained = json.loads(run(*arguments, "--eps", "0.3", "--param", "direction=up")[1])
     assert trained["attacker"]["direction"] == "up"
+    assert json.loads(run(*arguments, "--eps", "0.3", "--param", 'attacked=["no"]')[1])["attacked"] == ["no"]
     assert "--eps, or --attacker FILE" in refuse(*arguments)
     assert "got both" in refuse(*arguments, *options, "--norm", "2")
     assert "got both ('eps=1')" in refuse(*arguments, *options, "--param", "eps=1")

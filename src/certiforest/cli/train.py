@@ -159,7 +159,7 @@ def train(
     record = TrainingRecord.of(table, part).as_entry()
     ensemble = estimator.ensemble_.with_columns(table.feature_names, scaling, record)
     ensemble.save(out, replace=output.force)  # before rows are certified, which may be interrupted
-    attacker = estimator.attacker_
+    attacker, attacked_ = estimator.attacker_, estimator.attacked_ if has_classes else None
     summary: dict[str, Any] = {
         "model": describe_model(ensemble, str(out)),
         "data": {
@@ -170,13 +170,13 @@ def train(
             "n_missing": int(np.isnan(rows.X).sum()),
         },
         "attacker": describe_attacker(attacker, table.feature_names),
-        "attacked": None if attacked is None else estimator.attacked_.tolist(),
+        "attacked": None if attacked_ is None else attacked_.tolist(),
         "spread": spread_facts(ensemble, attacker)["spread"],
         "seconds": round(seconds, 3),
     }
     if part == "train":
         rest = rows_of_part(table, "test", has_classes=has_classes)
-        asked = {"attacked": estimator.attacked_} if has_classes else {"tolerance": 0.0}
+        asked = {"attacked": attacked_} if has_classes else {"tolerance": 0.0}
         found = certify(ensemble, X[rest], y[rest], attacker, n_jobs=jobs, **asked).unless_interrupted()
         held = count_verdicts(found) if has_classes else _mean_errors(found, y[rest])
         summary["held_out"] = {"n_rows": len(found), **held}

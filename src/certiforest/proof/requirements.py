@@ -217,12 +217,9 @@ def find(
                 inside = weighted(cells, leaves_inside, several)
         elif status == UNREACHABLE:
             packed.table[:] = 0.0
-
-        def unpacked(start: NDArray[np.float64], segment: NDArray[np.int64] = segment) -> NDArray[np.float64]:
-            """Return tables of all segments from those of the packed problem."""
-            return np.where(segment >= 0, np.append(start, 0.0)[segment], tables.table)
-
-        box = box._replace(start=unpacked(packed.table), weight=several.weight, bound=bound, is_new=False)
+        box = box._replace(
+            start=_unpacked(packed.table, segment, tables), weight=several.weight, bound=bound, is_new=False
+        )
         if bound < target:
             dropped = max(dropped, bound if proof is None else target - 1)
             close(box, target)
@@ -259,7 +256,9 @@ def find(
             half = box._replace(low=ends[0], high=ends[1], node=node)
             tables.low[:], tables.high[:], packed.table[:] = *ends, start
             bound = _bound(inside, several, packed, target)
-            halves.append(half if bound > box.bound else half._replace(bound=bound, start=unpacked(start)))
+            halves.append(
+                half if bound > box.bound else half._replace(bound=bound, start=_unpacked(start, segment, tables))
+            )
         for half in halves if chosen[variable] > cut else halves[::-1]:
             push(half)
     open_bound = max((box.bound for _, _, box in waiting), default=-int(ENOUGH))
@@ -268,6 +267,11 @@ def find(
         if box.bound < ENOUGH:
             close(box, bound + 1)
     return Found(kept, best, bound, n_boxes)
+
+
+def _unpacked(start: NDArray[np.float64], segment: NDArray[np.int64], tables: Tables) -> NDArray[np.float64]:
+    """Return tables of all segments from those that `pack` left; others stay as they are."""
+    return np.where(segment >= 0, np.append(start, 0.0)[segment], tables.table)
 
 
 def _bound(problem: Problem, several: Several, tables: Tables, target: int) -> int:

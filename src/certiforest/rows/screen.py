@@ -60,7 +60,7 @@ class Screen:
                 self._allowance = self._allowance._replace(slack=slack)
         self._stakes = _stakes(verifier, scores, margin)
         self._is_whole = scores.step > 0 and margin == 0
-        self._is_one_move = verifier.moves.norm == 0 and verifier.moves.is_plain and self._allowance.limit < 2
+        self._is_one_move = _is_one_move(verifier)
 
     def decide(
         self, X: NDArray[np.float64], order: VisitOrder, clock: Clock, out_prediction: NDArray, out_stable: NDArray
@@ -165,6 +165,10 @@ class VisitOrder(NamedTuple):
         self.place[:] = np.argsort((moves / np.maximum(visits, 1) - 1) * weight, kind="stable")
 
 
+def _is_one_move(verifier: Verifier) -> bool:
+    return verifier.moves.norm == 0 and verifier.moves.is_plain and verifier.allowance.limit < 2
+
+
 def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     """Return what decides: see `Stakes`."""
     ensemble, value, n_classes = verifier.ensemble, scores.value, scores.value.shape[1]
@@ -178,7 +182,8 @@ def _stakes(verifier: Verifier, scores: Scores, margin: float) -> Stakes:
     span, few = (highest - lowest).max(axis=1) * (1.0 if n_classes == 2 else 2.0), math.inf
     if verifier.moves.norm == 0 and not verifier.is_box and not len(verifier.unclaimed):
         few = float(-np.sort(-span)[: int(min(verifier.allowance.limit, len(span)))].sum())
-    has_rates = not (verifier.is_box or len(verifier.unclaimed)) and verifier.allowance.slack < math.inf
+    has_rates = not (verifier.is_box or len(verifier.unclaimed) or _is_one_move(verifier))
+    has_rates = has_rates and verifier.allowance.slack < math.inf
     ends = np.empty((2, ensemble.n_nodes if has_rates else 0, n_classes))
     if has_rates:
         kernels.find_ends(verifier.trees, value, *ends)
